@@ -1,0 +1,64 @@
+// Package upstream holds what the clients of the origins share: the error that
+// says an origin gave no answer.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Kind says why there is no answer.
+type Kind int
+
+// The kinds, each with the HTTP status a proxy answers it with.
+const (
+	Unreachable Kind = iota + 1 // refused, reset, no such host: 502
+	Timeout                     // no answer in time: 504
+	Overloaded                  // not asked, to spare the origin: 503
+	BadAnswer                   // truncated, too large or not the origin's format: 502
+)
+
+// Status is the HTTP status a proxy answers with.
+func (k Kind) Status() int {
+	switch k {
+	case Timeout:
+		return http.StatusGatewayTimeout
+	case Overloaded:
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusBadGateway
+	}
+}
+
+// An Error means that the origin was silent: no answer came that could be
+// passed on. A refusal by the origin is an answer and never an Error.
+type Error struct {
+	Kind       Kind
+	Msg        string        // for the client: no address, no key
+	Err        error         // for the log; may be nil
+	RetryAfter time.Duration // when trying again makes sense; 0 unknown
+}
+
+// Error joins the public and the private half.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Msg
+	}
+	return fmt.Sprintf("%s: %v", e.Msg, e.Err)
+}
+
+// Unwrap gives the private half to errors.Is and errors.As.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Silence wraps a transport's failure: Timeout when the deadline passed, else
+// Unreachable. The name is how the origin is called towards the client.
+func Silence(name string, err error) *Error {
+	var timeout interface{ Timeout() bool }
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return &Error{Kind: Timeout, Msg: name + " did not answer in time", Err: err}
+	}
+	return &Error{Kind: Unreachable, Msg: name + " cannot be reached", Err: err}
+}
