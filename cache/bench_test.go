@@ -1,0 +1,89 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+var live = cache.Policy{
+	FreshBlocks: 1, StaleBlocks: 10, ErrorBlocks: 100,
+	Fresh: 2 * time.Second, Stale: 20 * time.Second, StaleIfError: time.Hour, Keep: 2 * time.Hour,
+}
+
+// page is a body of the size of a usual list.
+var page = []byte(strings.Repeat(`{"operator_address":"storyvaloper1","tokens":"1024000000000","status":3},`, 60))
+
+func BenchmarkGet(b *testing.B) {
+	b.Run("memory hit", func(b *testing.B) {
+		c := newCache(b, cache.Options{})
+		benchmarkHit(b, c, cache.Query{Key: "k", Policy: live, Tip: 100})
+	})
+	b.Run("memory hit with least height", func(b *testing.B) {
+		c := newCache(b, cache.Options{})
+		benchmarkHit(b, c, cache.Query{Key: "k", Policy: live, Tip: 100, MinHeight: 99})
+	})
+	b.Run("memory hit by seconds", func(b *testing.B) {
+		c := newCache(b, cache.Options{})
+		long := live
+		long.Fresh = time.Hour
+		benchmarkHit(b, c, cache.Query{Key: "k", Policy: long})
+	})
+	b.Run("memory hit, all processors", func(b *testing.B) {
+		c := newCache(b, cache.Options{})
+		q := cache.Query{Key: "k", Policy: live, Tip: 100}
+		origin := answer(100, page)
+		mustGet(b, c, q, origin)
+		b.ReportAllocs()
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				_, _ = c.Get(context.Background(), q, origin)
+			}
+		})
+	})
+	b.Run("shared hit", func(b *testing.B) {
+		rdb := client(b, startRedis(b).addr)
+		c := newCache(b, cache.Options{Redis: rdb, RedisTimeout: time.Second})
+		c.SetNamespace("bench")
+		q, origin := cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)
+		mustGet(b, c, q, origin)
+		b.ReportAllocs()
+		for b.Loop() {
+			c.Purge()
+			mustGet(b, c, q, origin)
+		}
+	})
+	b.Run("miss without shared store", func(b *testing.B) {
+		c := newCache(b, cache.Options{MemoryBytes: 1 << 20})
+		benchmarkMiss(b, c)
+	})
+	b.Run("miss with shared store", func(b *testing.B) {
+		c := newCache(b, cache.Options{MemoryBytes: 1 << 20, Redis: client(b, startRedis(b).addr), RedisTimeout: time.Second})
+		c.SetNamespace("bench")
+		benchmarkMiss(b, c)
+	})
+}
+
+func benchmarkHit(b *testing.B, c *cache.Cache, q cache.Query) {
+	ctx, origin := b.Context(), answer(100, page)
+	mustGet(b, c, q, origin)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Get(ctx, q, origin); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmarkMiss(b *testing.B, c *cache.Cache) {
+	origin := answer(100, page)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		mustGet(b, c, cache.Query{Key: fmt.Sprint(i), Policy: live, Tip: 100}, origin)
+	}
+}

@@ -1,0 +1,157 @@
+package cache
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxBody bounds a body read from the shared store, in bytes. What claims to be
+// longer is corrupt.
+const maxBody = 64 << 20
+
+// Bodies shorter than this are stored as they are.
+const minCompressed = 256
+
+// The first byte of a stored body says how the rest is to be read.
+const (
+	plainBody = 'p'
+	zstdBody  = 'z'
+)
+
+var errCorrupt = errors.New("cache: corrupt entry")
+
+// codec writes and reads the two fields of a stored entry. The first, m, is
+//
+//	1 <height> <read at> <expires> <etag> <status> <source>\n<type><link>
+//
+// in text as far as the newline, for the scripts read the beginning; times are
+// microseconds, 0 for none. Type and link follow their lengths as uvarints. The
+// second field, b, is the body after a byte that says how it is compressed.
+type codec struct {
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+}
+
+func newCodec() *codec {
+	// Neither call can fail with these options, nor starts a goroutine as long
+	// as only EncodeAll and DecodeAll are used.
+	enc, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	dec, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBody))
+	return &codec{enc: enc, dec: dec}
+}
+
+func (c *codec) encodeMeta(e *Entry) []byte {
+	m := fmt.Appendf(nil, "1 %d %d %d %s %d %d\n",
+		e.Height, micros(e.ReadAt), micros(e.Expires), e.ETag, e.Status, e.Source)
+	for _, s := range []string{e.Type, e.Link} {
+		m = binary.AppendUvarint(m, uint64(len(s)))
+		m = append(m, s...)
+	}
+	return m
+}
+
+func (c *codec) encodeBody(body []byte) []byte {
+	if len(body) >= minCompressed {
+		if z := c.enc.EncodeAll(body, []byte{zstdBody}); len(z) <= len(body) {
+			return z
+		}
+	}
+	return append([]byte{plainBody}, body...)
+}
+
+// decode reads an entry. have is an entry at hand, or nil: if m names the same
+// content, that content is used and b is not looked at. Otherwise the content
+// must have the ETag that m gives, which also proves that m and b belong
+// together. An error is a corrupt entry.
+func (c *codec) decode(m, b []byte, have *Entry) (*Entry, error) {
+	e, rest, err := decodeHead(m)
+	if err != nil {
+		return nil, err
+	}
+	if have != nil && have.ETag == e.ETag {
+		e.Content = have.Content
+		return e, nil
+	}
+	typ, rest, ok1 := cutString(rest)
+	link, rest, ok2 := cutString(rest)
+	if !ok1 || !ok2 || len(rest) > 0 {
+		return nil, fmt.Errorf("%w: bad type or link", errCorrupt)
+	}
+	body, err := c.decodeBody(b)
+	if err != nil {
+		return nil, err
+	}
+	want := e.ETag
+	if e.Content = NewContent(e.Status, typ, link, body, e.Source); e.ETag != want {
+		return nil, fmt.Errorf("%w: content does not match its ETag", errCorrupt)
+	}
+	return e, nil
+}
+
+// decodeHead reads the text line of m. The content it gives has no body yet.
+func decodeHead(m []byte) (*Entry, []byte, error) {
+	head, rest, _ := strings.Cut(string(m), "\n")
+	field := strings.Split(head, " ")
+	if len(field) != 7 || field[0] != "1" {
+		return nil, nil, fmt.Errorf("%w: bad head", errCorrupt)
+	}
+	var n [5]uint64 // height, read at, expires, status, source
+	for i, s := range []string{field[1], field[2], field[3], field[5], field[6]} {
+		v, err := strconv.ParseUint(s, 10, 64)
+		if err != nil || i < 4 && v > never {
+			return nil, nil, fmt.Errorf("%w: bad number %q", errCorrupt, s)
+		}
+		n[i] = v
+	}
+	return &Entry{
+		Content: &Content{ETag: field[4], Status: int(n[3]), Source: n[4]},
+		Height:  int64(n[0]), ReadAt: fromMicros(n[1]), Expires: fromMicros(n[2]),
+	}, []byte(rest), nil
+}
+
+func (c *codec) decodeBody(b []byte) ([]byte, error) {
+	switch {
+	case len(b) == 0 || len(b) > maxBody:
+		return nil, fmt.Errorf("%w: body of %d bytes", errCorrupt, len(b))
+	case b[0] == plainBody:
+		return b[1:], nil
+	case b[0] == zstdBody:
+		body, err := c.dec.DecodeAll(b[1:], nil)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errCorrupt, err)
+		}
+		return body, nil
+	default:
+		return nil, fmt.Errorf("%w: body begins with %q", errCorrupt, b[0])
+	}
+}
+
+// cutString takes a string off the front of b.
+func cutString(b []byte) (s string, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return "", nil, false
+	}
+	b = b[size:]
+	return string(b[:n]), b[n:], true
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(us uint64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(us))
+}

@@ -1,0 +1,61 @@
+package cache
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// FuzzDecodeEntry feeds the decoder what any program might have stored. It must
+// refuse it as corrupt or give an entry that encodes to something equal.
+func FuzzDecodeEntry(f *testing.F) {
+	c := newCodec()
+	for _, content := range []*Content{
+		NewContent(200, "application/json", "</next>", []byte(strings.Repeat("body ", 100)), 7),
+		NewContent(404, "", "", nil, 0),
+	} {
+		e := &Entry{Content: content, Height: 100, ReadAt: time.UnixMicro(1), Expires: time.UnixMicro(2)}
+		f.Add(c.encodeMeta(e), c.encodeBody(e.Body))
+	}
+	f.Add([]byte("1 1 1 1 \"\" 200 0\n"), []byte("p"))
+	f.Add([]byte("2 future"), []byte{})
+	f.Fuzz(func(t *testing.T, m, b []byte) {
+		e, err := c.decode(m, b, nil)
+		if err != nil {
+			if !errors.Is(err, errCorrupt) {
+				t.Fatalf("error %v is not errCorrupt", err)
+			}
+			return
+		}
+		again, err := c.decode(c.encodeMeta(e), c.encodeBody(e.Body), nil)
+		if err != nil {
+			t.Fatalf("decoded, but not decoded again: %v", err)
+		}
+		if again.ETag != e.ETag || again.Height != e.Height || !again.ReadAt.Equal(e.ReadAt) ||
+			!again.Expires.Equal(e.Expires) || again.Source != e.Source || !bytes.Equal(again.Body, e.Body) {
+			t.Fatalf("%+v became %+v", e, again)
+		}
+	})
+}
+
+func TestDecodeBoundsTheBody(t *testing.T) {
+	c := newCodec()
+	bomb := c.encodeBody(make([]byte, maxBody+1))
+	if len(bomb) > 1<<20 {
+		t.Fatalf("the bomb has %d bytes, it should be small", len(bomb))
+	}
+	if _, err := c.decodeBody(bomb); !errors.Is(err, errCorrupt) {
+		t.Errorf("error %v, want errCorrupt", err)
+	}
+}
+
+func TestDecodeSharesKnownContent(t *testing.T) {
+	c := newCodec()
+	have := &Entry{Content: NewContent(200, "text/plain", "", []byte("x"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
+	got, err := c.decode(c.encodeMeta(have.Confirm(101, time.UnixMicro(2))), nil, have)
+	if err != nil || got.Content != have.Content || got.Height != 101 {
+		t.Errorf("got %+v, %v; want the same content at 101", got, err)
+	}
+}

@@ -1,0 +1,79 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"time"
+)
+
+// Content is the immutable part of a stored answer. Memory, the shared store's
+// codec and every caller hold the same one: nobody may change it, its body
+// included.
+type Content struct {
+	Status int    // HTTP status to answer with
+	Type   string // Content-Type
+	Link   string // Link header, "" for none
+	Body   []byte
+	ETag   string // strong validator with its quotes, made from all of the above
+	Source uint64 // digest of the origin's raw answer: equal means that shaping it again would give the same content; 0 unknown
+}
+
+// NewContent makes a content and its ETag. It keeps body, which must not change
+// from then on.
+func NewContent(status int, typ, link string, body []byte, source uint64) *Content {
+	return &Content{
+		Status: status, Type: typ, Link: link, Body: body, Source: source,
+		ETag: etag(status, typ, link, body),
+	}
+}
+
+// etag digests what a client can see. The lengths are digested too, so that no
+// part can pass for the beginning of the next.
+func etag(status int, typ, link string, body []byte) string {
+	h := sha256.New()
+	var head [24]byte
+	binary.LittleEndian.PutUint64(head[0:], uint64(status))
+	binary.LittleEndian.PutUint64(head[8:], uint64(len(typ)))
+	binary.LittleEndian.PutUint64(head[16:], uint64(len(link)))
+	h.Write(head[:])
+	h.Write([]byte(typ))
+	h.Write([]byte(link))
+	h.Write(body)
+	return `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]) + `"`
+}
+
+// Entry is a content and what is known about when it holds. Entries are
+// immutable too.
+type Entry struct {
+	*Content
+	Height  int64     // newest block the content is known to hold at; 0 = unknown, or not chain data
+	ReadAt  time.Time // when the origin last said so
+	Expires time.Time // absent from then on whatever the policy says; zero = the policy alone decides
+}
+
+// Confirm returns an entry with the same content, seen to hold at a newer
+// height and time. Where e expires, the new entry lives as long after at as e
+// did after it was read.
+func (e *Entry) Confirm(height int64, at time.Time) *Entry {
+	confirmed := &Entry{Content: e.Content, Height: height, ReadAt: at}
+	if !e.Expires.IsZero() {
+		confirmed.Expires = at.Add(e.Expires.Sub(e.ReadAt))
+	}
+	return confirmed
+}
+
+// expired tells whether e is absent whatever a policy says.
+func (e *Entry) expired(now time.Time) bool {
+	return !e.Expires.IsZero() && !now.Before(e.Expires)
+}
+
+// newerThan orders two entries of one key. Heights decide where both are known
+// and differ, else the time of reading: an answer of unknown height can only be
+// placed by its time. An entry is newer than its equal, so the last one stays.
+func (e *Entry) newerThan(old *Entry) bool {
+	if e.Height > 0 && old.Height > 0 && e.Height != old.Height {
+		return e.Height > old.Height
+	}
+	return !e.ReadAt.Before(old.ReadAt)
+}

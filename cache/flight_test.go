@@ -1,0 +1,282 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+var errDown = errors.New("node is down")
+
+// slow is an origin that takes a while, and counts.
+func slow(calls *atomic.Int64, d time.Duration, next cache.Origin) cache.Origin {
+	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+		calls.Add(1)
+		select {
+		case <-time.After(d):
+			return next(ctx, prev)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func down(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, errDown }
+
+func TestCallersShareOneFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		var calls atomic.Int64
+		origin := slow(&calls, time.Second, answer(100, page))
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, origin) })
+		}
+		all.Wait()
+		s := c.Stats()
+		if calls.Load() != 1 || s.Misses != 100 || s.Collapsed != 99 || s.Gets != 100 {
+			t.Errorf("%d calls, stats %+v; want 1 call, 100 misses, 99 of them collapsed", calls.Load(), s)
+		}
+	})
+}
+
+// A caller may find nothing in memory just before the flight lands, and start
+// the next one just after.
+func TestCallerWhoComesAsAFlightLandsDoesNotAskAgain(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	const keys, callers = 500, 8
+	var calls atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for key := range keys {
+				q := cache.Query{Key: strconv.Itoa(key), Policy: live, Tip: 100}
+				mustGet(t, c, q, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+					calls.Add(1)
+					return answer(100, page)(ctx, prev)
+				})
+			}
+		})
+	}
+	all.Wait()
+	if calls.Load() != keys {
+		t.Errorf("%d calls for %d keys", calls.Load(), keys)
+	}
+}
+
+func TestFlightOutlivesTheCallerWhoStartedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		q := cache.Query{Key: "k", Policy: live, Tip: 100}
+		var calls atomic.Int64
+		origin := slow(&calls, time.Second, answer(100, page))
+
+		impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		left := make(chan error)
+		go func() {
+			_, err := c.Get(impatient, q, origin)
+			left <- err
+		}()
+		synctest.Wait()
+		stayed := make(chan cache.Result)
+		go func() { stayed <- mustGet(t, c, q, origin) }()
+
+		if err := <-left; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the impatient caller got %v, want its own deadline", err)
+		}
+		if res := <-stayed; res.Outcome != cache.Miss || !res.Collapsed {
+			t.Errorf("the patient caller got %+v, want a collapsed miss", res)
+		}
+		if calls.Load() != 1 {
+			t.Errorf("%d calls of the origin, want 1", calls.Load())
+		}
+	})
+}
+
+func TestTooManyWaitersAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{MaxWaiters: 2})
+		var calls atomic.Int64
+		origin := slow(&calls, time.Second, answer(100, page))
+		var waiting sync.WaitGroup
+		for range 2 {
+			waiting.Go(func() { mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, origin) })
+		}
+		synctest.Wait()
+		if _, err := c.Get(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 100}, origin); !errors.Is(err, cache.ErrOverloaded) {
+			t.Errorf("the third caller got %v, want ErrOverloaded", err)
+		}
+		waiting.Wait()
+		mustGet(t, c, cache.Query{Key: "other", Policy: live, Tip: 100}, origin)
+	})
+}
+
+func TestOriginFaultsBecomeErrors(t *testing.T) {
+	tests := []struct {
+		name   string
+		origin cache.Origin
+		want   string
+	}{
+		{"a panic", func(context.Context, *cache.Entry) (*cache.Entry, error) { panic("oh") }, "panicked: oh"},
+		{"nothing at all", func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, nil }, "neither"},
+		{"an entry without content", func(context.Context, *cache.Entry) (*cache.Entry, error) { return &cache.Entry{}, nil }, "neither"},
+		{"its own error", down, "node is down"},
+		{"no end", func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) { <-ctx.Done(); return nil, ctx.Err() }, "deadline"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCache(t, cache.Options{})
+				_, err := c.Get(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 100}, tt.origin)
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("error %v, want one with %q", err, tt.want)
+				}
+				mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
+			})
+		})
+	}
+}
+
+func TestStaleHitIsReadAnewOnceInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
+
+		var calls, behind atomic.Int64
+		origin := slow(&calls, time.Second, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+			if cache.InBackground(ctx) {
+				behind.Add(1)
+			}
+			return prev.Confirm(105, time.Now()), nil
+		})
+		q := cache.Query{Key: "k", Policy: live, Tip: 105}
+		for range 50 {
+			if res := mustGet(t, c, q, origin); res.Outcome != cache.StaleHit || res.Entry.Height != 100 {
+				t.Fatalf("got %v at %d, want a stale hit at 100", res.Outcome, res.Entry.Height)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if res := mustGet(t, c, q, origin); res.Outcome != cache.Hit || res.Entry.Height != 105 {
+			t.Errorf("then got %v at %d, want a hit at 105", res.Outcome, res.Entry.Height)
+		}
+		if calls.Load() != 1 || behind.Load() != 1 {
+			t.Errorf("%d calls, %d in the background; want 1 and 1", calls.Load(), behind.Load())
+		}
+	})
+}
+
+func TestKeyRestsAfterItsOriginFailed(t *testing.T) {
+	tests := []struct {
+		name string
+		tip  int64
+		want cache.Outcome
+	}{
+		{"while a stale entry is served", 105, cache.StaleHit},
+		{"while an old entry stands in", 150, cache.StaleError},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCache(t, cache.Options{})
+				mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
+				var calls atomic.Int64
+				origin := slow(&calls, 0, down)
+				ask := func() {
+					for range 20 {
+						res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: tt.tip}, origin)
+						if res.Outcome != tt.want || res.Entry.Height != 100 {
+							t.Fatalf("got %v at %d, want %v at 100", res.Outcome, res.Entry.Height, tt.want)
+						}
+						if tt.want == cache.StaleError && !errors.Is(res.Err, errDown) {
+							t.Fatalf("the result does not say why it is old: %v", res.Err)
+						}
+						synctest.Wait()
+					}
+				}
+				ask()
+				if calls.Load() != 1 {
+					t.Errorf("%d calls at once, want 1", calls.Load())
+				}
+				time.Sleep(2 * time.Second)
+				ask()
+				if calls.Load() != 2 {
+					t.Errorf("%d calls after a rest, want 2", calls.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestOriginGetsHalfTheTimeWhenThereIsAFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{FlightTimeout: 10 * time.Second})
+		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
+		var calls atomic.Int64
+		began := time.Now()
+		res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, slow(&calls, time.Hour, nil))
+		if took := time.Since(began); res.Outcome != cache.StaleError || took != 5*time.Second {
+			t.Errorf("%v after %v, want stale_error after 5s", res.Outcome, took)
+		}
+	})
+}
+
+func TestCallerOutOfTimeIsGivenWhatThereIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var calls atomic.Int64
+		res, err := c.Get(ctx, cache.Query{Key: "k", Policy: live, Tip: 150}, slow(&calls, 2*time.Second, answer(150, page)))
+		if err != nil || res.Outcome != cache.StaleError || !errors.Is(res.Err, context.DeadlineExceeded) {
+			t.Errorf("got %+v, %v; want the old entry and the deadline", res, err)
+		}
+		time.Sleep(2 * time.Second)
+		if res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, nil); res.Outcome != cache.Hit {
+			t.Errorf("the flight did not go on: %v", res.Outcome)
+		}
+	})
+}
+
+func TestCallerTriesAgainWhenAnotherFlightBringsTooLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		var calls atomic.Int64
+		var first sync.WaitGroup
+		defer first.Wait()
+		first.Go(func() {
+			_, _ = c.Get(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 100}, slow(&calls, time.Second, answer(100, page)))
+		})
+		synctest.Wait()
+		res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 101, MinHeight: 101}, slow(&calls, time.Second, answer(101, page)))
+		if res.Entry.Height != 101 || calls.Load() != 2 {
+			t.Errorf("read at %d after %d calls, want 101 after 2", res.Entry.Height, calls.Load())
+		}
+	})
+}
+
+func TestBackgroundFlightsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{MaxBackground: 1})
+		for _, key := range []string{"a", "b"} {
+			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 100}, answer(100, page))
+		}
+		var calls atomic.Int64
+		for _, key := range []string{"a", "b"} {
+			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 105}, slow(&calls, time.Second, answer(105, page)))
+		}
+		synctest.Wait()
+		if s := c.Stats(); calls.Load() != 1 || s.Skipped != 1 || s.Background != 1 {
+			t.Errorf("%d calls, %+v; want one flight begun and one skipped", calls.Load(), s)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// replica returns a cache of a chain that shares a store. Its operations have
+// time enough for a busy machine: no test here is about slowness.
+func replica(t testing.TB, addr string, o cache.Options) *cache.Cache {
+	t.Helper()
+	if o.Redis == nil {
+		o.Redis = client(t, addr)
+	}
+	if o.RedisTimeout == 0 {
+		o.RedisTimeout = 5 * time.Second
+	}
+	c := newCache(t, o)
+	c.SetNamespace("story-1")
+	listening(t, o.Redis)
+	return c
+}
+
+// listening waits until somebody is subscribed.
+func listening(t testing.TB, rdb redis.UniversalClient) {
+	t.Helper()
+	eventually(t, "a replica listens", func() bool {
+		channels, err := rdb.PubSubChannels(t.Context(), "tipcache:*").Result()
+		return err == nil && len(channels) > 0
+	})
+}
+
+func TestOncePerKeyAndBlock(t *testing.T) {
+	const keys, callers, blocks = 8, 10, 6
+	for _, stale := range []int64{0, 5} {
+		t.Run(fmt.Sprintf("stale for %d blocks", stale), func(t *testing.T) {
+			addr := startRedis(t).addr
+			replicas := []*cache.Cache{replica(t, addr, cache.Options{}), replica(t, addr, cache.Options{})}
+			policy := cache.Policy{StaleBlocks: stale, ErrorBlocks: 100, StaleIfError: time.Hour, Keep: time.Hour}
+			var mu sync.Mutex
+			calls := map[string]int{}
+			for tip := int64(100); tip < 100+blocks; tip++ {
+				var all sync.WaitGroup
+				for i := range callers * keys * len(replicas) {
+					key := fmt.Sprint("k", i%keys)
+					origin := func(context.Context, *cache.Entry) (*cache.Entry, error) {
+						time.Sleep(5 * time.Millisecond)
+						mu.Lock()
+						defer mu.Unlock()
+						calls[fmt.Sprint(key, "@", tip)]++
+						return entry(tip, key), nil
+					}
+					all.Go(func() {
+						c := replicas[i/keys%len(replicas)]
+						mustGet(t, c, cache.Query{Key: key, Policy: policy, Tip: tip}, origin)
+					})
+				}
+				all.Wait()
+				for _, c := range replicas {
+					eventually(t, "the background is idle", func() bool { return c.Stats().Background == 0 })
+				}
+			}
+			if len(calls) != keys*blocks {
+				t.Errorf("the origin was asked about %d keys and blocks, want %d", len(calls), keys*blocks)
+			}
+			for what, n := range calls {
+				if n != 1 {
+					t.Errorf("%s was asked for %d times, want once", what, n)
+				}
+			}
+		})
+	}
+}
+
+// hold has a replica ask an origin that does not answer, and returns once it is
+// being asked. The answer is what is sent on the channel.
+func hold(t *testing.T, c *cache.Cache, q cache.Query) (answers chan<- error, done <-chan error) {
+	t.Helper()
+	asked, answer, end := make(chan bool), make(chan error), make(chan error, 1)
+	go func() {
+		_, err := c.Get(context.Background(), q, func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
+			close(asked)
+			select {
+			case err := <-answer:
+				return entry(q.Tip, "of the holder"), err
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		})
+		end <- err
+	}()
+	<-asked
+	return answer, end
+}
+
+// follow has a replica ask for what another one is fetching, and returns once it
+// waits for it.
+func follow(t *testing.T, c *cache.Cache, q cache.Query) <-chan cache.Result {
+	t.Helper()
+	before, got := c.Stats().LeaseWaits, make(chan cache.Result, 1)
+	go func() { got <- mustGet(t, c, q, answer(q.Tip, []byte("of the follower"))) }()
+	eventually(t, "the follower waits", func() bool { return c.Stats().LeaseWaits > before })
+	return got
+}
+
+func TestFollowersOfALease(t *testing.T) {
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	short := cache.Options{Lease: 300 * time.Millisecond}
+	long := cache.Options{Lease: time.Hour, FlightTimeout: 30 * time.Second}
+
+	t.Run("are woken by the holder's answer, not by the end of the lease", func(t *testing.T) {
+		addr := startRedis(t).addr
+		a, b := replica(t, addr, long), replica(t, addr, long)
+		answers, _ := hold(t, a, q)
+		got := follow(t, b, q)
+		answers <- nil
+		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
+			t.Errorf("the follower got %s", line)
+		}
+	})
+	t.Run("ask themselves when the holder's origin fails", func(t *testing.T) {
+		addr := startRedis(t).addr
+		a, b := replica(t, addr, long), replica(t, addr, long)
+		answers, done := hold(t, a, q)
+		got := follow(t, b, q)
+		answers <- errDown
+		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
+			t.Errorf("the follower got %s", line)
+		}
+		if err := <-done; !errors.Is(err, errDown) {
+			t.Errorf("the holder got %v", err)
+		}
+	})
+	t.Run("ask themselves when the holder shuts down", func(t *testing.T) {
+		addr := startRedis(t).addr
+		a, b := replica(t, addr, long), replica(t, addr, long)
+		hold(t, a, q)
+		got := follow(t, b, q)
+		_ = a.Close()
+		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
+			t.Errorf("the follower got %s", line)
+		}
+	})
+	t.Run("wait for a holder that is slow but alive", func(t *testing.T) {
+		addr := startRedis(t).addr
+		a, b := replica(t, addr, short), replica(t, addr, short)
+		answers, _ := hold(t, a, q)
+		got := follow(t, b, q)
+		time.Sleep(5 * short.Lease)
+		answers <- nil
+		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
+			t.Errorf("the follower got %s", line)
+		}
+	})
+	t.Run("go on when the holder dies", func(t *testing.T) {
+		s := startRedis(t)
+		way := startProxy(t, s.addr)
+		a, b := replica(t, way.addr, short), replica(t, s.addr, short)
+		hold(t, a, q)
+		got := follow(t, b, q)
+		way.cut() // the holder is not heard of again
+		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
+			t.Errorf("the follower got %s", line)
+		}
+	})
+	t.Run("are not held up by a lease that never ends", func(t *testing.T) {
+		s := startRedis(t)
+		b := replica(t, s.addr, long)
+		if err := client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if line := tell(mustGet(t, b, q, answer(100, []byte("b"))), nil); line != "miss uri-miss: b at 100" {
+			t.Errorf("got %s", line)
+		}
+	})
+}
+
+// All that one operation touches has to be in one slot.
+func TestCluster(t *testing.T) {
+	addr := startCluster(t)
+	open := func() *cache.Cache {
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, ContextTimeoutEnabled: true})
+		t.Cleanup(func() { _ = rdb.Close() })
+		return replica(t, addr, cache.Options{Redis: rdb, Lease: time.Hour, FlightTimeout: 30 * time.Second})
+	}
+	a, b := open(), open()
+	for _, key := range []string{"k", "", "}", "{}", "a{b}c", "}{"} {
+		q := cache.Query{Key: key, Policy: live, Tip: 100}
+		answers, _ := hold(t, a, q)
+		got := follow(t, b, q)
+		answers <- nil
+		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
+			t.Errorf("key %q: the follower got %s", key, line)
+		}
+	}
+	many := map[string]*cache.Entry{}
+	var keys []string
+	for i := range 50 {
+		keys = append(keys, fmt.Sprint("many", i))
+		many[keys[i]] = entry(0, keys[i])
+	}
+	a.Save(t.Context(), many, time.Hour)
+	if found := b.Load(t.Context(), keys); len(found) != len(keys) {
+		t.Errorf("loaded %d of %d", len(found), len(keys))
+	}
+	if n := a.Stats().SharedErrors + b.Stats().SharedErrors; n != 0 {
+		t.Errorf("%d errors of the store", n)
+	}
+}

@@ -1,0 +1,102 @@
+package cache
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+)
+
+// register puts the metrics on the registerer, and sets what takes them off. The
+// numbers are those of Stats, read when they are collected.
+func (c *Cache) register() error {
+	c.unlist = func() {}
+	reg := c.o.Registerer
+	if reg == nil {
+		return nil
+	}
+	var done []prometheus.Collector
+	c.unlist = func() {
+		for _, m := range done {
+			reg.Unregister(m)
+		}
+	}
+	for _, m := range c.metrics() {
+		if err := reg.Register(m); err != nil {
+			c.unlist()
+			return fmt.Errorf("register metrics of the cache: %w", err)
+		}
+		done = append(done, m)
+	}
+	return nil
+}
+
+func (c *Cache) metrics() []prometheus.Collector {
+	n := &c.counts
+	all := []prometheus.Collector{
+		n.leaseSeconds,
+		counter("collapsed_total", "Misses answered by another caller's flight.", &n.collapsed),
+		counter("flights_total", "Flights begun, those in the background among them.", &n.flights),
+		counter("background_skipped_total", "Flights in the background not begun because too many were under way.", &n.skipped),
+		counter("origin_calls_total", "Calls of an origin.", &n.originCalls),
+		counter("origin_errors_total", "Calls of an origin that failed.", &n.originErrors),
+		counter("evictions_total", "Entries that memory gave up for want of room.", &n.evictions),
+		gauge("waiting", "Callers waiting in flights.", func() float64 { return float64(c.waiting.Load()) }),
+		gauge("background_flights", "Flights that nobody waits for.", func() float64 { return float64(c.background.Load()) }),
+		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.bytes()) }),
+		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.entries()) }),
+		gauge("shared_breaker_state", "Breaker of the shared store: 0 closed or off, 1 half-open, 2 open.", c.breakerState),
+	}
+	for o := range n.requests {
+		for i, store := range []string{"none", inMemory, inShared} {
+			all = append(all, counter("requests_total", "Finished requests by outcome and by the store that served them.",
+				&n.requests[o][i], "outcome", Outcome(o).String(), "store", store))
+		}
+	}
+	for t := range n.troubles {
+		all = append(all, counter("shared_errors_total", "Failures of the shared store by kind.", &n.troubles[t], "kind", trouble(t).String()))
+	}
+	return all
+}
+
+// labels come as names and values in turn.
+func counter(name, help string, n *atomic.Uint64, labels ...string) prometheus.Collector {
+	with := prometheus.Labels{}
+	for i := 0; i < len(labels); i += 2 {
+		with[labels[i]] = labels[i+1]
+	}
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "tipcache_cache_" + name, Help: help, ConstLabels: with,
+	}, func() float64 { return float64(n.Load()) })
+}
+
+func gauge(name, help string, value func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_cache_" + name, Help: help}, value)
+}
+
+func newLeaseSeconds() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "tipcache_cache_lease_wait_seconds",
+		Help:    "Waits for another replica's lease, by how they ended: woken, failed (the other's origin), expired, timeout.",
+		Buckets: prometheus.ExponentialBuckets(.001, 4, 8), // 1 ms to 16 s
+	}, []string{"end"})
+}
+
+// breakerState gives the breaker's state in gobreaker's numbers.
+func (c *Cache) breakerState() float64 {
+	if c.shared == nil {
+		return float64(gobreaker.StateClosed)
+	}
+	return float64(c.shared.breaker.State())
+}
+
+// SharedState says how the shared store is: "closed" while it is well, "open"
+// while it is left alone after failures, "half-open" while it is being tried
+// again, "off" when there is none or the chain has no name yet.
+func (c *Cache) SharedState() string {
+	if c.chain.Load().wake == nil {
+		return "off"
+	}
+	return c.shared.breaker.State().String()
+}

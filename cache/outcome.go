@@ -1,0 +1,61 @@
+package cache
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrOverloaded means that too many callers wait in flights already.
+var ErrOverloaded = errors.New("cache: too many callers are waiting")
+
+var errClosed = errors.New("cache: closed")
+
+// Origin reads the answer anew. prev is the newest entry at hand, nil if there
+// is none; an origin that finds its content unchanged returns prev.Confirm(...).
+// ctx ends with the flight, not with the caller that started it, whose values it
+// carries. Where there is an answer to fall back on, the origin is given half
+// the time.
+type Origin func(ctx context.Context, prev *Entry) (*Entry, error)
+
+// Outcome says how a query was answered. The zero Outcome is that of an error.
+type Outcome int
+
+// The outcomes.
+const (
+	Hit        Outcome = iota + 1 // a fresh entry was at hand
+	StaleHit                      // a stale entry was at hand; it is being read anew
+	Miss                          // the origin was asked
+	StaleError                    // the origin failed; an older entry stands in
+)
+
+// String gives the outcome as metrics and logs have it.
+func (o Outcome) String() string {
+	return [...]string{"error", "hit", "stale", "miss", "stale_error"}[o]
+}
+
+// The stores an entry can be found in.
+const (
+	fromOrigin = ""
+	inMemory   = "memory"
+	inShared   = "shared"
+)
+
+// Result is the answer to a query.
+type Result struct {
+	Entry     *Entry
+	Outcome   Outcome
+	Store     string // where Entry was found: "memory" or "shared"; "" when it comes from the origin
+	Forward   string // why the origin was asked, as RFC 9211 says it: "uri-miss", "stale"; "" when it was not
+	Collapsed bool   // Entry comes from another caller's flight
+	Err       error  // what the origin failed with, when Outcome is StaleError
+}
+
+type backgroundKey struct{}
+
+func inBackground(ctx context.Context) context.Context {
+	return context.WithValue(ctx, backgroundKey{}, true)
+}
+
+// InBackground tells an [Origin] that no caller waits for its answer yet, so
+// that it can let others go first.
+func InBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }

@@ -1,0 +1,86 @@
+package cache
+
+import "time"
+
+// State is what an entry is good for.
+type State int
+
+// The states, best first.
+const (
+	Fresh        State = iota // serve it
+	Stale                     // serve it, and read it anew in the background
+	StaleIfError              // serve it only when the origin fails
+	Gone                      // as good as absent
+)
+
+// Policy says how long an entry serves. Its age is measured in blocks where
+// the caller knows the tip and the entry its height, else in seconds since it
+// was read. All bounds are inclusive and count from the same beginning, so they
+// are expected to rise in the order they are written in.
+type Policy struct {
+	FreshBlocks, StaleBlocks, ErrorBlocks int64         // bounds of Fresh, Stale and StaleIfError in blocks behind the tip
+	Fresh, Stale, StaleIfError            time.Duration // the same in seconds; StaleIfError bounds that state in block mode as well
+	Immutable                             bool          // an answer at a fixed height: fresh for as long as it is kept
+	Keep                                  time.Duration // expiry of the key in the shared store, at least as long as all the above; 0 = not stored there
+}
+
+// State judges an entry for a caller to whom tip is the newest block, 0 for
+// unknown. A block nobody tells of cannot make an entry old, and an entry of
+// unknown height is never fresh to a caller who knows the tip: it may be of any
+// earlier block.
+func (p Policy) State(e *Entry, tip int64, now time.Time) State {
+	switch {
+	case e.expired(now):
+		return Gone
+	case p.Immutable:
+		return Fresh
+	case tip > 0 && e.Height > 0:
+		return p.byBlocks(tip-e.Height, now.Sub(e.ReadAt))
+	case tip > 0:
+		return max(Stale, p.bySeconds(now.Sub(e.ReadAt)))
+	default:
+		return p.bySeconds(now.Sub(e.ReadAt))
+	}
+}
+
+func (p Policy) byBlocks(behind int64, age time.Duration) State {
+	switch {
+	case behind <= p.FreshBlocks:
+		return Fresh
+	case behind <= p.StaleBlocks:
+		return Stale
+	case behind <= p.ErrorBlocks && age <= p.StaleIfError:
+		return StaleIfError
+	default:
+		return Gone
+	}
+}
+
+func (p Policy) bySeconds(age time.Duration) State {
+	switch {
+	case age <= p.Fresh:
+		return Fresh
+	case age <= p.Stale:
+		return Stale
+	case age <= p.StaleIfError:
+		return StaleIfError
+	default:
+		return Gone
+	}
+}
+
+// Query is one question to the cache.
+type Query struct {
+	Key       string
+	Policy    Policy
+	Tip       int64 // newest block known, 0 = none: seconds count
+	MinHeight int64 // entries below it are Gone for this caller (read your writes); 0 = none
+}
+
+// state judges what memory holds, which may be nothing.
+func (q *Query) state(h *held, now time.Time) State {
+	if h == nil || h.entry.Height < q.MinHeight {
+		return Gone
+	}
+	return q.Policy.State(h.entry, q.Tip, now)
+}

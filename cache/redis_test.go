@@ -1,0 +1,91 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// server is a real Redis, alone in a directory of its own.
+type server struct {
+	addr string
+	cmd  *exec.Cmd
+}
+
+// startRedis runs a Redis for as long as the test, or skips the test.
+func startRedis(t testing.TB, args ...string) *server {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("install redis-server to run this test: it has to be on the PATH")
+	}
+	port := freePort(t)
+	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
+	s := &server{addr: fmt.Sprintf("127.0.0.1:%d", port), cmd: exec.Command(path, args...)}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	rdb := client(t, s.addr)
+	eventually(t, "Redis answers", func() bool { return rdb.Ping(t.Context()).Err() == nil })
+	return s
+}
+
+// kill ends the server without a goodbye.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().(*net.TCPAddr).Port
+}
+
+// client returns a client as the cache wants it.
+func client(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// startCluster runs a cluster of one node, and returns its address.
+func startCluster(t testing.TB) string {
+	t.Helper()
+	addr := startRedis(t, "--cluster-enabled", "yes").addr
+	rdb := client(t, addr)
+	if err := rdb.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cluster is up", func() bool {
+		return strings.Contains(rdb.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	return addr
+}
+
+// eventually waits for what has no event to wait for.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for !ok() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("it never came to pass that %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}

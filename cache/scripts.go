@@ -1,0 +1,99 @@
+package cache
+
+// An entry is a hash with two fields, m for what changes from block to block
+// and b for the body, and its lease a string that names the holder. Both keys
+// carry the same hash tag, so they share a slot of a cluster.
+//
+// The scripts read the beginning of m, which is text for their sake:
+//
+//	1 <height> <read at> <expires> <etag> ...
+//
+// Times are microseconds, exact as doubles. What does not begin like that, or is
+// no hash, is foreign: absent when asked for, overwritten when written to.
+const parse = `
+local function parse(m)
+	local h, r, x, etag = string.match(m or '', '^1 (%d+) (%d+) (%d+) (%S+) ')
+	return tonumber(h), tonumber(r), tonumber(x), etag
+end
+local function stored()
+	local m = redis.pcall('HGET', KEYS[1], 'm')
+	if type(m) == 'table' then return nil, true end
+	return m or nil, false
+end
+`
+
+// askScript gives {verdict, m, b, milliseconds left}. b is left out if the
+// caller has it already. A caller that did not get the reply may ask again with
+// the same token and finds the lease its own; a lease without an expiry is none.
+//
+// KEYS: entry, lease. ARGV: byBlocks, least, floor, since, now, known ETag,
+// token, lease in milliseconds.
+const askScript = parse + `
+local m, foreign = stored()
+local h, r, x, etag = parse(m)
+local b = false
+if not h then m = false end
+if h and etag ~= ARGV[6] then b = redis.call('HGET', KEYS[1], 'b') end
+if h and (x == 0 or x > tonumber(ARGV[5])) then
+	local enough
+	if ARGV[1] == '1' and h > 0 then
+		enough = h >= tonumber(ARGV[2])
+	else
+		enough = h >= tonumber(ARGV[3]) and r >= tonumber(ARGV[4])
+	end
+	if enough then return {'enough', m, b, 0} end
+end
+local left = redis.call('PTTL', KEYS[2])
+if left > 0 and redis.pcall('GET', KEYS[2]) ~= ARGV[7] then return {'busy', m, b, left} end
+redis.call('SET', KEYS[2], ARGV[7], 'PX', ARGV[8])
+return {foreign and 'foreign' or 'leased', m, b, 0}
+`
+
+// settleScript writes an entry unless a newer one is there, gives the lease back
+// if it is still the caller's, and wakes those who wait for it. An empty b means
+// that the body has not changed: if another content is there, nothing is done and
+// the answer is 'body'. A write that is refused (for want of memory) still gives
+// the lease back.
+//
+// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel, key.
+const settleScript = parse + `
+local old, foreign = stored()
+if foreign then redis.call('DEL', KEYS[1]) end
+local h, r, _, etag = parse(ARGV[1])
+local oh, orr, _, oetag = parse(old)
+local newer = not oh or r >= orr
+if oh and h > 0 and oh > 0 and h ~= oh then newer = h > oh end
+local done = 'older'
+if newer then
+	if ARGV[2] == '' and etag ~= oetag then return 'body' end
+	if ARGV[2] == '' then
+		done = redis.pcall('HSET', KEYS[1], 'm', ARGV[1])
+	else
+		done = redis.pcall('HSET', KEYS[1], 'm', ARGV[1], 'b', ARGV[2])
+	end
+	redis.call('PEXPIRE', KEYS[1], ARGV[3])
+end
+if redis.pcall('GET', KEYS[2]) == ARGV[4] then redis.call('DEL', KEYS[2]) end
+local refused = type(done) == 'table' and done.err
+redis.call('PUBLISH', ARGV[5], (refused and '-' or '+') .. ARGV[6])
+if refused then return done end
+return 'done'
+`
+
+// keepScript lengthens a lease that is still the caller's.
+//
+// KEYS: lease. ARGV: token, lease in milliseconds.
+const keepScript = `
+if redis.pcall('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0
+`
+
+// abandonScript gives back a lease that is still the caller's, and tells those
+// who wait for it that nothing came of it.
+//
+// KEYS: lease. ARGV: token, channel, key.
+const abandonScript = `
+if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+return redis.call('PUBLISH', ARGV[2], '-' .. ARGV[3])
+`

@@ -1,0 +1,278 @@
+package cache_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// mustServe asks for many keys, and wants the origin's answer for each.
+func mustServe(t *testing.T, c *cache.Cache, tip int64, n int) {
+	t.Helper()
+	for i := range n {
+		body := fmt.Sprint(tip, "-", i)
+		res := mustGet(t, c, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: tip, MinHeight: tip}, answer(tip, []byte(body)))
+		if string(res.Entry.Body) != body {
+			t.Fatalf("got %s, want %s", res.Entry.Body, body)
+		}
+	}
+}
+
+func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
+	// 100 misses, with two operations each, would take 20 s if all were waited for.
+	const misses, enough = 100, 10 * time.Second
+
+	t.Run("it was never there", func(t *testing.T) {
+		t.Parallel()
+		c := newCache(t, cache.Options{Redis: client(t, fmt.Sprintf("127.0.0.1:%d", freePort(t)))})
+		c.SetNamespace("story-1")
+		began := time.Now()
+		mustServe(t, c, 100, misses)
+		if took := time.Since(began); took > enough {
+			t.Errorf("%d misses took %v", misses, took)
+		}
+		if c.SharedState() == "closed" || c.Stats().SharedErrors == 0 {
+			t.Errorf("the breaker is %s after %d errors", c.SharedState(), c.Stats().SharedErrors)
+		}
+	})
+	t.Run("it accepts but does not answer", func(t *testing.T) {
+		t.Parallel()
+		way := startProxy(t, miniredis.RunT(t).Addr())
+		way.stall()
+		c := newCache(t, cache.Options{Redis: client(t, way.addr)})
+		c.SetNamespace("story-1")
+		began := time.Now()
+		mustServe(t, c, 100, misses)
+		if took := time.Since(began); took > enough {
+			t.Errorf("%d misses took %v", misses, took)
+		}
+		way.heal()
+		eventually(t, "the store is used again", func() bool {
+			mustServe(t, c, 101, 1)
+			c.Purge()
+			return c.SharedState() == "closed"
+		})
+	})
+	t.Run("it is killed and comes back", func(t *testing.T) {
+		t.Parallel()
+		s := startRedis(t)
+		way := startProxy(t, s.addr)
+		c := replica(t, way.addr, cache.Options{RedisTimeout: 300 * time.Millisecond})
+		mustServe(t, c, 100, 5)
+		way.cut()
+		mustServe(t, c, 101, 20)
+		way.heal()
+		eventually(t, "the store is used again", func() bool {
+			c.Purge()
+			return tell(mustGet(t, c, cache.Query{Key: "new", Policy: live, Tip: 101}, answer(101, []byte("x"))), nil) == "hit shared: x at 101"
+		})
+	})
+	t.Run("it is full", func(t *testing.T) {
+		c := replica(t, startRedis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction").addr, cache.Options{})
+		mustServe(t, c, 100, 20)
+		if c.SharedState() != "closed" || c.Stats().SharedErrors == 0 {
+			t.Errorf("the breaker is %s after %d errors; a store that answers is not dead", c.SharedState(), c.Stats().SharedErrors)
+		}
+	})
+	t.Run("it has forgotten the scripts", func(t *testing.T) {
+		addr := startRedis(t).addr
+		c := replica(t, addr, cache.Options{})
+		mustServe(t, c, 100, 1)
+		if err := client(t, addr).ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		mustServe(t, c, 101, 1)
+		c.Purge()
+		if res := mustGet(t, c, cache.Query{Key: "k0", Policy: live, Tip: 101}, nil); res.Store != "shared" || c.Stats().SharedErrors != 0 {
+			t.Errorf("got %s, %d errors", tell(res, nil), c.Stats().SharedErrors)
+		}
+	})
+}
+
+func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
+	const key = "tipcache:1:{story-1:k}"
+	good := "1 100 1750000000000000 0 \"tag\" 200 0\n\x00\x00"
+	tests := []struct {
+		name string
+		put  func(ctx context.Context, rdb *redis.Client) error
+	}{
+		{"a string", func(ctx context.Context, rdb *redis.Client) error { return rdb.Set(ctx, key, "x", 0).Err() }},
+		{"a list", func(ctx context.Context, rdb *redis.Client) error { return rdb.LPush(ctx, key, "x").Err() }},
+		{"another hash", func(ctx context.Context, rdb *redis.Client) error { return rdb.HSet(ctx, key, "x", "y").Err() }},
+		{"an older version", func(ctx context.Context, rdb *redis.Client) error {
+			return rdb.HSet(ctx, key, "m", strings.Replace(good, "1", "0", 1), "b", "px").Err()
+		}},
+		{"a head that ends early", func(ctx context.Context, rdb *redis.Client) error {
+			return rdb.HSet(ctx, key, "m", "1 100 1750000000000000 0 \"tag\" ", "b", "px").Err()
+		}},
+		{"a body of something else", func(ctx context.Context, rdb *redis.Client) error {
+			return rdb.HSet(ctx, key, "m", good, "b", "px").Err()
+		}},
+		{"no body", func(ctx context.Context, rdb *redis.Client) error { return rdb.HSet(ctx, key, "m", good).Err() }},
+		{"a body that does not decompress", func(ctx context.Context, rdb *redis.Client) error {
+			return rdb.HSet(ctx, key, "m", good, "b", "zzzz").Err()
+		}},
+		{"a corrupt entry of a great height", func(ctx context.Context, rdb *redis.Client) error {
+			return rdb.HSet(ctx, key, "m", strings.Replace(good, "100", "9000", 1), "b", "px").Err()
+		}},
+		{"a corrupt entry of a low height", func(ctx context.Context, rdb *redis.Client) error {
+			return rdb.HSet(ctx, key, "m", strings.Replace(good, "100", "9", 1), "b", "px").Err()
+		}},
+		{"a lease of another type", func(ctx context.Context, rdb *redis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			addr := startRedis(t).addr
+			if err := tt.put(t.Context(), client(t, addr)); err != nil {
+				t.Fatal(err)
+			}
+			a, b := replica(t, addr, cache.Options{}), replica(t, addr, cache.Options{})
+			if found := a.Load(t.Context(), []string{"k"}); len(found) != 0 {
+				t.Errorf("Load found %v", found)
+			}
+			q := cache.Query{Key: "k", Policy: live, Tip: 100}
+			if got := tell(mustGet(t, a, q, answer(100, page)), nil); !strings.HasPrefix(got, "miss uri-miss") {
+				t.Errorf("got %.60s, want a miss", got)
+			}
+			if got := mustGet(t, b, q, nil); got.Store != "shared" || !bytes.Equal(got.Entry.Body, page) {
+				t.Errorf("it was not overwritten: %.60s", tell(got, nil))
+			}
+		})
+	}
+}
+
+func TestContentSurvivesTheSharedStore(t *testing.T) {
+	store := miniredis.RunT(t)
+	open := func() *cache.Cache {
+		c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: 5 * time.Second})
+		c.SetNamespace("story-1")
+		return c
+	}
+	tests := []struct {
+		name    string
+		content *cache.Content
+	}{
+		{"a page", cache.NewContent(200, "application/json", "</next>; rel=\"next\"", page, 42)},
+		{"an empty body", cache.NewContent(404, "", "", nil, 0)},
+		{"what does not compress", cache.NewContent(200, "application/octet-stream", "", noise(1000), 1<<63)},
+		{"a type with a newline", cache.NewContent(200, "a\nb", "\n", []byte("x"), 1)},
+	}
+	a, b := open(), open()
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			q := cache.Query{Key: fmt.Sprint(i), Policy: live, Tip: 100}
+			now := time.Now()
+			sent := &cache.Entry{Content: tt.content, Height: 100, ReadAt: now, Expires: now.Add(time.Hour)}
+			mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return sent, nil })
+			got := mustGet(t, b, q, nil).Entry
+			if got.ETag != tt.content.ETag || got.Status != tt.content.Status || got.Type != tt.content.Type ||
+				got.Link != tt.content.Link || got.Source != tt.content.Source || !bytes.Equal(got.Body, tt.content.Body) {
+				t.Errorf("got %+v, want %+v", got.Content, tt.content)
+			}
+			if !got.Expires.Equal(sent.Expires.Truncate(time.Microsecond)) || got.Height != 100 {
+				t.Errorf("holds at %d until %v, want 100 until %v", got.Height, got.Expires, sent.Expires)
+			}
+		})
+	}
+}
+
+// noise is a body without a pattern.
+func noise(n int) []byte {
+	b, x := make([]byte, n), uint32(1)
+	for i := range b {
+		x = x*1664525 + 1013904223
+		b[i] = byte(x >> 24)
+	}
+	return b
+}
+
+func TestLoadAndSave(t *testing.T) {
+	store := miniredis.RunT(t)
+	open := func() *cache.Cache {
+		c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: time.Second})
+		c.SetNamespace("story-1")
+		return c
+	}
+	a, b := open(), open()
+	gone := entry(0, "gone")
+	gone.Expires = time.Now().Add(-time.Second)
+	a.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1"), "two": entry(0, "2"), "gone": gone}, time.Hour)
+
+	for name, c := range map[string]*cache.Cache{"the same replica": a, "another replica": b} {
+		found := c.Load(t.Context(), []string{"one", "two", "three", "gone"})
+		if len(found) != 2 || string(found["one"].Body) != "1" || string(found["two"].Body) != "2" {
+			t.Errorf("%s loads %v, want one and two", name, found)
+		}
+	}
+	for _, key := range store.Keys() {
+		if store.TTL(key) != time.Hour {
+			t.Errorf("%s expires in %v, want an hour", key, store.TTL(key))
+		}
+	}
+	store.Close()
+	b.Purge()
+	if found := b.Load(t.Context(), []string{"one"}); len(found) != 0 {
+		t.Errorf("without the store %v was found", found)
+	}
+	b.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1")}, time.Hour)
+	if found := b.Load(t.Context(), []string{"one"}); len(found) != 1 {
+		t.Error("without the store memory was not used")
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	c := newCache(t, cache.Options{Registerer: reg, Redis: client(t, miniredis.RunT(t).Addr()), RedisTimeout: 5 * time.Second})
+	c.SetNamespace("story-1")
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	for range 3 {
+		mustGet(t, c, q, answer(100, page))
+	}
+	_, _ = c.Get(t.Context(), cache.Query{Key: "other", Policy: live, Tip: 100}, down)
+
+	got := map[string]float64{}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			name := f.GetName()
+			for _, l := range m.Label {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	want := map[string]float64{
+		"tipcache_cache_requests_total hit memory": 2,
+		"tipcache_cache_requests_total miss none":  1,
+		"tipcache_cache_requests_total error none": 1,
+		"tipcache_cache_flights_total":             2,
+		"tipcache_cache_origin_calls_total":        2,
+		"tipcache_cache_origin_errors_total":       1,
+		"tipcache_cache_memory_entries":            1,
+		"tipcache_cache_shared_breaker_state":      0,
+	}
+	for name, n := range want {
+		if v, ok := got[name]; !ok || v != n {
+			t.Errorf("%s is %v (%v), want %v", name, v, ok, n)
+		}
+	}
+	if _, err := cache.New(cache.Options{Registerer: reg}); err == nil {
+		t.Error("a second cache registered the same metrics")
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	newCache(t, cache.Options{Registerer: reg})
+}
