@@ -1,0 +1,85 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// The node answers 500 to every failure, so only the text tells them apart.
+// The first row whose text occurs decides. Rows whose texts quote the caller's
+// input come first, lest that input choose the row; "failed to load state"
+// stands before "does not exist", which it contains.
+//
+// testdata/failures.jsonl holds the recordings of a real node behind each row.
+var failures = []struct {
+	text   string
+	reason Reason
+}{
+	{"decode `", BadInput},               // a parameter of the wrong type
+	{"code = InvalidArgument", BadInput}, // an empty address, a bad denom, an unknown status
+	{"strconv.", BadInput},               // a height in the path that is no number
+	{"failed to load state at height", Pruned},
+	{"cannot query with height in the future", FutureHeight},
+	{"cannot query with height < 0", BadInput},
+	{"code = NotFound", NotFound},
+	{"not found", NotFound},
+	{"does not exist", NotFound},
+	{"no delegation for (address, validator) tuple", NotFound},
+	{"hex string", BadInput}, // without 0x, of odd length, invalid
+	{"address max length is", BadInput},
+	{"either offset or key is expected", BadInput},
+}
+
+// classify says what a failure of the node means by its text.
+func classify(text string) Reason {
+	if i := row(text); i >= 0 {
+		return failures[i].reason
+	}
+	return Other
+}
+
+// row is the index of the row that decides, -1 for none.
+func row(text string) int {
+	for i, f := range failures {
+		if strings.Contains(text, f.text) {
+			return i
+		}
+	}
+	return -1
+}
+
+// noRoute is the page of a node that does not have the path, in this version
+// or at all: no handler ran, so there is no envelope.
+const noRoute = "404 page not found"
+
+// understand reads a whole answer: the reason and the node's text. ok is false
+// for what a node does not say, such as another server's error page.
+func understand(status int, body []byte) (reason Reason, text string, ok bool) {
+	switch {
+	case status == http.StatusNotFound && bytes.HasPrefix(body, []byte(noRoute)):
+		return NotFound, "the chain node has no such path", true
+	case !enveloped(body):
+		return Other, "", false
+	case status == http.StatusOK:
+		return OK, "", true
+	case status >= http.StatusBadRequest:
+		text = gjson.GetBytes(body, "error").String()
+		return classify(text), text, true
+	default:
+		return Other, "", false
+	}
+}
+
+// enveloped tells the node's {"code":200,"msg":...,"error":""} from other JSON,
+// such as CometBFT's. It looks for msg without parsing it: that is the bulk.
+// json.Valid bounds the nesting; gjson's validation recurses without end.
+func enveloped(body []byte) bool {
+	return json.Valid(body) &&
+		gjson.GetBytes(body, "code").Type == gjson.Number &&
+		gjson.GetBytes(body, "error").Type == gjson.String &&
+		bytes.Contains(body, []byte(`"msg"`))
+}

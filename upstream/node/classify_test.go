@@ -1,0 +1,166 @@
+package node
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A recording is an exchange with a real node that did not end in a 200; want
+// is the reason it means, or the kind of silence. Status 0: the node dropped
+// the connection. Names with rpc_ are CometBFT's answers: what comes from an
+// address that is not a REST server.
+type recording struct {
+	Name   string `json:"name"`
+	Want   string `json:"want"`
+	Status int    `json:"status"`
+	Type   string `json:"type"`
+	Raw    string `json:"raw"`
+}
+
+func recordings(t testing.TB) (all []recording) {
+	t.Helper()
+	file, err := os.Open("testdata/failures.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var r recording
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func TestEveryRecordedFailureIsClassified(t *testing.T) {
+	n := newFakeNode(t, 1)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
+	for _, r := range recordings(t) {
+		t.Run(r.Name, func(t *testing.T) {
+			n.change(func() {
+				n.rest = func(w http.ResponseWriter, _ *http.Request) {
+					if r.Status == 0 {
+						panic(http.ErrAbortHandler)
+					}
+					w.Header().Set("Content-Type", r.Type)
+					w.WriteHeader(r.Status)
+					_, _ = w.Write([]byte(r.Raw))
+				}
+			})
+			answer, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+			if got := outcome(answer, err); got != r.Want {
+				t.Fatalf("got %s (answer %+v, error %v), want %s", got, answer, err, r.Want)
+			}
+			if err == nil && string(answer.Body) != r.Raw {
+				t.Errorf("body %q, want it as received", answer.Body)
+			}
+		})
+	}
+}
+
+func TestEveryRowOfTheTableDecidesARecording(t *testing.T) {
+	used := make([]bool, len(failures))
+	for _, r := range recordings(t) {
+		var envelope struct{ Error string }
+		if r.Status != http.StatusInternalServerError || json.Unmarshal([]byte(r.Raw), &envelope) != nil {
+			continue
+		}
+		if i := row(envelope.Error); i >= 0 {
+			used[i] = true
+		}
+	}
+	for i, ok := range used {
+		if !ok {
+			t.Errorf("no recording needs the row %q", failures[i].text)
+		}
+	}
+}
+
+func TestAnAnswerSaysWhatItMeans(t *testing.T) {
+	const type500 = "application/json"
+	tests := []struct {
+		name   string
+		status int
+		body   string
+		want   *Answer // nil: not an answer
+	}{
+		{"a success", 200, `{"code":200,"msg":{},"error":""}`,
+			&Answer{Status: 200, NodeStatus: 200, Reason: OK}},
+		{"the status line counts, not the code", 200, `{"code":7,"msg":{},"error":"odd"}`,
+			&Answer{Status: 200, NodeStatus: 200, Reason: OK}},
+		{"the text is decoded", 500, `{"code":500,"msg":null,"error":"cannot query with height \u003c 0"}`,
+			&Answer{Status: 400, NodeStatus: 500, Reason: BadInput, Text: "cannot query with height < 0"}},
+		{"a failure nobody has seen", 500, `{"code":500,"msg":null,"error":"disk full"}`,
+			&Answer{Status: 502, NodeStatus: 500, Reason: Other, Text: "disk full"}},
+		{"an encoding failure", 502, `{"code":502,"msg":null,"error":"json: unsupported value"}`,
+			&Answer{Status: 502, NodeStatus: 502, Reason: Other, Text: "json: unsupported value"}},
+		{"a path this node does not have", 404, "404 page not found\n",
+			&Answer{Status: 404, NodeStatus: 404, Reason: NotFound, Text: "the chain node has no such path"}},
+		{"a load balancer's 404", 404, "<html>nginx</html>", nil},
+		{"a load balancer's 502", 502, "<html>Bad Gateway</html>", nil},
+		{"JSON of somebody else", 200, `{"jsonrpc":"2.0","id":-1,"result":{}}`, nil},
+		{"an envelope without msg", 200, `{"code":200,"error":""}`, nil},
+		{"JSON cut off", 200, `{"code":200,"msg":{},"error":""`, nil},
+		{"JSON nested beyond reason", 200, `{"code":200,"error":"","msg":` + strings.Repeat("[", 8<<20), nil},
+		{"nothing", 200, ``, nil},
+	}
+	n := newFakeNode(t, 1)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n.change(func() {
+				n.rest = func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", type500)
+					w.WriteHeader(tt.status)
+					_, _ = w.Write([]byte(tt.body))
+				}
+			})
+			got, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+			if tt.want == nil {
+				wantKind(t, err, upstream.BadAnswer)
+				return
+			}
+			tt.want.Type, tt.want.Body = type500, []byte(tt.body)
+			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func FuzzUnderstand(f *testing.F) {
+	for _, r := range recordings(f) {
+		f.Add(r.Status, []byte(r.Raw))
+	}
+	f.Add(200, []byte(`{"code":200,"msg":{},"error":""}`))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		reason, text, ok := understand(status, body)
+		if ok && reason == OK && (status != http.StatusOK || text != "" || !json.Valid(body)) {
+			t.Errorf("status %d with %q is taken for a success", status, body)
+		}
+		if ok && reason != OK && status < http.StatusBadRequest {
+			t.Errorf("status %d with %q is taken for a refusal", status, body)
+		}
+	})
+}
+
+func wantKind(t *testing.T, err error, kind upstream.Kind) *upstream.Error {
+	t.Helper()
+	got, ok := errors.AsType[*upstream.Error](err)
+	if !ok || got.Kind != kind {
+		t.Fatalf("error %v, want kind %d", err, kind)
+	}
+	return got
+}

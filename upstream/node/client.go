@@ -1,0 +1,127 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// origin is what clients of the proxy get to read about who did not answer.
+const origin = "the chain node"
+
+// maxDial bounds a dial, which net/http lets run on after its request has gone.
+const maxDial = 3 * time.Second
+
+var (
+	errTooLarge = errors.New("answer is larger than allowed")
+	errNoNode   = errors.New("server error that is not the node's") // a load balancer's 502, say
+)
+
+// A client speaks with one node's REST server.
+type client struct {
+	base    *url.URL
+	http    *http.Client
+	maxBody int64
+}
+
+func newClient(base *url.URL, o Options) *client {
+	return &client{base: base, maxBody: o.MaxBody, http: &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
+			IdleConnTimeout:        o.IdleClose,
+			MaxIdleConnsPerHost:    o.InFlight,
+			MaxResponseHeaderBytes: 64 << 10,
+			DisableCompression:     true,
+		},
+		// The node redirects only paths that are not canonical.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// get asks once. The deadline of ctx covers dial, header and body. net/http
+// repeats the request by itself only where a reused idle connection had died.
+// The error is always an *upstream.Error.
+func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, error) {
+	response, err := c.http.Do(c.request(ctx, r, height))
+	if err != nil {
+		return nil, upstream.Silence(origin, bare(err))
+	}
+	defer response.Body.Close()
+	body, err := c.read(response)
+	if err != nil {
+		return nil, err
+	}
+	reason, text, ok := understand(response.StatusCode, body)
+	if !ok {
+		return nil, notNode(response.StatusCode)
+	}
+	return &Answer{
+		Status: reason.Status(), NodeStatus: response.StatusCode,
+		Type: response.Header.Get("Content-Type"), Body: body,
+		Text: text, Reason: reason, Height: height,
+	}, nil
+}
+
+func (c *client) request(ctx context.Context, r Request, height int64) *http.Request {
+	u := *c.base
+	u.Path, u.RawPath, u.RawQuery = c.base.Path+r.Path, "", r.Query
+	request := (&http.Request{Method: http.MethodGet, URL: &u, Header: http.Header{}}).WithContext(ctx)
+	if height != 0 {
+		request.Header.Set("X-Block-Height", strconv.FormatInt(height, 10))
+	}
+	return request
+}
+
+func (c *client) read(response *http.Response) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, c.maxBody+1))
+	switch {
+	case int64(len(body)) > c.maxBody:
+		return nil, badAnswer(errTooLarge)
+	case err == nil:
+		return body, nil
+	}
+	if silent := upstream.Silence(origin, err); silent.Kind == upstream.Timeout {
+		return nil, silent
+	}
+	return nil, badAnswer(fmt.Errorf("truncated: %w", err))
+}
+
+func badAnswer(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " gave an unusable answer", Err: err}
+}
+
+// notNode is the error for an answer that did not come from a node.
+func notNode(status int) *upstream.Error {
+	if status >= http.StatusInternalServerError {
+		return badAnswer(fmt.Errorf("status %d: %w", status, errNoNode))
+	}
+	return badAnswer(fmt.Errorf("status %d without the node's envelope", status))
+}
+
+// bare drops the URL that net/http puts around an error: it may hold a key.
+func bare(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}
+
+// blames tells failures that speak against the node. A connection dropped
+// without an answer does not: some queries make the node's handler panic, and
+// one such query, repeated, must not take the node away from everybody.
+func blames(err error) bool {
+	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Kind == upstream.Timeout {
+		return true
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || errors.Is(err, errNoNode)
+}

@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+const success = `{"code":200,"msg":{},"error":""}` + "\n"
+
+// rest makes a pool with one endpoint and no height source.
+func rest(t *testing.T, o Options, handler http.HandlerFunc) *Pool {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	o.Endpoints = []Endpoint{{REST: server.URL}}
+	return newPool(t, o)
+}
+
+// hijack takes the connection over.
+func hijack(w http.ResponseWriter) *net.TCPConn {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	return conn.(*net.TCPConn)
+}
+
+func TestSilenceIsAnErrorOfItsKind(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+		want   upstream.Kind
+	}{
+		{"the connection is closed without an answer", func(http.ResponseWriter, *http.Request) {
+			panic(http.ErrAbortHandler)
+		}, upstream.Unreachable},
+		{"the connection is reset", func(w http.ResponseWriter, _ *http.Request) {
+			conn := hijack(w)
+			_ = conn.SetLinger(0)
+			_ = conn.Close()
+		}, upstream.Unreachable},
+		{"no answer comes", func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}, upstream.Timeout},
+		{"the body stalls", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(success[:10]))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, upstream.Timeout},
+		{"the body is cut off", func(w http.ResponseWriter, _ *http.Request) {
+			conn := hijack(w)
+			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n%s", success)
+			_ = conn.Close()
+		}, upstream.BadAnswer},
+		{"the body is larger than allowed", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"code":200,"msg":%q,"error":""}`, strings.Repeat("x", 2000))
+		}, upstream.BadAnswer},
+		{"the body is not JSON", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "<html>welcome</html>")
+		}, upstream.BadAnswer},
+		{"a redirect is not followed", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusMovedPermanently)
+		}, upstream.BadAnswer},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := rest(t, Options{Timeout: 200 * time.Millisecond, MaxBody: 1000}, tt.answer)
+			start := time.Now()
+			_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/staking/params"})
+			wantKind(t, err, tt.want)
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
+func TestARefusedConnectionIsUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://user:secret@" + address + "/key"}}})
+	_, err = p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+	got := wantKind(t, err, upstream.Unreachable)
+	if strings.Contains(got.Error(), "secret") || strings.Contains(got.Error(), "key") || strings.Contains(got.Msg, address) {
+		t.Errorf("the error tells too much: %v", got)
+	}
+	if h := p.Health()[0]; h.Name != address || !strings.Contains(h.LastError, "refused") || strings.Contains(h.LastError, "secret") {
+		t.Errorf("health %+v", h)
+	}
+}
+
+func TestABodyOfExactlyTheLimitIsTaken(t *testing.T) {
+	p := rest(t, Options{MaxBody: int64(len(success))}, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, success)
+	})
+	if _, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheRequestIsWhatTheNodeUnderstands(t *testing.T) {
+	var got atomic.Pointer[http.Request]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.Store(r)
+		fmt.Fprint(w, success)
+	}))
+	t.Cleanup(server.Close)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://me:secret@" + server.Listener.Addr().String() + "/node/"}}})
+	answer, err := p.Fetch(within(t, 5*time.Second), Request{
+		Path: "/upgrade/applied_plan/a b?c", Query: "pagination.limit=5&pagination.key=%14%BB", Height: 7,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := got.Load()
+	user, password, _ := r.BasicAuth()
+	want := []string{"GET", "/node/upgrade/applied_plan/a%20b%3Fc?pagination.limit=5&pagination.key=%14%BB", "7", "", "me", "secret"}
+	seen := []string{r.Method, r.RequestURI, r.Header.Get("X-Block-Height"), r.Header.Get("Accept-Encoding"), user, password}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+	if answer.Height != 7 {
+		t.Errorf("answer is from height %d", answer.Height)
+	}
+}
+
+func TestAReadOfTheLatestNamesNoHeight(t *testing.T) {
+	p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		if _, sent := r.Header["X-Block-Height"]; sent {
+			t.Error("a height was sent")
+		}
+		fmt.Fprint(w, success)
+	})
+	for _, height := range []int64{0, AtTip} { // no tip is known
+		answer, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x", Height: height})
+		if err != nil || answer.Height != 0 {
+			t.Errorf("height %d: answer %+v, error %v", height, answer, err)
+		}
+	}
+}
+
+func TestAnIdleConnectionThatDiedCostsNothing(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, success)
+	}))
+	server.Config.ConnState = func(conn net.Conn, state http.ConnState) {
+		if state == http.StateIdle {
+			_ = conn.Close()
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}})
+	for range 50 {
+		if _, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheCallersEndIsNotTheNodesFault(t *testing.T) {
+	arrived := make(chan struct{}, 10)
+	p := rest(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})
+	for range 2 * maxFailures {
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { <-arrived; cancel() }()
+		if _, err := p.Fetch(ctx, Request{Path: "/x"}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("error %v, want context.Canceled", err)
+		}
+	}
+	_, err := p.Fetch(within(t, 20*time.Millisecond), Request{Path: "/x"})
+	wantKind(t, err, upstream.Timeout)
+	if h := p.Health()[0]; h.Breaker != "closed" || h.LastError != "" {
+		t.Errorf("health %+v", h)
+	}
+}

@@ -1,0 +1,153 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+const (
+	maxFailures = 5               // in a row open the breaker
+	breakerOpen = time.Second     // until a request may try again
+	grudge      = 5 * time.Second // an endpoint that failed is second choice for so long
+)
+
+// An endpoint is one node with all that stands before it.
+type endpoint struct {
+	name    string // host:port
+	client  *client
+	comet   *comet // nil: no height source
+	queue   *limiter
+	breaker *gobreaker.CircuitBreaker[*Answer]
+	timeout time.Duration
+	metrics *metrics
+
+	mu   sync.Mutex
+	view view
+}
+
+// A view is what is known of an endpoint.
+type view struct {
+	unseen     bool // it has a height source that has not been asked yet
+	chainID    string
+	refused    bool      // it serves another chain
+	height     int64     // newest committed block
+	blockTime  time.Time // of the newest header
+	heard      time.Time // when the height source last answered
+	catchingUp bool
+	connected  bool
+	cometErr   error // what the height source fails with now
+
+	answered time.Time // when the REST server last answered
+	failed   time.Time // when it last failed in a way that speaks against it
+	restErr  error     // what it fails with now
+}
+
+func newEndpoint(name string, c *client, rpc *comet, o Options, m *metrics) *endpoint {
+	return &endpoint{
+		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
+		queue: newLimiter(o.InFlight, o.Scans, o.Queue),
+		breaker: gobreaker.NewCircuitBreaker[*Answer](gobreaker.Settings{
+			Name:        name,
+			Timeout:     breakerOpen,
+			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= maxFailures },
+			IsExcluded:  func(err error) bool { return err != nil && !blames(err) },
+		}),
+		view: view{unseen: rpc != nil},
+	}
+}
+
+func (e *endpoint) look() view {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.view
+}
+
+func (e *endpoint) update(change func(*view)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change(&e.view)
+}
+
+// reach says how sure it is that an endpoint can answer at a height.
+type reach int
+
+const (
+	behind  reach = iota // it does not have the height yet
+	unsure               // nothing current is known of its height
+	present              // it has it, or any will do
+)
+
+func (v *view) reach(height int64, interval time.Duration) reach {
+	switch {
+	case height <= v.height || height == 0:
+		return present
+	case !v.current(interval):
+		return unsure
+	default:
+		return behind
+	}
+}
+
+// current says whether the height source was heard from lately.
+func (v *view) current(interval time.Duration) bool {
+	return time.Since(v.heard) <= heardFor(interval)
+}
+
+// ask sends the request through the breaker and notes how it went. The error
+// is an *upstream.Error, or the context's if that ended first.
+func (e *endpoint) ask(ctx context.Context, r Request, height int64) (*Answer, error) {
+	start := time.Now()
+	answer, err := e.breaker.Execute(func() (*Answer, error) {
+		attempt, cancel := context.WithTimeout(ctx, e.timeout)
+		defer cancel()
+		answer, err := e.client.get(attempt, r, height)
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err() // the caller's end says nothing about the node
+		}
+		return answer, err
+	})
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return nil, unreachable(err) // a trial is under way
+	}
+	e.metrics.asked(e.name, r.Cost, start, answer, err)
+	e.note(answer, err)
+	return answer, err
+}
+
+// unreachable is the error where nobody could be asked.
+func unreachable(err error) *upstream.Error {
+	return &upstream.Error{
+		Kind: upstream.Unreachable, Msg: origin + " cannot be reached", Err: err, RetryAfter: breakerOpen,
+	}
+}
+
+func (e *endpoint) note(answer *Answer, err error) {
+	e.update(func(v *view) {
+		if answer != nil {
+			v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil
+			return
+		}
+		if blames(err) {
+			v.failed = time.Now()
+		}
+		if _, silent := errors.AsType[*upstream.Error](err); silent {
+			v.restErr = err
+		}
+	})
+}
+
+// open says whether the breaker would turn a request away.
+func (e *endpoint) open() bool { return e.breaker.State() == gobreaker.StateOpen }
+
+func (e *endpoint) closeIdle() {
+	e.client.http.CloseIdleConnections()
+	if e.comet != nil {
+		e.comet.http.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,240 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// A fakeNode is a chain node on real sockets: REST and CometBFT's RPC on one
+// listener. Its fields change through change.
+type fakeNode struct {
+	t       *testing.T
+	address string
+
+	mu         sync.Mutex
+	server     *httptest.Server
+	chain      string
+	height     int64 // committed
+	lowest     int64 // below is pruned
+	ahead      int64 // what /status adds to the height, as the real one does
+	catchingUp bool
+	mute       bool // headers are not sent, the sockets stay open
+	noSocket   bool // the websocket is refused
+	blockTime  time.Time
+	rest       http.HandlerFunc // instead of the usual answers
+	sockets    []*websocket.Conn
+	asked      []string // X-Block-Height of the requests, "" for none; the pool's own probes are left out
+}
+
+func newFakeNode(t *testing.T, height int64) *fakeNode {
+	t.Helper()
+	n := &fakeNode{t: t, chain: "story-1", height: height, blockTime: time.Now()}
+	n.start("127.0.0.1:0")
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *fakeNode) start(address string) {
+	n.t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/status", n.serveStatus)
+	mux.HandleFunc("/abci_info", n.serveInfo)
+	mux.HandleFunc("/websocket", n.serveSocket)
+	mux.HandleFunc("/", n.serveREST)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
+	server.Start()
+	n.change(func() { n.server, n.address = server, listener.Addr().String() })
+}
+
+// stop is the end of the process: sockets die without a close frame.
+func (n *fakeNode) stop() {
+	n.change(func() {
+		for _, conn := range n.sockets {
+			_ = conn.CloseNow()
+		}
+		n.sockets = nil
+	})
+	n.server.CloseClientConnections()
+	n.server.Close()
+}
+
+func (n *fakeNode) change(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
+}
+
+func (n *fakeNode) endpoint() Endpoint {
+	return Endpoint{REST: "http://" + n.address, Comet: "tcp://" + n.address}
+}
+
+// commit makes blocks up to a height and streams the header of the last.
+func (n *fakeNode) commit(height int64) {
+	n.change(func() {
+		n.height, n.blockTime = height, time.Now()
+		if !n.mute {
+			n.stream(height)
+		}
+	})
+}
+
+// stream sends a header to all subscribers. Call with mu held.
+func (n *fakeNode) stream(height int64) {
+	event := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"query":"tm.event='NewBlockHeader'","data":{"type":"tendermint/event/NewBlockHeader",`+
+		`"value":{"header":{"version":{"block":"11"},"chain_id":%q,"height":"%d","time":%q}}}}}`,
+		n.chain, height, n.blockTime.UTC().Format(time.RFC3339Nano))
+	for _, conn := range n.sockets {
+		_ = conn.Write(context.Background(), websocket.MessageText, []byte(event))
+	}
+}
+
+// drop ends the subscriptions, in silence.
+func (n *fakeNode) drop() {
+	n.change(func() {
+		for _, conn := range n.sockets {
+			_ = conn.CloseNow()
+		}
+		n.sockets = nil
+	})
+}
+
+func (n *fakeNode) subscribers() (count int) {
+	n.change(func() { count = len(n.sockets) })
+	return count
+}
+
+// heights are the heights asked for so far.
+func (n *fakeNode) heights() (all []string) {
+	n.change(func() { all = slices.Clone(n.asked) })
+	return all
+}
+
+func (n *fakeNode) serveStatus(w http.ResponseWriter, _ *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"node_info":{"network":%q},"sync_info":{"latest_block_height":"%d",`+
+		`"latest_block_time":%q,"catching_up":%t}}}`,
+		n.chain, n.height+n.ahead, n.blockTime.UTC().Format(time.RFC3339Nano), n.catchingUp)
+}
+
+func (n *fakeNode) serveInfo(w http.ResponseWriter, _ *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"response":{"data":"story","version":"v1.5.3","last_block_height":"%d"}}}`, n.height)
+}
+
+func (n *fakeNode) serveSocket(w http.ResponseWriter, r *http.Request) {
+	refused := false
+	n.change(func() { refused = n.noSocket })
+	if refused {
+		http.Error(w, "no", http.StatusForbidden)
+		return
+	}
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer conn.CloseNow()
+	if _, _, err := conn.Read(r.Context()); err != nil {
+		return
+	}
+	n.change(func() {
+		_ = conn.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+		n.sockets = append(n.sockets, conn)
+	})
+	_, _, _ = conn.Read(context.Background()) // answers pings, until the end
+	n.change(func() {
+		n.sockets = slices.DeleteFunc(n.sockets, func(c *websocket.Conn) bool { return c == conn })
+	})
+}
+
+func (n *fakeNode) serveREST(w http.ResponseWriter, r *http.Request) {
+	asked := r.Header.Get("X-Block-Height")
+	var height, lowest int64
+	var instead http.HandlerFunc
+	n.change(func() {
+		height, lowest, instead = n.height, n.lowest, n.rest
+		if r.URL.Path != probePath {
+			n.asked = append(n.asked, asked)
+		}
+	})
+	if instead != nil && r.URL.Path != probePath {
+		instead(w, r)
+		return
+	}
+	at, err := strconv.ParseInt(asked, 10, 64)
+	if err != nil {
+		at = height
+	}
+	switch {
+	case at > height:
+		refuse(w, "failed to create query context: cannot query with height in the future; please provide a valid height: invalid height")
+	case at < lowest:
+		refuse(w, fmt.Sprintf("failed to create query context: failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist", at))
+	default:
+		fmt.Fprintf(w, `{"code":200,"msg":{"node":%q,"height":%d},"error":""}`+"\n", n.address, at)
+	}
+}
+
+func refuse(w http.ResponseWriter, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusInternalServerError)
+	fmt.Fprintf(w, `{"code":500,"msg":null,"error":%q}`+"\n", text)
+}
+
+// newPool makes a pool without running it, with times fit for a test.
+func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
+	t.Helper()
+	for _, n := range nodes {
+		o.Endpoints = append(o.Endpoints, n.endpoint())
+	}
+	o.BlockInterval = or(o.BlockInterval, 50*time.Millisecond)
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// run makes a pool and runs it until it knows the tip of the nodes.
+func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
+	t.Helper()
+	p := newPool(t, o, nodes...)
+	go func() { _ = p.Run(context.Background()) }()
+	eventually(t, "every node was asked", func() bool {
+		return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.look().unseen })
+	})
+	return p
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("not in time: %s", what)
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

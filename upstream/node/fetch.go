@@ -1,0 +1,182 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+const (
+	maxSilences  = 2 // endpoints that may stay silent before the caller is told
+	firstPause   = 25 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+	nearby       = 10 // blocks behind: worth waiting for
+)
+
+var (
+	errBehind = errors.New("the endpoint does not have the block yet")
+	errClosed = errors.New("closed")
+)
+
+// Fetch asks an endpoint that can answer, and others where one is silent, no
+// longer has the height or does not have it yet; it waits for a block that the
+// chain has and no endpoint can read so far. ctx should have a deadline: that
+// wait is bounded by nothing else. An endpoint with a height source is used
+// from when Run has asked it for its chain.
+//
+// The error is always an *upstream.Error, or context.Canceled.
+func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
+	f := &fetch{pool: p, request: r, pause: firstPause}
+	for {
+		moved := p.moved.lit()
+		e, hope := f.choose(nil)
+		if e != nil {
+			if result := f.ask(ctx, e); f.settles(ctx, result) {
+				return result.answer, result.err
+			}
+			continue
+		}
+		if !hope || f.silence != nil || f.pruned != nil {
+			return f.lastWord()
+		}
+		if err := f.wait(ctx, moved); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A fetch is one request on its way through the endpoints. It belongs to one
+// goroutine; race hands it to others, which do not change it.
+type fetch struct {
+	pool     *Pool
+	request  Request
+	asked    []*endpoint // need not be asked again
+	lagging  []*endpoint // were asked too early, and are asked again after a pause
+	pause    time.Duration
+	silences int
+	silence  error   // the last of them
+	pruned   *Answer // what an endpoint said that no longer has the height
+	resting  bool    // an endpoint was passed over because of its breaker
+	far      bool    // an endpoint was passed over because it lags too much
+}
+
+// height is what to read at, as of now; 0 is the node's latest.
+func (f *fetch) height() int64 {
+	if f.request.Height != AtTip {
+		return f.request.Height
+	}
+	if tip := f.pool.Tip(); tip.Known {
+		return tip.Height
+	}
+	return 0
+}
+
+// choose picks the best endpoint to ask now. hope says that waiting may help
+// where there is none.
+func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
+	tip, height := f.pool.Tip(), f.height()
+	var least [4]int
+	f.resting, f.far = false, false
+	for _, e := range f.pool.endpoints {
+		v := e.look()
+		reach := v.reach(height, tip.Interval)
+		switch {
+		case e == except || v.refused || slices.Contains(f.asked, e):
+		case e.open():
+			f.resting = true
+		case v.unseen || slices.Contains(f.lagging, e):
+			hope = true
+		case reach == behind && height <= tip.Height: // beyond the tip, let the node say so
+			near := height-v.height <= nearby
+			hope, f.far = hope || near, f.far || !near
+		default:
+			if rank := e.rank(v, reach); best == nil || slices.Compare(rank[:], least[:]) < 0 {
+				best, least = e, rank
+			}
+		}
+	}
+	return best, hope
+}
+
+// rank orders endpoints, least first: those that did not fail lately, those
+// known to have the height, those with the fewest requests.
+func (e *endpoint) rank(v view, r reach) [4]int {
+	failed := 0
+	if time.Since(v.failed) < grudge {
+		failed = 1
+	}
+	inFlight, waiting := e.queue.load()
+	return [4]int{failed, int(present - r), waiting, inFlight}
+}
+
+// A result is what came of asking one endpoint.
+type result struct {
+	endpoint *endpoint
+	height   int64
+	answer   *Answer
+	err      error
+}
+
+// settles takes a result in and says whether it is the last word.
+func (f *fetch) settles(ctx context.Context, r result) bool {
+	exists := 0 < r.height && r.height <= f.pool.Tip().Height
+	switch {
+	case errors.Is(r.err, errBehind), r.is(FutureHeight) && exists:
+		f.lagging = append(f.lagging, r.endpoint)
+		return false
+	case r.is(Pruned):
+		f.asked, f.pruned = append(f.asked, r.endpoint), r.answer
+		return false
+	case r.silent() && ctx.Err() == nil:
+		f.asked, f.silence = append(f.asked, r.endpoint), r.err
+		f.silences++
+		return f.silences == maxSilences
+	default:
+		return true
+	}
+}
+
+func (r result) is(reason Reason) bool { return r.answer != nil && r.answer.Reason == reason }
+
+// silent says whether another endpoint may do better: not where the queue was
+// full, and not where the answer is too large.
+func (r result) silent() bool {
+	err, ok := errors.AsType[*upstream.Error](r.err)
+	return ok && err.Kind != upstream.Overloaded && !errors.Is(err, errTooLarge)
+}
+
+// lastWord is what to say when no endpoint is left. That a height is pruned is
+// true only if everybody who may have it was asked.
+func (f *fetch) lastWord() (*Answer, error) {
+	switch {
+	case f.silence != nil:
+		return nil, f.silence
+	case f.pruned != nil && !f.resting:
+		return f.pruned, nil
+	case f.far && !f.resting:
+		return nil, &upstream.Error{
+			Kind: upstream.Overloaded, Msg: origin + " is too far behind its chain",
+			Err: errBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
+		}
+	default:
+		return nil, f.pool.nobody()
+	}
+}
+
+// wait is over when something moved, or after a pause that doubles each time.
+func (f *fetch) wait(ctx context.Context, moved <-chan struct{}) error {
+	select {
+	case <-moved:
+	case <-time.After(f.pause):
+		f.pause = min(2*f.pause, longestPause)
+	case <-ctx.Done():
+		return f.pool.late(ctx, f.height())
+	case <-f.pool.done:
+		return unreachable(errClosed)
+	}
+	f.lagging = nil
+	return nil
+}

@@ -1,0 +1,249 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	firstBackoff = 250 * time.Millisecond
+	maxBackoff   = 10 * time.Second
+	maxPatience  = 10 * time.Second // of the watchdog, however slow the chain
+)
+
+var (
+	errWrongChain = errors.New("serves another chain")
+	errSilent     = errors.New("blocks are made but their headers do not arrive")
+)
+
+// A follower keeps what is known of one endpoint's chain up to date. All of it
+// runs on the goroutine of run; only the socket is read on another.
+type follower struct {
+	pool     *Pool
+	endpoint *endpoint
+	log      *slog.Logger
+	streamed int64 // newest height that came through the socket
+	headers  int   // that counted, so far
+	sockets  int   // subscriptions so far
+}
+
+// run follows until ctx ends: a subscription while it lives, polls between.
+func (f *follower) run(ctx context.Context) {
+	backoff, told := firstBackoff, false
+	for ctx.Err() == nil {
+		headers := f.headers
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if f.headers > headers {
+			backoff, told = firstBackoff, false
+		}
+		if !told {
+			f.log.Warn("node streams no block headers, its height is polled", "error", err)
+			told = true
+		}
+		f.poll(ctx, backoff/2+rand.N(backoff/2))
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// poll stands in for the subscription for some time.
+func (f *follower) poll(ctx context.Context, d time.Duration) {
+	enough := time.After(d)
+	for {
+		_ = f.check(ctx) // noted in the endpoint's health
+		select {
+		case <-ctx.Done():
+			return
+		case <-enough:
+			return
+		case <-time.After(f.beat()):
+		}
+	}
+}
+
+// beat is the time between two polls: about one block.
+func (f *follower) beat() time.Duration { return min(f.pool.Tip().Interval, maxPatience) }
+
+// follow subscribes and watches until the subscription has to be given up.
+func (f *follower) follow(ctx context.Context) error {
+	subscription, err := f.endpoint.comet.subscribe(ctx)
+	if err != nil {
+		f.endpoint.update(func(v *view) { v.cometErr = err })
+		return err
+	}
+	defer subscription.close()
+	if err := f.check(ctx); err != nil {
+		return err
+	}
+	if f.sockets++; f.sockets > 1 {
+		f.pool.metrics.reconnects.WithLabelValues(f.endpoint.name).Inc()
+	}
+	f.streamed = f.endpoint.look().height
+	f.endpoint.update(func(v *view) { v.connected = true })
+	defer f.endpoint.update(func(v *view) { v.connected = false })
+
+	var reader sync.WaitGroup
+	defer reader.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	messages := make(chan message)
+	reader.Go(func() { subscription.pump(ctx, messages) })
+	return f.watch(ctx, messages)
+}
+
+// A message is a header, or the error that ended the subscription.
+type message struct {
+	header header
+	err    error
+}
+
+// pump reads until an error, which is the last message, or the end of ctx.
+func (s *subscription) pump(ctx context.Context, messages chan<- message) {
+	for {
+		var m message
+		m.header, m.err = s.next(ctx)
+		select {
+		case messages <- m:
+		case <-ctx.Done():
+			return
+		}
+		if m.err != nil {
+			return
+		}
+	}
+}
+
+// watch takes the headers in, and asks the node itself when none comes.
+func (f *follower) watch(ctx context.Context, messages <-chan message) error {
+	silence := time.NewTimer(f.patience())
+	defer silence.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m := <-messages:
+			counted, err := f.take(m)
+			if err != nil {
+				return err
+			}
+			if counted {
+				silence.Reset(f.patience())
+			}
+		case <-silence.C:
+			if err := f.patrol(ctx); err != nil {
+				return err
+			}
+			silence.Reset(f.beat())
+		}
+	}
+}
+
+// patience is how long the socket may be silent: three blocks. A node that
+// catches up is polled instead.
+func (f *follower) patience() time.Duration {
+	if f.endpoint.look().catchingUp {
+		return f.beat()
+	}
+	return min(3*f.pool.Tip().Interval, maxPatience)
+}
+
+// take says whether a message was a header that counts.
+func (f *follower) take(m message) (bool, error) {
+	switch {
+	case m.err != nil:
+		f.endpoint.update(func(v *view) { v.cometErr = m.err })
+		return false, m.err
+	case m.header.Height == 0:
+		return false, nil
+	case !f.admit(m.header.ChainID):
+		return false, errWrongChain
+	case f.endpoint.look().catchingUp:
+		return false, nil
+	}
+	h := m.header
+	f.headers++
+	f.streamed = max(f.streamed, h.Height)
+	f.endpoint.update(func(v *view) {
+		v.height = max(v.height, h.Height)
+		v.heard, v.blockTime = time.Now(), h.Time
+	})
+	f.pool.hear(h.Height, h.Time, true)
+	return true, nil
+}
+
+// patrol asks the node directly after a silence. A block that the patrol before
+// had found and that did not come through the socket since means that the
+// socket is dead; a chain that stands still does not.
+func (f *follower) patrol(ctx context.Context) error {
+	before := f.endpoint.look()
+	if before.height > f.streamed && !before.catchingUp {
+		return errSilent
+	}
+	if err := f.check(ctx); err != nil {
+		return err
+	}
+	if before.catchingUp { // its headers did not count, so none was missed
+		f.streamed = f.endpoint.look().height
+	}
+	return nil
+}
+
+// check asks for the chain and the committed height.
+func (f *follower) check(ctx context.Context) error {
+	err := f.ask(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.endpoint.update(func(v *view) { v.cometErr, v.unseen = err, false })
+	f.pool.moved.flash()
+	return err
+}
+
+func (f *follower) ask(ctx context.Context) error {
+	status, err := f.endpoint.comet.status(ctx)
+	if err != nil {
+		return err
+	}
+	if !f.admit(status.NodeInfo.Network) {
+		return errWrongChain
+	}
+	height, err := f.endpoint.comet.committed(ctx)
+	if err != nil {
+		return err
+	}
+	f.endpoint.update(func(v *view) {
+		v.height, v.heard = height, time.Now()
+		v.catchingUp, v.blockTime = status.SyncInfo.CatchingUp, status.SyncInfo.LatestBlockTime
+	})
+	f.pool.hear(height, time.Time{}, !status.SyncInfo.CatchingUp)
+	return nil
+}
+
+// admit lets an endpoint of our chain in and keeps any other out, telling once
+// per change.
+func (f *follower) admit(chainID string) bool {
+	ours := f.pool.claim(chainID)
+	before := f.endpoint.look()
+	if before.chainID == chainID && before.refused == !ours {
+		return ours
+	}
+	f.endpoint.update(func(v *view) {
+		v.chainID, v.refused = chainID, !ours
+		if !ours {
+			v.height = 0
+		}
+	})
+	switch {
+	case !ours:
+		f.log.Error("node serves another chain and is not used", "chain", chainID, "want", f.pool.ChainID())
+	case before.refused:
+		f.log.Info("node serves our chain again", "chain", chainID)
+	}
+	return ours
+}

@@ -1,0 +1,267 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+func wantTip(t *testing.T, p *Pool, height int64) {
+	t.Helper()
+	eventually(t, "the tip", func() bool { return p.Tip().Height == height })
+	if !p.Tip().Known {
+		t.Error("the tip is not known")
+	}
+}
+
+func connected(p *Pool) func() bool {
+	return func() bool { return p.Health()[0].Connected }
+}
+
+func TestTheTipFollowsTheHeaders(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.ahead = 1 // /status runs ahead and is not believed
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	eventually(t, "the subscription", connected(p))
+	for height := int64(101); height < 120; height++ {
+		n.commit(height)
+		wantTip(t, p, height)
+	}
+	tip := p.Tip()
+	if age := time.Since(tip.Time); age < 0 || age > time.Minute {
+		t.Errorf("header time %s", tip.Time)
+	}
+	if tip.Interval == time.Minute {
+		t.Error("the interval was not learned")
+	}
+}
+
+func TestABlockWakesThoseWhoWaitForIt(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	if err := p.WaitHeight(within(t, time.Second), 100); err != nil {
+		t.Errorf("a block that is there: %v", err)
+	}
+	if err := p.WaitHeight(within(t, 10*time.Millisecond), 101); err == nil {
+		t.Error("a block that does not come was there")
+	}
+	woken := make(chan error)
+	go func() { woken <- p.WaitHeight(within(t, 5*time.Second), 102) }()
+	n.commit(101)
+	n.commit(102)
+	if err := <-woken; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASilentSocketIsReplaced(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{}, n)
+	eventually(t, "the subscription", connected(p))
+	n.change(func() { n.mute = true }) // as if the connection were dead without a word
+	n.commit(101)
+	wantTip(t, p, 101) // polled
+	n.commit(102)
+	wantTip(t, p, 102)
+	n.change(func() { n.mute = false })
+	eventually(t, "a second subscription", func() bool { return p.endpoints[0].look().connected && n.subscribers() > 0 })
+	n.commit(103)
+	wantTip(t, p, 103)
+}
+
+func TestAChainThatStandsStillKeepsItsSocket(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{}, n)
+	eventually(t, "the subscription", connected(p))
+	var before any
+	n.change(func() { before = n.sockets[0] })
+	seen := p.Tip().Seen
+	time.Sleep(time.Second) // twenty intervals
+	n.change(func() {
+		if len(n.sockets) != 1 || n.sockets[0] != before {
+			t.Error("the socket was given up")
+		}
+	})
+	if tip := p.Tip(); !tip.Known || !tip.Seen.After(seen) {
+		t.Errorf("tip %+v, want it confirmed by polls", tip)
+	}
+}
+
+func TestALostSocketIsReplacedAndTheHeightPolledMeanwhile(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{}, n)
+	eventually(t, "the subscription", connected(p))
+	n.change(func() { n.noSocket = true })
+	n.drop()
+	n.commit(105)
+	wantTip(t, p, 105)
+	if p.Health()[0].Connected {
+		t.Error("connected without a socket")
+	}
+	n.change(func() { n.noSocket = false })
+	eventually(t, "a new subscription", connected(p))
+}
+
+func TestAnEndedSubscriptionIsMadeAgain(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	n.change(func() {
+		_ = n.sockets[0].Write(context.Background(), websocket.MessageText, []byte(
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: CometBFT exited)"}}`))
+	})
+	eventually(t, "the end", func() bool { return n.subscribers() == 0 })
+	eventually(t, "a new subscription", func() bool { return n.subscribers() == 1 && connected(p)() })
+	n.commit(101)
+	wantTip(t, p, 101)
+}
+
+func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir("testdata/comet")))
+	t.Cleanup(server.Close)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: server.URL}}})
+	rpc := p.endpoints[0].comet
+	s, err := rpc.status(t.Context())
+	if err != nil || s.NodeInfo.Network != "story-1001511" || s.SyncInfo.CatchingUp {
+		t.Errorf("status %+v, error %v", s, err)
+	}
+	if got := s.SyncInfo.LatestBlockTime.Format(time.RFC3339Nano); got != "2026-11-20T11:38:19.089729905Z" {
+		t.Errorf("block time %s", got)
+	}
+	if height, err := rpc.committed(t.Context()); err != nil || height != 290 {
+		t.Errorf("height %d, error %v", height, err)
+	}
+	if err := rpc.call(t.Context(), "refused", new(any)); err == nil || !strings.Contains(err.Error(), "Internal error") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestANodeMayRestart(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{}, n)
+	eventually(t, "the subscription", connected(p))
+	n.stop()
+	eventually(t, "the loss", func() bool { return !p.Health()[0].Connected })
+
+	n.height = 90 // back from an older state
+	n.start(n.address)
+	eventually(t, "a new subscription", func() bool { return connected(p)() && p.Health()[0].Height == 90 })
+	wantTip(t, p, 100)
+	n.commit(101)
+	wantTip(t, p, 101)
+}
+
+func TestHeadersWhileCatchingUpAreNoTip(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.catchingUp = true
+	p := run(t, Options{}, n)
+	eventually(t, "the subscription", connected(p))
+	if err := p.Ready(); err == nil {
+		t.Error("ready while catching up")
+	}
+	n.change(func() { n.stream(500) }) // seen, but not to be read yet
+	n.change(func() { n.height = 110 })
+	wantTip(t, p, 110) // from a poll
+	n.change(func() { n.catchingUp = false; n.height = 111 })
+	eventually(t, "the end of catching up", func() bool { return !p.Health()[0].CatchingUp })
+	n.commit(112)
+	wantTip(t, p, 112)
+}
+
+// A buffer collects log lines from many goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) count(s string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.b.String(), s)
+}
+
+func TestANodeOfAnotherChainIsRefused(t *testing.T) {
+	log := new(buffer)
+	n := newFakeNode(t, 100)
+	n.chain = "other-1"
+	p := run(t, Options{ChainID: "story-1", Logger: slog.New(slog.NewTextHandler(log, nil))}, n)
+	if _, err := p.Fetch(within(t, time.Second), Request{Path: "/x"}); err == nil || len(n.heights()) > 0 {
+		t.Errorf("it was read from: %v", err)
+	}
+	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), `"other-1"`) {
+		t.Errorf("ready: %v", err)
+	}
+	time.Sleep(300 * time.Millisecond) // some more checks
+	if h := p.Health()[0]; !h.WrongChain || h.ChainID != "other-1" || p.Tip().Height != 0 {
+		t.Errorf("health %+v, tip %+v", h, p.Tip())
+	}
+	if got := log.count("level=ERROR"); got != 1 {
+		t.Errorf("%d errors were logged, want one", got)
+	}
+	n.change(func() { n.chain = "story-1" })
+	wantTip(t, p, 100)
+	if _, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAChangeOfChainIsSeenInTheHeaders(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	n.change(func() { n.chain = "other-1" })
+	n.commit(101)
+	eventually(t, "the refusal", func() bool { return p.Health()[0].WrongChain })
+	if got := p.Tip().Height; got != 100 {
+		t.Errorf("tip %d is another chain's", got)
+	}
+}
+
+func TestTheChainIsToldOnce(t *testing.T) {
+	for _, configured := range []string{"", "story-1"} {
+		n := newFakeNode(t, 100)
+		told := make(chan string, 10)
+		p := run(t, Options{ChainID: configured, OnChainID: func(id string) { told <- id }}, n, newFakeNode(t, 100))
+		if id := <-told; id != "story-1" || p.ChainID() != "story-1" || len(told) > 0 {
+			t.Errorf("configured %q: told %q, and %d times more", configured, id, len(told))
+		}
+	}
+}
+
+func TestEverythingStopsAtOnce(t *testing.T) {
+	silent := newFakeNode(t, 100)
+	silent.noSocket = true
+	p := run(t, Options{BlockInterval: time.Minute}, newFakeNode(t, 100), silent)
+	ended := make(chan error)
+	go func() { ended <- p.Run(context.Background()) }()
+	waiting := make(chan error)
+	go func() { waiting <- p.WaitHeight(context.Background(), 200) }()
+	time.Sleep(50 * time.Millisecond)
+	start := time.Now()
+	_ = p.Close()
+	if err := <-ended; err != nil || time.Since(start) > time.Second {
+		t.Errorf("took %s, error %v", time.Since(start), err)
+	}
+	if err := <-waiting; err == nil {
+		t.Error("the wait for a block did not end")
+	}
+	if err := p.Run(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

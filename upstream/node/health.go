@@ -1,0 +1,86 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	probeEvery = 5 * time.Second // while no request asks an endpoint anyway
+	answersFor = 3 * probeEvery  // an endpoint counts as reachable after an answer
+	probePath  = "/auth/params"
+)
+
+// probe asks an endpoint for something cheap whenever nobody else did for a
+// while: readiness is then true before the first request, and an open breaker
+// closes at the probe's cost.
+func (p *Pool) probe(ctx context.Context, e *endpoint) {
+	f := &fetch{pool: p, request: Request{Path: probePath, Background: true}}
+	for {
+		if v := e.look(); !v.refused && time.Since(v.answered) >= probeEvery {
+			_ = f.queue(ctx, e).err // noted in the endpoint's health
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
+// Health is what is known of each endpoint, in the order they were configured.
+func (p *Pool) Health() []Health {
+	interval := p.Tip().Interval
+	all := make([]Health, 0, len(p.endpoints))
+	for _, e := range p.endpoints {
+		v := e.look()
+		h := Health{
+			Name: e.name, ChainID: v.chainID, WrongChain: v.refused, Height: v.height,
+			CatchingUp: v.catchingUp, Connected: v.connected, Breaker: e.breaker.State().String(),
+			Answering: time.Since(v.answered) <= answersFor,
+		}
+		if !v.blockTime.IsZero() && v.current(interval) {
+			h.BlockAge = time.Since(v.blockTime)
+		}
+		if err := errors.Join(v.restErr, v.cometErr); err != nil {
+			h.LastError = err.Error()
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// Ready is nil while one endpoint at least is fit to be read from. Otherwise
+// the error says what each of them lacks.
+func (p *Pool) Ready() error {
+	var lacks []error
+	for _, h := range p.Health() {
+		lack := p.lack(h)
+		if lack == nil {
+			return nil
+		}
+		lacks = append(lacks, fmt.Errorf("%s %w", h.Name, lack))
+	}
+	return errors.Join(lacks...)
+}
+
+// lack is what keeps an endpoint from being ready. That its height source is
+// away is no lack: answers then age in seconds instead of blocks.
+func (p *Pool) lack(h Health) error {
+	switch {
+	case h.WrongChain:
+		return fmt.Errorf("serves chain %q instead of %q", h.ChainID, p.ChainID())
+	case !h.Answering && h.LastError == "":
+		return errors.New("has not answered yet")
+	case !h.Answering:
+		return fmt.Errorf("does not answer: %s", h.LastError)
+	case h.CatchingUp:
+		return errors.New("is catching up with its chain")
+	case h.BlockAge > p.maxBlockAge:
+		return fmt.Errorf("has no block newer than %s", h.BlockAge.Round(time.Second))
+	default:
+		return nil
+	}
+}

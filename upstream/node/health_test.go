@@ -1,0 +1,177 @@
+package node
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+func benchPool(b *testing.B, size int) (*Pool, string) {
+	body := fmt.Sprintf(`{"code":200,"msg":{"list":[%q]},"error":""}`, strings.Repeat("x", size))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(body))
+	}))
+	b.Cleanup(server.Close)
+	p, err := New(Options{Endpoints: []Endpoint{{REST: server.URL}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = p.Close() })
+	return p, body
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	tests := []struct {
+		name      string
+		endpoints []Endpoint
+		want      string
+	}{
+		{"no endpoint", nil, "no endpoint"},
+		{"not a URL", []Endpoint{{REST: "http://user:secret@[::1"}}, "endpoint 1: REST address: not a URL"},
+		{"another scheme", []Endpoint{{REST: "ftp://node"}}, "not an http or https URL"},
+		{"no host", []Endpoint{{REST: "127.0.0.1:1317"}}, "endpoint 1"},
+		{"a query", []Endpoint{{REST: "http://node?x=1"}}, "no query"},
+		{"a bad CometBFT address", []Endpoint{{REST: "http://node"}, {REST: "http://node", Comet: "node"}}, "endpoint 2: CometBFT address"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := New(Options{Endpoints: tt.endpoints})
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestHealthTellsWhatIsKnownOfEachEndpoint(t *testing.T) {
+	ahead, behind := newFakeNode(t, 105), newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, ahead, behind)
+	eventually(t, "both subscriptions and probes", func() bool {
+		h := p.Health()
+		return h[0].Connected && h[1].Connected && h[0].Answering && h[1].Answering
+	})
+	got := p.Health()
+	for i := range got {
+		if age := got[i].BlockAge; age <= 0 || age > time.Minute {
+			t.Errorf("block age %s", age)
+		}
+		got[i].BlockAge = 0
+	}
+	want := []Health{
+		{Name: ahead.address, ChainID: "story-1", Answering: true, Height: 105, Connected: true, Breaker: "closed"},
+		{Name: behind.address, ChainID: "story-1", Answering: true, Height: 100, Connected: true, Breaker: "closed"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("health (-want +got):\n%s", diff)
+	}
+	if err := p.Ready(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadinessNamesWhatIsMissing(t *testing.T) {
+	healthy := func(*fakeNode) {}
+	tests := []struct {
+		name         string
+		first, other func(*fakeNode)
+		want         []string // nil: ready
+	}{
+		{"both are fine", healthy, healthy, nil},
+		{"one of two is enough", func(n *fakeNode) { n.chain = "other-1" }, healthy, nil},
+		{"no header for long and catching up",
+			func(n *fakeNode) { n.blockTime = time.Now().Add(-time.Hour) },
+			func(n *fakeNode) { n.catchingUp = true },
+			[]string{"has no block newer than 1h0m0s", "is catching up"}},
+		{"another chain and nobody there",
+			func(n *fakeNode) { n.chain = "other-1" },
+			func(n *fakeNode) { n.stop() },
+			[]string{`serves chain "other-1" instead of "story-1"`, "does not answer"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			first, other := newFakeNode(t, 100), newFakeNode(t, 100)
+			tt.first(first)
+			tt.other(other)
+			p := run(t, Options{ChainID: "story-1", MaxBlockAge: time.Minute}, first, other)
+			eventually(t, "the right answer", func() bool {
+				err := p.Ready()
+				if tt.want == nil || err == nil {
+					return err == nil && tt.want == nil
+				}
+				for _, want := range tt.want {
+					if !strings.Contains(err.Error(), want) {
+						return false
+					}
+				}
+				return true
+			})
+		})
+	}
+}
+
+func TestNamesOfEndpointsAreUnique(t *testing.T) {
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://node:1/a"}, {REST: "http://node:1/b"}}})
+	if h := p.Health(); h[0].Name != "node:1" || h[1].Name != "node:1#2" {
+		t.Errorf("names %q and %q", h[0].Name, h[1].Name)
+	}
+}
+
+// gather reads all metrics: values of counters and gauges, counts of
+// histograms. Labels are part of the name, but for the node's.
+func gather(t *testing.T, registry *prometheus.Registry, node string) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]float64)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				if label.GetValue() != node {
+					name += " " + label.GetValue()
+				}
+			}
+			all[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return all
+}
+
+func TestMetricsTellOfEachNode(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute, Registerer: registry}, n)
+	eventually(t, "the probe", func() bool { return p.Health()[0].Answering })
+	mustFetch(t, p, Request{Height: AtTip, Cost: Scan})
+	mustFetch(t, p, Request{Height: 1000})
+	want := map[string]float64{
+		"tipcache_node_answers_total ok":            2,
+		"tipcache_node_answers_total future_height": 1,
+		"tipcache_node_request_seconds cheap":       2,
+		"tipcache_node_request_seconds scan":        1,
+		"tipcache_node_tip_height":                  100,
+		"tipcache_node_block_interval_seconds":      60,
+		"tipcache_node_lag_blocks":                  0,
+		"tipcache_node_in_flight":                   0,
+		"tipcache_node_queue_length":                0,
+		"tipcache_node_wrong_chain":                 0,
+	}
+	if diff := cmp.Diff(want, gather(t, registry, n.address)); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if _, err := New(Options{Endpoints: []Endpoint{n.endpoint()}, Registerer: registry}); err == nil {
+		t.Error("two pools share a registry")
+	}
+	_ = p.Close()
+	if families, err := registry.Gather(); err != nil || len(families) > 0 {
+		t.Errorf("%d metrics are left, error %v", len(families), err)
+	}
+}

@@ -1,0 +1,130 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// metrics is the pool as Prometheus sees it. The label node is host:port.
+type metrics struct {
+	pool       *Pool
+	registerer prometheus.Registerer // nil: none
+
+	seconds    *prometheus.HistogramVec // node, cost
+	answers    *prometheus.CounterVec   // node, reason
+	shed       *prometheus.CounterVec   // node
+	reconnects *prometheus.CounterVec   // node
+}
+
+func newMetrics(p *Pool, r prometheus.Registerer) *metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_node_" + name, Help: help}, labels)
+	}
+	return &metrics{
+		pool: p, registerer: r,
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "tipcache_node_request_seconds",
+			Help:    "Time a node took to answer or to fail, by cost class; waiting for a turn is not included.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}, []string{"node", "cost"}),
+		answers:    counter("answers_total", "What requests to a node came to.", "node", "reason"),
+		shed:       counter("shed_total", "Requests that got no turn at a node in time.", "node"),
+		reconnects: counter("websocket_reconnects_total", "Subscriptions to block headers after the first.", "node"),
+	}
+}
+
+// asked counts one request to a node.
+func (m *metrics) asked(node string, cost Cost, start time.Time, answer *Answer, err error) {
+	m.seconds.WithLabelValues(node, cost.String()).Observe(time.Since(start).Seconds())
+	m.answers.WithLabelValues(node, outcome(answer, err)).Inc()
+}
+
+// outcome is a label: the answer's reason or the kind of silence.
+func outcome(answer *Answer, err error) string {
+	silent, ok := errors.AsType[*upstream.Error](err)
+	switch {
+	case err == nil:
+		return answer.Reason.String()
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case !ok || silent.Kind == upstream.Timeout:
+		return "timeout"
+	case silent.Kind == upstream.BadAnswer:
+		return "bad_answer"
+	default:
+		return "unreachable"
+	}
+}
+
+// The gauges are read when they are asked for.
+var (
+	tipDesc      = desc("tip_height", "Newest block known of; 0 for none.")
+	intervalDesc = desc("block_interval_seconds", "Learned time between two blocks.")
+	inFlightDesc = desc("in_flight", "Requests a node works on.", "node")
+	queueDesc    = desc("queue_length", "Requests that wait for their turn at a node.", "node")
+	lagDesc      = desc("lag_blocks", "Blocks a node with a height source is behind the tip.", "node")
+	wrongDesc    = desc("wrong_chain", "1 while a node is refused because it serves another chain.", "node")
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("tipcache_node_"+name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, v := range m.vectors() {
+		v.Describe(ch)
+	}
+	for _, d := range []*prometheus.Desc{tipDesc, intervalDesc, inFlightDesc, queueDesc, lagDesc, wrongDesc} {
+		ch <- d
+	}
+}
+
+func (m *metrics) vectors() []prometheus.Collector {
+	return []prometheus.Collector{m.seconds, m.answers, m.shed, m.reconnects}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, v := range m.vectors() {
+		v.Collect(ch)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	tip := m.pool.Tip()
+	gauge(tipDesc, float64(tip.Height))
+	gauge(intervalDesc, tip.Interval.Seconds())
+	for _, e := range m.pool.endpoints {
+		v := e.look()
+		inFlight, waiting := e.queue.load()
+		gauge(inFlightDesc, float64(inFlight), e.name)
+		gauge(queueDesc, float64(waiting), e.name)
+		wrong := 0.0
+		if v.refused {
+			wrong = 1
+		}
+		gauge(wrongDesc, wrong, e.name)
+		if v.height > 0 {
+			gauge(lagDesc, float64(max(tip.Height-v.height, 0)), e.name)
+		}
+	}
+}
+
+func (m *metrics) register() error {
+	if m.registerer == nil {
+		return nil
+	}
+	return m.registerer.Register(m)
+}
+
+func (m *metrics) unregister() {
+	if m.registerer != nil {
+		m.registerer.Unregister(m)
+	}
+}

@@ -1,0 +1,88 @@
+package node
+
+import "time"
+
+// AtTip as Request.Height asks for the newest block that is known when the
+// request leaves the queue. If none is known the node's latest is read.
+const AtTip int64 = -1
+
+// A Request is one read.
+type Request struct {
+	Path       string // canonical, starts with /, not percent-encoded
+	Query      string // encoded, without ?
+	Height     int64  // AtTip, a height to read at, or 0 for the node's latest
+	Cost       Cost
+	Background bool // yields to foreground requests, and waits for its turn until its context ends
+}
+
+// Cost is how heavy a request is for the node.
+type Cost int
+
+// The cost classes. Scans have a limit of their own inside the common one.
+const (
+	Cheap Cost = iota // one item: below a millisecond
+	Page              // a list of up to some hundred items: milliseconds
+	Scan              // a whole set: tens of milliseconds and more
+)
+
+// String is the class as a metric label.
+func (c Cost) String() string {
+	return [...]string{"cheap", "page", "scan"}[min(max(c, Cheap), Scan)]
+}
+
+// An Answer is what a node said, refusals included.
+type Answer struct {
+	Status     int    // what it means as an HTTP status: 200, 400, 404 or 502
+	NodeStatus int    // what the node sent: 200, 404 or, for every failure, 500
+	Type       string // Content-Type
+	Body       []byte // as received
+	Text       string // the node's error text, decoded; "" on success
+	Reason     Reason
+	Height     int64 // the block it was read at; 0 unknown
+}
+
+// Reason is what an answer means.
+type Reason int
+
+// The reasons; each but OK and Other is proved by recordings of a real node.
+const (
+	OK           Reason = iota
+	NotFound            // no such thing, or no such path
+	BadInput            // the request cannot be answered by any node
+	Pruned              // this node no longer has the height; another may
+	FutureHeight        // this node does not have the height yet
+	Other               // a failure of the node
+)
+
+// String is the reason as a metric label.
+func (r Reason) String() string {
+	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other"}[min(max(r, OK), Other)]
+}
+
+// Status is the HTTP status the reason means.
+func (r Reason) Status() int {
+	return [...]int{200, 404, 400, 404, 400, 502}[min(max(r, OK), Other)]
+}
+
+// A Tip is the newest block that can be read.
+type Tip struct {
+	Height   int64         // 0 until one is known; never goes down
+	Known    bool          // a height source was heard from lately, so Height is current
+	Time     time.Time     // of the header; zero where only the height is known
+	Seen     time.Time     // when a height source was last heard from
+	Interval time.Duration // learned time between two blocks
+}
+
+// Health is one endpoint as an operator sees it.
+type Health struct {
+	Name       string        // host:port
+	ChainID    string        // as the node says; "" unknown
+	WrongChain bool          // another chain than ours: never read from
+	Answering  bool          // its REST server answered within the last 15s
+	Height     int64         // newest committed block; 0 unknown
+	CatchingUp bool          // the node says it is behind its peers
+	Connected  bool          // block headers stream in
+	BlockAge   time.Duration // of the newest header; 0 unknown
+	Breaker    string        // closed, open or half-open
+	LastError  string        // what goes wrong now, "" for nothing
+}

@@ -1,0 +1,85 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options configure a Pool. The zero value of a field means its default.
+type Options struct {
+	Endpoints []Endpoint // at least one
+	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
+
+	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s
+	MaxBody  int64         // largest answer in bytes; 32 MiB
+	InFlight int           // requests one endpoint gets at once; 4
+	Scans    int           // of those, requests of cost Scan; 1
+	Queue    time.Duration // how long a foreground request waits for its turn; 2s
+	Hedge    time.Duration // without an answer for so long, a second endpoint is asked too; 0 never
+
+	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
+	IdleClose     time.Duration // idle connections are dropped after this; the node drops them after 10s; 8s
+	BlockInterval time.Duration // time between blocks until it has been learned; 2s
+
+	// OnChainID is called once, from Run, as soon as the chain is known: at
+	// once if ChainID is set, else when the first endpoint has named it.
+	OnChainID func(id string)
+
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// An Endpoint is one node.
+type Endpoint struct {
+	REST  string // base URL of the REST server, such as http://127.0.0.1:1317; a path is a prefix
+	Comet string // base URL of CometBFT's RPC, such as tcp://127.0.0.1:26657; "" for no height source
+}
+
+func (o Options) withDefaults() Options {
+	o.Timeout = or(o.Timeout, 5*time.Second)
+	o.MaxBody = or(o.MaxBody, 32<<20)
+	o.InFlight = or(o.InFlight, 4)
+	o.Scans = min(or(o.Scans, 1), o.InFlight)
+	o.Queue = or(o.Queue, 2*time.Second)
+	o.MaxBlockAge = or(o.MaxBlockAge, 30*time.Second)
+	o.IdleClose = or(o.IdleClose, 8*time.Second)
+	o.BlockInterval = or(o.BlockInterval, 2*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// or is v unless it is zero or less.
+func or[T int | int64 | time.Duration](v, fallback T) T {
+	if v > 0 {
+		return v
+	}
+	return fallback
+}
+
+// parseBase reads a base URL. CometBFT's own configuration writes tcp:// for
+// what is spoken as http://.
+func parseBase(raw string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimRight(raw, "/"))
+	if err != nil {
+		// The error of url.Parse repeats the URL, and with it a password.
+		return nil, errors.New("not a URL")
+	}
+	if u.Scheme == "tcp" {
+		u.Scheme = "http"
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%q is not an http or https URL", u.Redacted())
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("a base URL has no query and no fragment")
+	}
+	return u, nil
+}

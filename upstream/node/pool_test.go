@@ -1,0 +1,285 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// stall is a handler that never answers.
+func stall(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
+	t.Helper()
+	r.Path = "/staking/pool"
+	answer, err := p.Fetch(within(t, 5*time.Second), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+func from(a *Answer, n *fakeNode) bool { return strings.Contains(string(a.Body), n.address) }
+
+func TestAtTipReadsTheNewestBlockThatIsKnown(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
+		t.Errorf("height %d, want 100", a.Height)
+	}
+	n.commit(101)
+	wantTip(t, p, 101)
+	mustFetch(t, p, Request{Height: AtTip})
+	mustFetch(t, p, Request{Height: 0})
+	mustFetch(t, p, Request{Height: 50})
+	if diff := cmp.Diff([]string{"100", "101", "", "50"}, n.heights()); diff != "" {
+		t.Errorf("heights asked for (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{InFlight: 1, BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	if err := p.endpoints[0].queue.acquire(t.Context(), Cheap, false); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan *Answer)
+	go func() { answered <- mustFetch(t, p, Request{Height: AtTip}) }()
+	eventually(t, "the queue", func() bool { _, waiting := p.endpoints[0].queue.load(); return waiting == 1 })
+	n.commit(105)
+	wantTip(t, p, 105)
+	p.endpoints[0].queue.release(Cheap)
+	if a := <-answered; a.Height != 105 {
+		t.Errorf("read at %d, want 105", a.Height)
+	}
+}
+
+func TestAnEndpointThatLagsIsNotAskedForTheTip(t *testing.T) {
+	ahead, lagging := newFakeNode(t, 105), newFakeNode(t, 104)
+	p := run(t, Options{}, lagging, ahead)
+	for range 10 {
+		if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 || !from(a, ahead) {
+			t.Fatalf("answer %s", a.Body)
+		}
+	}
+	if got := lagging.heights(); len(got) > 0 {
+		t.Errorf("the lagging endpoint was asked for %v", got)
+	}
+}
+
+func TestABlockThatNoEndpointHasIsWaitedFor(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	p.Raise(102) // another replica has read at it
+	_, err := p.Fetch(within(t, 50*time.Millisecond), Request{Path: "/x", Height: AtTip})
+	if got := wantKind(t, err, upstream.Timeout); got.RetryAfter < time.Second {
+		t.Errorf("retry after %s", got.RetryAfter)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { n.commit(102) })
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 102 {
+		t.Errorf("read at %d, want 102", a.Height)
+	}
+	p.Raise(102 + nearby + 1)
+	_, err = p.Fetch(within(t, 5*time.Second), Request{Path: "/x", Height: AtTip})
+	wantKind(t, err, upstream.Overloaded) // at once: it would not come in time
+}
+
+func TestAnAnswerFromBeforeTheBlockIsAskedForAgain(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	var asked atomic.Int32
+	n.change(func() {
+		n.rest = func(w http.ResponseWriter, _ *http.Request) {
+			if asked.Add(1) < 3 { // committed, but not yet to be read
+				refuse(w, "cannot query with height in the future; please provide a valid height: invalid height")
+				return
+			}
+			fmt.Fprint(w, success)
+		}
+	})
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestAHeightBeyondTheTipIsTheNodesToRefuse(t *testing.T) {
+	p := run(t, Options{}, newFakeNode(t, 100))
+	a := mustFetch(t, p, Request{Height: 100000})
+	if a.Reason != FutureHeight || a.Status != http.StatusBadRequest || a.Height != 100000 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestAPrunedHeightIsLookedForElsewhere(t *testing.T) {
+	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
+	pruned.lowest = 50
+	p := run(t, Options{}, pruned, archive)
+	for range 4 {
+		if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
+			t.Errorf("answer %s", a.Body)
+		}
+	}
+	archive.change(func() { archive.lowest = 50 })
+	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != Pruned || a.Status != http.StatusNotFound {
+		t.Errorf("answer %+v", a)
+	}
+	archive.change(func() { archive.rest = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } })
+	_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x", Height: 10})
+	wantKind(t, err, upstream.Unreachable) // whether it is pruned everywhere is not known
+}
+
+func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
+	silent, healthy := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{Timeout: 300 * time.Millisecond}, silent, healthy)
+	silent.change(func() { silent.rest = stall })
+	for range 10 {
+		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, healthy) {
+			t.Errorf("answer %s", a.Body)
+		}
+	}
+	if got := len(silent.heights()); got > 1 {
+		t.Errorf("the silent one was asked %d times, want once for some seconds", got)
+	}
+}
+
+func TestTheOnlyEndpointIsTriedAgainAndAgain(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{Timeout: 50 * time.Millisecond}, n)
+	n.change(func() { n.rest = stall })
+	for p.Health()[0].Breaker == "closed" {
+		_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+		wantKind(t, err, upstream.Timeout)
+	}
+	start, before := time.Now(), len(n.heights())
+	_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+	if got := wantKind(t, err, upstream.Unreachable); got.RetryAfter == 0 || len(n.heights()) > before {
+		t.Errorf("retry after %s, node asked: %t", got.RetryAfter, len(n.heights()) > before)
+	}
+	n.change(func() { n.rest = nil })
+	eventually(t, "a trial", func() bool {
+		_, err := p.Fetch(within(t, time.Second), Request{Path: "/x"})
+		return err == nil
+	})
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("back after %s, want about a second", took)
+	}
+}
+
+func TestAQueryThatMakesTheNodePanicHurtsNobodyElse(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{}, n)
+	n.change(func() { n.rest = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } })
+	for range 3 * maxFailures {
+		_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+		wantKind(t, err, upstream.Unreachable)
+	}
+	n.change(func() { n.rest = nil })
+	mustFetch(t, p, Request{Height: AtTip})
+}
+
+func TestASlowEndpointIsHedged(t *testing.T) {
+	slow, fast := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{Hedge: 20 * time.Millisecond}, slow, fast)
+	eventually(t, "both probes", func() bool { h := p.Health(); return h[0].Answering && h[1].Answering })
+	slow.change(func() { slow.rest = stall })
+	start := time.Now()
+	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, fast) || time.Since(start) > time.Second {
+		t.Errorf("answer %s after %s", a.Body, time.Since(start))
+	}
+	if diff := cmp.Diff(slow.heights(), fast.heights()); diff != "" {
+		t.Errorf("the two were asked for different heights: %s", diff)
+	}
+	if h := p.Health()[0]; h.Breaker != "closed" || h.LastError != "" {
+		t.Errorf("the loser was blamed: %+v", h)
+	}
+}
+
+func TestABusyNodeIsSpared(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{InFlight: 2, Queue: 100 * time.Millisecond}, n)
+	gate := make(chan struct{})
+	var inFlight, most atomic.Int32
+	n.change(func() {
+		n.rest = func(w http.ResponseWriter, _ *http.Request) {
+			most.Store(max(most.Load(), inFlight.Add(1)))
+			<-gate
+			inFlight.Add(-1)
+			fmt.Fprint(w, success)
+		}
+	})
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() { mustFetch(t, p, Request{}) })
+	}
+	eventually(t, "two in flight", func() bool { return inFlight.Load() == 2 })
+	all.Go(func() { mustFetch(t, p, Request{Background: true}) }) // waits
+	_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+	if got := wantKind(t, err, upstream.Overloaded); got.RetryAfter < time.Second {
+		t.Errorf("retry after %s", got.RetryAfter)
+	}
+	close(gate)
+	all.Wait()
+	if most.Load() != 2 {
+		t.Errorf("%d in flight, want 2", most.Load())
+	}
+}
+
+func TestAnEndpointWithoutCometIsReadUnpinned(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
+	go func() { _ = p.Run(context.Background()) }()
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 0 || p.Tip().Known {
+		t.Errorf("answer %+v, tip %+v", a, p.Tip())
+	}
+	if a := mustFetch(t, p, Request{Height: 50}); a.Height != 50 {
+		t.Errorf("answer %+v", a)
+	}
+	if diff := cmp.Diff([]string{"", "50"}, n.heights()); diff != "" {
+		t.Errorf("heights asked for (-want +got):\n%s", diff)
+	}
+	eventually(t, "readiness", func() bool { return p.Ready() == nil })
+}
+
+func TestARequestWaitsUntilTheChainIsKnown(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.chain = "other-1"
+	p := newPool(t, Options{ChainID: "story-1"}, n)
+	failed := make(chan error)
+	go func() {
+		_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+		failed <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	go func() { _ = p.Run(context.Background()) }()
+	wantKind(t, <-failed, upstream.Unreachable)
+	if len(n.heights()) > 0 {
+		t.Error("another chain was read")
+	}
+}
+
+func BenchmarkFetch(b *testing.B) {
+	for _, size := range []int{1 << 10, 64 << 10} {
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			p, body := benchPool(b, size)
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := p.Fetch(b.Context(), Request{Path: "/x", Height: AtTip}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
