@@ -1,0 +1,212 @@
+package collections_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+func TestAnImportReplacesAndAdds(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(300)
+		load(t, f.writer, all[:200])
+		before := list(t, f.store, collections.Query{})
+
+		changed := all[100:]
+		for i := range changed {
+			changed[i].AssetCount += 100
+		}
+		load(t, f.writer, changed)
+		after := list(t, f.store, collections.Query{})
+		if before.Total != 200 || after.Total != 300 {
+			t.Errorf("totals = %d, %d; want 200, 300", before.Total, after.Total)
+		}
+		if f.generations && after.Generation <= before.Generation {
+			t.Errorf("generation went from %d to %d", before.Generation, after.Generation)
+		}
+		expect(t, f.store, all)
+	})
+}
+
+func TestAnImportWithoutNewsChangesNothing(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(150)
+		load(t, f.writer, all)
+		before := list(t, f.store, collections.Query{})
+		load(t, f.writer, all)
+		if diff := cmp.Diff(before, list(t, f.store, collections.Query{})); diff != "" {
+			t.Errorf("(-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestOfAnAddressGivenTwiceTheLastCounts(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(200)
+		first, last := all[0], all[0]
+		last.AssetCount, last.Address = 77, "0x"+strings.ToUpper(last.Address[2:])
+		load(t, f.writer, append([]collections.Collection{first}, append(all[1:], last)...))
+		expect(t, f.store, append([]collections.Collection{last}, all[1:]...))
+	})
+}
+
+func TestAFailedImportLeavesTheStoreAsItWas(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(300)
+		load(t, f.writer, all[:100])
+		before := list(t, f.store, collections.Query{})
+		broken := errors.New("line 200: broken")
+		bad := all[150]
+		bad.AssetCount = -1
+		for name, seq := range map[string]func(func(collections.Collection, error) bool){
+			"the sequence fails": func(yield func(collections.Collection, error) bool) {
+				for c := range each(all[50:]) {
+					if !yield(c, nil) {
+						return
+					}
+				}
+				yield(collections.Collection{}, broken)
+			},
+			"a collection is refused": each(append(all[50:150:150], bad)),
+		} {
+			n, err := f.writer.Import(t.Context(), seq)
+			if err == nil || n != 0 {
+				t.Errorf("%s: Import = %d, %v", name, n, err)
+			}
+			if diff := cmp.Diff(before, list(t, f.store, collections.Query{})); diff != "" {
+				t.Errorf("%s: (-before +after):\n%s", name, diff)
+			}
+		}
+		if _, err := f.writer.Import(t.Context(), func(yield func(collections.Collection, error) bool) {
+			yield(collections.Collection{}, broken)
+		}); !errors.Is(err, broken) || err.Error() != broken.Error() {
+			t.Errorf("error = %v, want the sequence's own", err)
+		}
+		load(t, f.writer, all) // the store is none the worse for it
+		expect(t, f.store, all)
+	})
+}
+
+func TestACancelledImportLeavesTheStoreAsItWas(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(300)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := f.writer.Import(ctx, func(yield func(collections.Collection, error) bool) {
+			for i, c := range all {
+				if i == 150 {
+					cancel()
+				}
+				if !yield(c, nil) {
+					return
+				}
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v, want the context's", err)
+		}
+		expect(t, f.store, nil)
+		load(t, f.writer, all)
+		expect(t, f.store, all)
+	})
+}
+
+func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(900)
+		load(t, f.writer, all[:300])
+		half, done := make(chan struct{}), make(chan struct{})
+		var readers sync.WaitGroup
+		for range 4 {
+			readers.Go(func() {
+				for {
+					page, err := f.store.List(t.Context(), collections.Query{Limit: 1})
+					if err != nil || page.Total != 300 && page.Total != 900 {
+						t.Errorf("while importing: total = %d, %v", page.Total, err)
+						return
+					}
+					select {
+					case <-done:
+						return
+					default:
+					}
+				}
+			})
+		}
+		readers.Go(func() {
+			defer close(half)
+			if page, err := f.store.List(t.Context(), collections.Query{}); err != nil || page.Total != 300 {
+				t.Errorf("halfway: total = %d, %v; want 300", page.Total, err)
+			}
+		})
+		_, err := f.writer.Import(t.Context(), func(yield func(collections.Collection, error) bool) {
+			for i, c := range all {
+				if i == 600 {
+					<-half // reading goes on while the sequence pauses
+				}
+				if !yield(c, nil) {
+					return
+				}
+			}
+		})
+		close(done)
+		readers.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, f.store, all)
+	})
+}
+
+func TestImportsAtOnceBothCount(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(600)
+		var imports sync.WaitGroup
+		for _, part := range [][]collections.Collection{all[:400], all[200:]} {
+			imports.Go(func() {
+				if _, err := f.writer.Import(t.Context(), each(part)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		imports.Wait()
+		expect(t, f.store, all)
+	})
+}
+
+func TestContextsAreHeeded(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := f.store.List(gone, collections.Query{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: error = %v", err)
+		}
+		late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		_, err := f.store.List(late, collections.Query{})
+		silent(t, err, upstream.Timeout)
+		if err := f.store.Ping(t.Context()); err != nil {
+			t.Errorf("Ping: %v", err)
+		}
+	})
+}
+
+// expect walks through the store, which must hold these collections.
+func expect(t *testing.T, s *collections.Store, want []collections.Collection) {
+	t.Helper()
+	for offset := 0; offset <= len(want); offset += collections.MaxLimit {
+		q := collections.Query{Limit: collections.MaxLimit, Offset: offset}
+		got := list(t, s, q)
+		got.Generation = 0
+		if diff := cmp.Diff(model(want, q), got); diff != "" {
+			t.Fatalf("from %d (-want +got):\n%s", offset, diff)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package collections_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+// A fixture is a store to read and the store its collections are written to,
+// which is the same one unless the driver is read-only.
+type fixture struct {
+	store, writer *collections.Store
+	generations   bool // the store tells them
+}
+
+// everyDriver runs a test of the behaviour that all drivers share.
+func everyDriver(t *testing.T, test func(t *testing.T, f fixture)) {
+	writable := func(url func(t testing.TB) string) func(t *testing.T) fixture {
+		return func(t *testing.T) fixture {
+			s := open(t, url(t), collections.Options{})
+			return fixture{store: s, writer: s, generations: true}
+		}
+	}
+	drivers := map[string]func(t *testing.T) fixture{
+		"sqlite file":   writable(sqliteFile),
+		"sqlite memory": writable(func(testing.TB) string { return "sqlite::memory:" }),
+		"postgres":      writable(postgresURL),
+		"http":          httpFixture,
+	}
+	for name, fixture := range drivers {
+		t.Run(name, func(t *testing.T) { test(t, fixture(t)) })
+	}
+}
+
+func sqliteFile(t testing.TB) string {
+	return "sqlite:" + filepath.Join(t.TempDir(), "a name with ? and %41 and #.db")
+}
+
+func open(t testing.TB, url string, o collections.Options) *collections.Store {
+	t.Helper()
+	s, err := collections.Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+func list(t *testing.T, s *collections.Store, q collections.Query) collections.Page {
+	t.Helper()
+	page, err := s.List(t.Context(), q)
+	if err != nil {
+		t.Fatalf("List(%+v): %v", q, err)
+	}
+	return page
+}
+
+func load(t testing.TB, s *collections.Store, all []collections.Collection) {
+	t.Helper()
+	n, err := s.Import(t.Context(), each(all))
+	if err != nil || n != len(all) {
+		t.Fatalf("Import = %d, %v; want %d", n, err, len(all))
+	}
+}
+
+func each(all []collections.Collection) iter.Seq2[collections.Collection, error] {
+	return func(yield func(collections.Collection, error) bool) {
+		for _, c := range all {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+// some returns n collections with many ties, in no order, their addresses in
+// mixed case.
+func some(n int) []collections.Collection {
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	all := make([]collections.Collection, n)
+	for i := range all {
+		created := time.Date(2026, 1, 1, 0, 0, 0, 123456000, time.UTC)
+		all[i] = collections.Collection{
+			Address:            fmt.Sprintf("0x%016X%016x%08X", r.Uint64(), r.Uint64(), r.Uint32()),
+			AssetCount:         r.Int64N(10),
+			LicensesCount:      r.Int64N(3),
+			RaisedDisputeCount: 4, CancelledDisputeCount: 1, JudgedDisputeCount: 2, ResolvedDisputeCount: int64(i),
+			CreatedAt: created,
+			UpdatedAt: created.Add(time.Duration(r.IntN(20)) * time.Microsecond),
+		}
+	}
+	return all
+}
+
+func key(c collections.Collection) string { return strings.ToLower(c.Address) }
+
+// model answers a query from a slice: what every store must answer.
+func model(all []collections.Collection, q collections.Query) collections.Page {
+	items := slices.DeleteFunc(append([]collections.Collection{}, all...), func(c collections.Collection) bool {
+		named := len(q.Addresses) == 0 || slices.ContainsFunc(q.Addresses, func(a string) bool { return strings.EqualFold(a, c.Address) })
+		return !named || q.MinAssets != nil && c.AssetCount < *q.MinAssets || q.MaxAssets != nil && c.AssetCount > *q.MaxAssets
+	})
+	slices.SortFunc(items, func(a, b collections.Collection) int {
+		order := map[collections.OrderBy]int{
+			collections.UpdatedAt:     a.UpdatedAt.Compare(b.UpdatedAt),
+			collections.AssetCount:    cmp.Compare(a.AssetCount, b.AssetCount),
+			collections.LicensesCount: cmp.Compare(a.LicensesCount, b.LicensesCount),
+		}[q.OrderBy]
+		if q.Desc {
+			order = -order
+		}
+		return cmp.Or(order, strings.Compare(key(a), key(b)))
+	})
+	from := min(q.Offset, len(items))
+	to := min(from+cmp.Or(q.Limit, collections.DefaultLimit), len(items))
+	return collections.Page{Items: items[from:to], Total: int64(len(items))}
+}
+
+func TestPagesAreThoseOfAnOrderedList(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(400)
+		load(t, f.writer, all)
+		r := rand.New(rand.NewPCG(3, 4))
+		bound := func() *int64 {
+			n := r.Int64N(14) - 2
+			return map[bool]*int64{true: &n}[n >= 0]
+		}
+		for range 80 {
+			q := collections.Query{
+				OrderBy: collections.OrderBy(r.IntN(3)), Desc: r.IntN(2) == 0,
+				Limit: r.IntN(201), Offset: r.IntN(500), MinAssets: bound(), MaxAssets: bound(),
+			}
+			if r.IntN(3) == 0 {
+				q.Offset /= 50
+				for _, i := range r.Perm(len(all))[:1+r.IntN(199)] {
+					q.Addresses = append(q.Addresses, all[i].Address)
+				}
+			}
+			want := model(all, q)
+			got := list(t, f.store, q)
+			got.Generation = 0
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Fatalf("%+v (-want +got):\n%s", q, diff)
+			}
+		}
+	})
+}
+
+func TestAWalkMeetsEveryCollectionOnce(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		all := some(100)
+		load(t, f.writer, all)
+		for orderBy := range collections.LicensesCount + 1 {
+			for _, desc := range []bool{false, true} {
+				met := map[string]int{}
+				for offset := 0; offset < 100; offset += 7 {
+					page := list(t, f.store, collections.Query{OrderBy: orderBy, Desc: desc, Limit: 7, Offset: offset})
+					for _, c := range page.Items {
+						met[c.Address]++
+					}
+				}
+				for _, c := range all {
+					if met[c.Address] != 1 {
+						t.Errorf("order %d, desc %v: met %s %d times", orderBy, desc, c.Address, met[c.Address])
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestAddressesMatchInAnyCaseAndComeOutAsStored(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		const stored = "0xABCDEFabcdef0000000000000000000000000001"
+		c := some(1)[0]
+		c.Address = stored
+		load(t, f.writer, []collections.Collection{c})
+		for name, test := range map[string]struct {
+			addresses []string
+			want      int64
+		}{
+			"as stored":             {[]string{stored}, 1},
+			"lower case":            {[]string{strings.ToLower(stored)}, 1},
+			"upper case":            {[]string{"0x" + strings.ToUpper(stored[2:])}, 1},
+			"named twice":           {[]string{stored, strings.ToLower(stored)}, 1},
+			"unknown":               {[]string{"0x0000000000000000000000000000000000000002"}, 0},
+			"known beside an error": {[]string{"no address", stored}, 1},
+			"not an address":        {[]string{"'; DROP TABLE collections; --"}, 0},
+			"a zero byte":           {[]string{"0x\x00"}, 0},
+			"not UTF-8":             {[]string{"\xff"}, 0},
+			"the empty string":      {[]string{""}, 0},
+		} {
+			t.Run(name, func(t *testing.T) {
+				page := list(t, f.store, collections.Query{Addresses: test.addresses})
+				if page.Items == nil || page.Total != test.want || int64(len(page.Items)) != test.want {
+					t.Fatalf("page = %+v, want %d", page, test.want)
+				}
+				if test.want == 1 && page.Items[0].Address != stored {
+					t.Errorf("address = %s, want %s", page.Items[0].Address, stored)
+				}
+			})
+		}
+	})
+}
+
+func TestAnEmptyStoreAnswersEmptyPages(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		one := int64(1)
+		for _, q := range []collections.Query{{}, {Desc: true, Offset: 1 << 40}, {MinAssets: &one}} {
+			page := list(t, f.store, q)
+			if page.Items == nil || len(page.Items) != 0 || page.Total != 0 {
+				t.Errorf("%+v: page = %+v", q, page)
+			}
+			if f.generations != (page.Generation > 0) {
+				t.Errorf("generation = %d", page.Generation)
+			}
+		}
+	})
+}
+
+func TestQueriesOutOfBoundsAreRefused(t *testing.T) {
+	everyDriver(t, func(t *testing.T, f fixture) {
+		for name, q := range map[string]collections.Query{
+			"an unknown order":   {OrderBy: 3},
+			"a negative limit":   {Limit: -1},
+			"too great a limit":  {Limit: collections.MaxLimit + 1},
+			"a negative offset":  {Offset: -1},
+			"too many addresses": {Addresses: make([]string, collections.MaxAddresses+1)},
+		} {
+			if _, err := f.store.List(t.Context(), q); err == nil || errors.As(err, new(*upstream.Error)) {
+				t.Errorf("%s: error = %v", name, err)
+			}
+		}
+	})
+}

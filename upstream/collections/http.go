@@ -1,0 +1,155 @@
+package collections
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// httpStore asks another server of the documented interface: Story's API v4 or
+// a tipcache. It is read-only and knows metadata, but no generation.
+type httpStore struct {
+	endpoint string
+	key      string
+	maxBody  int64
+	client   *http.Client
+}
+
+func openHTTP(base string, o Options) (string, driver, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return "", nil, errors.New("collections: the store's URL is malformed (not shown: it may hold a password)")
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", nil, errors.New("collections: the store's URL is a base such as https://host/api/v4, without user, query or fragment")
+	}
+	name := strings.TrimRight(u.String(), "/")
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:   true,
+		MaxConnsPerHost:     o.Connections,
+		MaxIdleConnsPerHost: o.Connections,
+		IdleConnTimeout:     time.Minute,
+	}
+	return name, &httpStore{
+		endpoint: name + "/collections",
+		key:      o.APIKey,
+		maxBody:  o.MaxBody,
+		client: &http.Client{
+			Transport: transport,
+			// The key is for this server alone, so a redirect is not followed.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func (s *httpStore) list(ctx context.Context, q Query) (Page, error) {
+	wanted := len(q.Addresses)
+	q.Addresses = q.known()
+	if wanted > 0 && len(q.Addresses) == 0 {
+		return Page{Items: []Collection{}}, nil // an empty list would mean all
+	}
+	res, err := s.post(ctx, newListRequest(q))
+	if err != nil {
+		return Page{}, httpError(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, s.maxBody+1))
+	switch {
+	case err != nil:
+		return Page{}, httpError(err)
+	case res.StatusCode != http.StatusOK:
+		return Page{}, refusal(res, body)
+	case int64(len(body)) > s.maxBody:
+		return Page{}, unusable(fmt.Errorf("the answer is larger than %d bytes", s.maxBody))
+	}
+	page, err := parsePage(body, q.Limit)
+	if err != nil {
+		return Page{}, unusable(err)
+	}
+	return page, nil
+}
+
+func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response, error) {
+	body, err := json.Marshal(query)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	// Not sent, being nil: it tells the transport that this POST only reads and
+	// may be repeated on another connection when a kept one proves closed.
+	req.Header["X-Idempotency-Key"] = nil
+	if s.key != "" {
+		req.Header.Set("X-Api-Key", s.key)
+	}
+	return s.client.Do(req)
+}
+
+func (s *httpStore) load(context.Context, iter.Seq2[Collection, error]) error { return ErrReadOnly }
+
+// ping asks for one collection: the interface has nothing smaller.
+func (s *httpStore) ping(ctx context.Context) error {
+	_, err := s.list(ctx, Query{Desc: true, Limit: 1})
+	return err
+}
+
+func (s *httpStore) close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// httpError classifies a failure of the transport, leaving its URL out.
+func httpError(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	if errors.Is(err, context.Canceled) {
+		return context.Canceled
+	}
+	return upstream.Silence(originName, err)
+}
+
+// listRequest is the documented request.
+type listRequest struct {
+	OrderBy        string `json:"orderBy"`
+	OrderDirection string `json:"orderDirection"`
+	Pagination     struct {
+		Limit  int `json:"limit"`
+		Offset int `json:"offset"`
+	} `json:"pagination"`
+	Where *listWhere `json:"where,omitempty"`
+}
+
+type listWhere struct {
+	Addresses []string `json:"collectionAddresses,omitempty"`
+	MinAssets *int64   `json:"minAssetCount,omitempty"`
+	MaxAssets *int64   `json:"maxAssetCount,omitempty"`
+}
+
+func newListRequest(q Query) (r listRequest) {
+	r.OrderBy = [...]string{UpdatedAt: "updatedAt", AssetCount: "assetCount", LicensesCount: "licensesCount"}[q.OrderBy]
+	r.OrderDirection = "asc"
+	if q.Desc {
+		r.OrderDirection = "desc"
+	}
+	r.Pagination.Limit, r.Pagination.Offset = q.Limit, q.Offset
+	if len(q.Addresses) > 0 || q.ranged() {
+		r.Where = &listWhere{q.Addresses, q.MinAssets, q.MaxAssets}
+	}
+	return r
+}

@@ -1,0 +1,119 @@
+package collections
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// listAnswer is the documented answer. What it has beyond is not looked at.
+type listAnswer struct {
+	Data []struct {
+		Address               string          `json:"collectionAddress"`
+		AssetCount            int64           `json:"assetCount"`
+		LicensesCount         int64           `json:"licensesCount"`
+		RaisedDisputeCount    int64           `json:"raisedDisputeCount"`
+		CancelledDisputeCount int64           `json:"cancelledDisputeCount"`
+		JudgedDisputeCount    int64           `json:"judgedDisputeCount"`
+		ResolvedDisputeCount  int64           `json:"resolvedDisputeCount"`
+		CreatedAt             time.Time       `json:"createdAt"`
+		UpdatedAt             time.Time       `json:"updatedAt"`
+		Metadata              json.RawMessage `json:"collectionMetadata"`
+	} `json:"data"`
+	Pagination *struct {
+		Total *int64 `json:"total"`
+	} `json:"pagination"`
+}
+
+// parsePage reads an answer that may have limit items.
+func parsePage(body []byte, limit int) (Page, error) {
+	var answer listAnswer
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return Page{}, fmt.Errorf("the answer is not a page: %w", err)
+	}
+	if answer.Data == nil || answer.Pagination == nil || answer.Pagination.Total == nil {
+		return Page{}, fmt.Errorf("the answer lacks data or pagination.total")
+	}
+	if len(answer.Data) > limit {
+		return Page{}, fmt.Errorf("the answer has %d collections instead of %d", len(answer.Data), limit)
+	}
+	page := Page{Items: make([]Collection, len(answer.Data)), Total: *answer.Pagination.Total}
+	for i, d := range answer.Data {
+		if !isAddress(d.Address) {
+			return Page{}, fmt.Errorf("collection %d of the answer has no address", i)
+		}
+		metadata, err := parseMetadata(d.Metadata)
+		if err != nil {
+			return Page{}, fmt.Errorf("the metadata of %s: %w", d.Address, err)
+		}
+		page.Items[i] = Collection{
+			Address: d.Address, AssetCount: d.AssetCount, LicensesCount: d.LicensesCount,
+			RaisedDisputeCount: d.RaisedDisputeCount, CancelledDisputeCount: d.CancelledDisputeCount,
+			JudgedDisputeCount: d.JudgedDisputeCount, ResolvedDisputeCount: d.ResolvedDisputeCount,
+			CreatedAt: d.CreatedAt.UTC().Truncate(time.Microsecond), UpdatedAt: d.UpdatedAt.UTC().Truncate(time.Microsecond),
+			Metadata: metadata,
+		}
+	}
+	return page, nil
+}
+
+// parseMetadata brings a collectionMetadata into the documented form: Story's
+// API calls the marketplace's part openSeaMetadata, and either may give
+// totalSupply as a number. Nil, or JSON's null, is nil.
+func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
+	var fields map[string]json.RawMessage
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
+		return nil, err
+	}
+	if market, ok := fields["openSeaMetadata"]; ok {
+		delete(fields, "openSeaMetadata")
+		if _, ok := fields["marketplaceMetadata"]; !ok {
+			fields["marketplaceMetadata"] = market
+		}
+	}
+	var supply json.Number // takes a string or a number
+	if err := json.Unmarshal(fields["totalSupply"], &supply); err == nil && supply != "" {
+		fields["totalSupply"] = json.RawMessage(strconv.Quote(supply.String()))
+	}
+	return json.Marshal(fields)
+}
+
+// refusal turns an answer other than 200 into an error. What the server says
+// is for the log.
+func refusal(res *http.Response, body []byte) error {
+	var problem struct{ Title, Detail string }
+	_ = json.Unmarshal(body, &problem) // a body of another form tells nothing
+	err := fmt.Errorf("status %d: %.200s", res.StatusCode, cmp.Or(problem.Detail, problem.Title, "no reason given"))
+	switch res.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		silent := locked(err)
+		silent.RetryAfter = retryAfter(res.Header.Get("Retry-After"))
+		return silent
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return &upstream.Error{Kind: upstream.Timeout, Msg: originName + " did not answer in time", Err: err}
+	}
+	if res.StatusCode >= 500 {
+		return &upstream.Error{Kind: upstream.Unreachable, Msg: originName + " cannot be reached", Err: err}
+	}
+	return unusable(err) // a key it does not know, a request it does not understand, a redirect
+}
+
+// retryAfter reads a Retry-After in either form. Without one a second is due,
+// and no server can ask for more than an hour.
+func retryAfter(header string) time.Duration {
+	wait := time.Second
+	if seconds, err := strconv.Atoi(header); err == nil {
+		wait = time.Duration(min(seconds, 3600)) * time.Second
+	} else if at, err := http.ParseTime(header); err == nil {
+		wait = time.Until(at)
+	}
+	return min(max(wait, time.Second), time.Hour)
+}

@@ -1,0 +1,152 @@
+package collections
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// maxLine bounds a line of ReadJSONL, in bytes.
+const maxLine = 1 << 20
+
+// byteOrderMark may stand before the first line: some editors put it there.
+const byteOrderMark = "\xef\xbb\xbf"
+
+// ReadJSONL reads one collection a line, a JSON object with the documented
+// field names: collectionAddress, assetCount, licensesCount,
+// raisedDisputeCount, cancelledDisputeCount, judgedDisputeCount,
+// resolvedDisputeCount, createdAt and updatedAt, each of them exactly once. A
+// collectionMetadata is ignored, so that what a store answered can be imported
+// again; any other field is refused. Blank lines are skipped.
+//
+// The sequence ends with the first error, which tells the line and the field:
+//
+//	line 17: assetCount: must not be negative
+func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
+	return func(yield func(Collection, error) bool) {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(make([]byte, 0, 64<<10), maxLine+len("\r\n"))
+		number := 0
+		for lines.Scan() {
+			number++
+			line := lines.Bytes()
+			if number == 1 {
+				line = bytes.TrimPrefix(line, []byte(byteOrderMark))
+			}
+			if line = bytes.TrimSpace(line); len(line) == 0 {
+				continue
+			}
+			c, err := parseLine(line)
+			if err != nil {
+				yield(Collection{}, fmt.Errorf("line %d: %w", number, err))
+				return
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(Collection{}, fmt.Errorf("line %d: %w", number+1, lineError(err)))
+		}
+	}
+}
+
+func lineError(err error) error {
+	if errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("longer than %d bytes", maxLine)
+	}
+	return err
+}
+
+func parseLine(line []byte) (Collection, error) {
+	if len(line) > maxLine {
+		return Collection{}, lineError(bufio.ErrTooLong)
+	}
+	if !json.Valid(line) {
+		return Collection{}, errors.New("not valid JSON")
+	}
+	object := gjson.ParseBytes(line)
+	if !object.IsObject() {
+		return Collection{}, errors.New("not a JSON object")
+	}
+	return parseObject(object)
+}
+
+// fields are the names of a line's fields, in the order of the documentation.
+// They are also the bits in which parseObject notes what it has seen.
+var fields = [...]string{
+	"collectionAddress", "assetCount", "licensesCount", "raisedDisputeCount", "cancelledDisputeCount",
+	"judgedDisputeCount", "resolvedDisputeCount", "createdAt", "updatedAt", "collectionMetadata",
+}
+
+// parseObject fills a collection from an object that is valid JSON.
+func parseObject(object gjson.Result) (c Collection, err error) {
+	targets := [len(fields)]any{
+		&c.Address, &c.AssetCount, &c.LicensesCount, &c.RaisedDisputeCount, &c.CancelledDisputeCount,
+		&c.JudgedDisputeCount, &c.ResolvedDisputeCount, &c.CreatedAt, &c.UpdatedAt, nil,
+	}
+	var seen [len(fields)]bool
+	object.ForEach(func(name, value gjson.Result) bool {
+		i := fieldIndex(name.String())
+		switch {
+		case i < 0:
+			err = fmt.Errorf("%.40q: unknown field", name.String())
+		case seen[i]:
+			err = fmt.Errorf("%s: given twice", fields[i])
+		default:
+			seen[i] = true
+			err = parseField(fields[i], value, targets[i])
+		}
+		return err == nil
+	})
+	if err != nil {
+		return Collection{}, err
+	}
+	for i, name := range fields {
+		if !seen[i] && targets[i] != nil {
+			return Collection{}, fmt.Errorf("%s: missing", name)
+		}
+	}
+	return c, c.check()
+}
+
+func fieldIndex(name string) int {
+	for i, field := range fields {
+		if field == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// parseField reads a value into the target, whose type is that of the field.
+func parseField(name string, value gjson.Result, target any) error {
+	switch target := target.(type) {
+	case *string:
+		if value.Type != gjson.String {
+			return fmt.Errorf("%s: must be a string", name)
+		}
+		*target = value.String()
+	case *int64:
+		n, err := strconv.ParseInt(value.Raw, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s: must be an integer", name)
+		}
+		*target = n
+	case *time.Time:
+		t, err := time.Parse(time.RFC3339, value.String())
+		if err != nil || value.Type != gjson.String {
+			return fmt.Errorf("%s: must be a time such as 2026-01-02T15:04:05Z", name)
+		}
+		*target = t.UTC().Truncate(time.Microsecond)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package collections_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+const line = `{"collectionAddress":"0xAbC0000000000000000000000000000000000001","assetCount":1,"licensesCount":2,` +
+	`"raisedDisputeCount":3,"cancelledDisputeCount":4,"judgedDisputeCount":5,"resolvedDisputeCount":6,` +
+	`"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-02T03:04:05.123456789+02:00"}`
+
+// read drains a sequence.
+func read(r io.Reader) (all []collections.Collection, err error) {
+	for c, err := range collections.ReadJSONL(r) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func TestReadJSONLReadsACollectionALine(t *testing.T) {
+	want := collections.Collection{
+		Address: "0xAbC0000000000000000000000000000000000001", AssetCount: 1, LicensesCount: 2,
+		RaisedDisputeCount: 3, CancelledDisputeCount: 4, JudgedDisputeCount: 5, ResolvedDisputeCount: 6,
+		CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), UpdatedAt: time.Date(2026, 1, 2, 1, 4, 5, 123456000, time.UTC),
+	}
+	for name, input := range map[string]string{
+		"one line":               line,
+		"ended by a newline":     line + "\n",
+		"ended as on Windows":    line + "\r\n",
+		"blank lines":            "\n  \n" + line + "\n\t\n",
+		"a byte order mark":      "\ufeff" + line,
+		"metadata of an export":  strings.Replace(line, `{`, `{"collectionMetadata":{"name":"x"},`, 1),
+		"space between":          strings.ReplaceAll(line, `,`, " ,\t"),
+		"escapes in field names": strings.Replace(line, `assetCount`, `asset\u0043ount`, 1),
+		"the longest line":       line + strings.Repeat(" ", 1<<20-len(line)),
+	} {
+		got, err := read(strings.NewReader(input))
+		if diff := cmp.Diff([]collections.Collection{want}, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	if got, err := read(strings.NewReader("")); err != nil || len(got) != 0 {
+		t.Errorf("nothing: %v, %v", got, err)
+	}
+}
+
+func TestReadJSONLRefuses(t *testing.T) {
+	with := func(old, new string) string { return strings.Replace(line, old, new, 1) }
+	for name, test := range map[string]struct{ line, want string }{
+		"a negative count":        {with(`:1,`, `:-1,`), "assetCount: must not be negative"},
+		"a fraction":              {with(`:1,`, `:1.0,`), "assetCount: must be an integer"},
+		"a count in quotes":       {with(`:1,`, `:"1",`), "assetCount: must be an integer"},
+		"a count beyond 64 bits":  {with(`:1,`, `:9223372036854775808,`), "assetCount: must be an integer"},
+		"a null":                  {with(`:6,`, `:null,`), "resolvedDisputeCount: must be an integer"},
+		"a short address":         {with(`0xAbC`, `0xAb`), "collectionAddress: must be 0x and 40 hexadecimal digits"},
+		"an address of no digits": {with(`0xAbC`, `0xxyz`), "collectionAddress: must be 0x and 40 hexadecimal digits"},
+		"an address with 0X":      {with(`0xAbC`, `0XAbC`), "collectionAddress: must be 0x and 40 hexadecimal digits"},
+		"an address of no string": {with(`"0xAbC0000000000000000000000000000000000001"`, `1`), "collectionAddress: must be a string"},
+		"a time without a zone":   {with(`00:00Z`, `00:00`), "createdAt: must be a time such as 2026-01-02T15:04:05Z"},
+		"a time in seconds":       {with(`"2026-01-01T00:00:00Z"`, `1`), "createdAt: must be a time such as 2026-01-02T15:04:05Z"},
+		"an end before the start": {with(`2026-01-01`, `2027-01-01`), "createdAt: must not be after updatedAt"},
+		"an unknown field":        {with(`{`, `{"name":"x",`), `"name": unknown field`},
+		"a field in another case": {with(`assetCount`, `AssetCount`), `"AssetCount": unknown field`},
+		"a field given twice":     {with(`{`, `{"assetCount":1,`), "assetCount: given twice"},
+		"metadata given twice":    {with(`{`, `{"collectionMetadata":1,"collectionMetadata":1,`), "collectionMetadata: given twice"},
+		"a field missing":         {with(`"licensesCount":2,`, ``), "licensesCount: missing"},
+		"a list":                  {"[" + line + "]", "not a JSON object"},
+		"two on a line":           {line + line, "not valid JSON"},
+		"half a line":             {line[:50], "not valid JSON"},
+		"a mark further down":     {"\ufeff" + line, "not valid JSON"},
+		"too long a line":         {line + strings.Repeat(" ", 1<<20), "longer than 1048576 bytes"},
+		"far too long a line":     {strings.Repeat(" ", 3<<20), "longer than 1048576 bytes"},
+	} {
+		got, err := read(strings.NewReader(line + "\n\n" + test.line + "\n" + line))
+		if err == nil || err.Error() != "line 3: "+test.want || len(got) != 1 {
+			t.Errorf("%s: %d collections, error %v; want line 3: %s", name, len(got), err, test.want)
+		}
+	}
+}
+
+func TestReadJSONLTellsWhereReadingFailed(t *testing.T) {
+	broken := errors.New("broken pipe")
+	got, err := read(io.MultiReader(strings.NewReader(line+"\n"), iotest.ErrReader(broken)))
+	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "line 2: ") || len(got) != 1 {
+		t.Errorf("%d collections, error %v", len(got), err)
+	}
+}
+
+func TestReadJSONLStopsWhenAsked(t *testing.T) {
+	for range collections.ReadJSONL(strings.NewReader(line + "\n" + line)) {
+		break
+	}
+}
+
+// FuzzReadJSONL checks that whatever is accepted could be written and read
+// again, and that an error tells its line.
+func FuzzReadJSONL(f *testing.F) {
+	f.Add([]byte(line))
+	f.Add([]byte("\ufeff" + line + "\r\n\n" + line))
+	f.Add([]byte(strings.Replace(line, `:1,`, `:-1,`, 1)))
+	f.Add([]byte(`{"collectionMetadata":[[[{}]]]}`))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		all, err := read(bytes.NewReader(input))
+		if err != nil && !strings.HasPrefix(err.Error(), "line ") {
+			t.Fatalf("error = %v", err)
+		}
+		var again bytes.Buffer
+		for _, c := range all {
+			data := answer(collections.Page{Items: []collections.Collection{c}}, 1, 0)["data"].([]object)
+			if err := json.NewEncoder(&again).Encode(data[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := read(&again)
+		if diff := cmp.Diff(all, got); err != nil || diff != "" {
+			t.Fatalf("%v (-first +second):\n%s", err, diff)
+		}
+	})
+}

@@ -1,0 +1,33 @@
+package collections_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		cluster.stop()
+		os.Exit(code)
+	}))
+}
+
+// silent checks an error that a silent store is told with. Nothing of it but
+// the cause may give away where and what the store is.
+func silent(t *testing.T, err error, kind upstream.Kind) *upstream.Error {
+	t.Helper()
+	got, ok := errors.AsType[*upstream.Error](err)
+	if !ok || got.Kind != kind {
+		t.Fatalf("error = %#v, want kind %d", err, kind)
+	}
+	if !strings.HasPrefix(got.Msg, "the collection store ") || strings.ContainsAny(got.Msg, ":/0123456789") {
+		t.Errorf("message = %q", got.Msg)
+	}
+	return got
+}

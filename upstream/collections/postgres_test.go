@@ -1,0 +1,224 @@
+package collections_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+func TestPostgresGoneAndBack(t *testing.T) {
+	url, server := behindProxy(t, postgresURL(t))
+	s := open(t, url, collections.Options{Timeout: 5 * time.Second})
+	load(t, s, some(30))
+	var readers sync.WaitGroup // leave several connections in the pool
+	for range 8 {
+		readers.Go(func() { _, _ = s.List(t.Context(), collections.Query{}) })
+	}
+	readers.Wait()
+
+	server.down()
+	_, err := s.List(t.Context(), collections.Query{})
+	silent(t, err, upstream.Unreachable)
+	silent(t, s.Ping(t.Context()), upstream.Unreachable)
+	_, err = s.Import(t.Context(), each(some(3)))
+	silent(t, err, upstream.Unreachable)
+
+	server.up(t)
+	if page := list(t, s, collections.Query{}); page.Total != 30 {
+		t.Errorf("back again: total = %d, want 30", page.Total)
+	}
+	server.restart(t)
+	if page := list(t, s, collections.Query{}); page.Total != 30 {
+		t.Errorf("after a restart nobody noticed: total = %d, want 30", page.Total)
+	}
+}
+
+func TestPostgresAbsentAtStart(t *testing.T) {
+	url, server := behindProxy(t, postgresURL(t))
+	server.down()
+	var log bytes.Buffer
+	s := open(t, url, collections.Options{Timeout: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if !strings.Contains(log.String(), "silent") || strings.Contains(log.String(), "secret") {
+		t.Errorf("log = %s", log.String())
+	}
+	_, err := s.List(t.Context(), collections.Query{})
+	silent(t, err, upstream.Unreachable)
+
+	server.up(t)
+	deadline := time.Now().Add(5 * time.Second)
+	for err != nil && time.Now().Before(deadline) {
+		time.Sleep(20 * time.Millisecond)
+		err = s.Ping(t.Context())
+	}
+	load(t, s, some(3))
+	expect(t, s, some(3))
+}
+
+func TestPostgresThatNeverAnswersDoesNotHoldUpTheStart(t *testing.T) {
+	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hole.Close()
+	began := time.Now()
+	s := open(t, "postgres://u:p@"+hole.Addr().String()+"/d?sslmode=disable", collections.Options{Timeout: 200 * time.Millisecond})
+	_, err = s.List(t.Context(), collections.Query{})
+	silent(t, err, upstream.Timeout)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestPostgresRefusesANewerSchema(t *testing.T) {
+	url := postgresURL(t)
+	open(t, url, collections.Options{})
+	execute(t, url, "INSERT INTO collections_schema VALUES (999)")
+	_, err := collections.Open(t.Context(), url, collections.Options{})
+	if !errors.Is(err, collections.ErrNewerSchema) || !strings.Contains(err.Error(), "version 999") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestPostgresMigratesOnceForManyProcesses(t *testing.T) {
+	url := postgresURL(t)
+	var opening sync.WaitGroup
+	for range 6 {
+		opening.Go(func() {
+			s, err := collections.Open(t.Context(), url, collections.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	opening.Wait()
+}
+
+func TestPostgresCountsWhatAnotherHandWrites(t *testing.T) {
+	url := postgresURL(t)
+	s := open(t, url, collections.Options{})
+	load(t, s, some(10))
+	generation := list(t, s, collections.Query{}).Generation
+	for _, step := range []struct {
+		sql  string
+		want int64
+	}{
+		{"DELETE FROM collections WHERE key IN (SELECT key FROM collections LIMIT 3)", 7},
+		{"UPDATE collections SET asset_count = 5", 7},
+		{"TRUNCATE collections", 0},
+	} {
+		execute(t, url, step.sql)
+		page := list(t, s, collections.Query{})
+		if page.Total != step.want || page.Generation <= generation {
+			t.Errorf("%s: total %d, generation %d after %d; want total %d", step.sql, page.Total, page.Generation, generation, step.want)
+		}
+		generation = page.Generation
+	}
+}
+
+func TestPostgresWithoutItsTablesIsUnusable(t *testing.T) {
+	url := postgresURL(t)
+	s := open(t, url, collections.Options{})
+	execute(t, url, "DROP TABLE collections CASCADE")
+	_, err := s.List(t.Context(), collections.Query{})
+	silent(t, err, upstream.BadAnswer)
+}
+
+func TestPostgresNameHoldsNoCredentials(t *testing.T) {
+	s := open(t, "postgres://user:secret@127.0.0.1:1/db?sslmode=disable", collections.Options{})
+	if s.Name() != "postgres://127.0.0.1:1/db" {
+		t.Errorf("name = %s", s.Name())
+	}
+}
+
+// A proxy stands between a store and its server, to fail in its place.
+type proxy struct {
+	server, address string
+	listener        net.Listener
+	mu              sync.Mutex
+	conns           []net.Conn
+	serving         sync.WaitGroup
+}
+
+// behindProxy returns the URL of the same database behind a proxy.
+func behindProxy(t *testing.T, database string) (string, *proxy) {
+	u, err := url.Parse(database)
+	if err != nil || u.Port() == "" {
+		t.Skipf("a proxy needs a host and port in the URL (%v)", err)
+	}
+	p := &proxy{server: u.Host, address: "127.0.0.1:0"}
+	p.up(t)
+	t.Cleanup(p.down)
+	p.address = p.listener.Addr().String()
+	u.Host = p.address
+	return u.String(), p
+}
+
+func (p *proxy) up(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.listener = listener
+	p.serving.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.serving.Go(func() { p.relay(client) })
+		}
+	})
+}
+
+func (p *proxy) relay(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	p.mu.Lock()
+	p.conns = append(p.conns, client, server)
+	p.mu.Unlock()
+	p.serving.Go(func() {
+		_, _ = io.Copy(server, client)
+		server.Close()
+	})
+	_, _ = io.Copy(client, server)
+}
+
+// drop cuts every connection.
+func (p *proxy) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range p.conns {
+		conn.Close()
+	}
+	p.conns = nil
+}
+
+func (p *proxy) down() {
+	p.listener.Close()
+	p.drop()
+	p.serving.Wait()
+}
+
+func (p *proxy) restart(t *testing.T) {
+	p.down()
+	p.up(t)
+}

@@ -1,0 +1,186 @@
+package collections_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+// shell opens the file as any other program would.
+func shell(t *testing.T, path string) *sql.Conn {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(); db.Close() })
+	return conn
+}
+
+func run(t *testing.T, conn *sql.Conn, statement string) {
+	t.Helper()
+	if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func TestSQLiteLockedByAWriterIsReadAllTheSame(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	s := open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
+	load(t, s, some(3))
+	other := shell(t, path)
+	run(t, other, "BEGIN IMMEDIATE")
+	expect(t, s, some(3))
+
+	_, err := s.Import(t.Context(), each(some(5)))
+	if busy := silent(t, err, upstream.Overloaded); busy.RetryAfter <= 0 {
+		t.Error("no RetryAfter")
+	}
+	open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
+	run(t, other, "ROLLBACK")
+	load(t, s, some(5))
+}
+
+func TestSQLiteLockedExclusivelyIsOverloaded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	other := shell(t, path)
+	run(t, other, "PRAGMA locking_mode = EXCLUSIVE")
+	run(t, other, "CREATE TABLE t (a)")
+	began := time.Now()
+	_, err := collections.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
+	silent(t, err, upstream.Overloaded)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestSQLiteWaitsForALockThatIsReleased(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	s := open(t, "sqlite:"+path, collections.Options{})
+	other := shell(t, path)
+	run(t, other, "BEGIN IMMEDIATE")
+	var releasing sync.WaitGroup
+	releasing.Go(func() {
+		time.Sleep(100 * time.Millisecond)
+		_, _ = other.ExecContext(context.Background(), "ROLLBACK")
+	})
+	load(t, s, some(5))
+	releasing.Wait()
+}
+
+func TestSQLiteKeepsItsCollections(t *testing.T) {
+	url := sqliteFile(t)
+	first, err := collections.Open(t.Context(), url, collections.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load(t, first, some(50))
+	generation := list(t, first, collections.Query{}).Generation
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, url, collections.Options{})
+	expect(t, second, some(50))
+	if got := list(t, second, collections.Query{}).Generation; got != generation {
+		t.Errorf("generation = %d, want %d", got, generation)
+	}
+}
+
+func TestSQLiteInMemoryIsOnePerStore(t *testing.T) {
+	first := open(t, "sqlite::memory:", collections.Options{})
+	second := open(t, "sqlite::memory:", collections.Options{})
+	load(t, first, some(5))
+	expect(t, first, some(5))
+	expect(t, second, nil)
+}
+
+func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
+	s := open(t, "sqlite::memory:", collections.Options{Connections: 1})
+	load(t, s, some(2000))
+	for i := range 50 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*10*time.Microsecond)
+		_, _ = s.List(ctx, collections.Query{Offset: 1900})
+		_, _ = s.Import(ctx, each(some(2000)[:100])) // in time or not, it changes nothing
+		cancel()
+	}
+	expect(t, s, some(2000))
+}
+
+func TestSQLiteRefusesANewerSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	run(t, shell(t, path), "PRAGMA user_version = 999")
+	_, err := collections.Open(t.Context(), "sqlite:"+path, collections.Options{})
+	if !errors.Is(err, collections.ErrNewerSchema) || !strings.Contains(err.Error(), "version 999") {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func TestSQLiteMigratesOnceForManyProcesses(t *testing.T) {
+	url := sqliteFile(t)
+	var opening sync.WaitGroup
+	for range 6 {
+		opening.Go(func() {
+			s, err := collections.Open(t.Context(), url, collections.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	opening.Wait()
+}
+
+func TestSQLiteCountsWhatAnotherHandWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	s := open(t, "sqlite:"+path, collections.Options{})
+	load(t, s, some(10))
+	before := list(t, s, collections.Query{})
+	other := shell(t, path)
+	run(t, other, "DELETE FROM collections WHERE key IN (SELECT key FROM collections LIMIT 3)")
+	run(t, other, "UPDATE collections SET asset_count = 5")
+	after := list(t, s, collections.Query{})
+	if after.Total != 7 || after.Generation <= before.Generation {
+		t.Errorf("total %d, generation %d after %d; want total 7", after.Total, after.Generation, before.Generation)
+	}
+}
+
+func TestOpenRefusesWhatItCannotOpen(t *testing.T) {
+	noDatabase := filepath.Join(t.TempDir(), "text")
+	run(t, shell(t, noDatabase+".db"), "CREATE TABLE collections (mine)")
+	for name, url := range map[string]string{
+		"no scheme":                  "collections.db",
+		"an unknown scheme":          "mysql://user:secret@host/db",
+		"no path":                    "sqlite:",
+		"a directory that is not":    "sqlite:" + filepath.Join(t.TempDir(), "none", "c.db"),
+		"another program's tables":   "sqlite:" + noDatabase + ".db",
+		"a malformed postgres URL":   "postgres://user:secret#x@host:port/db",
+		"an http URL with a user":    "https://user:secret@host/api/v4",
+		"an http URL with a query":   "https://host/api/v4?key=secret",
+		"an http URL without host":   "https:///secret",
+		"a malformed http URL":       "http://user:secret%zz@host/",
+		"an unknown postgres option": "postgres://user:secret@host/db?sslmode=perhaps",
+	} {
+		s, err := collections.Open(t.Context(), url, collections.Options{})
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: error = %v", name, err)
+		}
+	}
+}

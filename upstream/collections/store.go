@@ -1,0 +1,178 @@
+package collections
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// Options are common to the drivers. The zero value of each field means the
+// default it documents.
+type Options struct {
+	Timeout     time.Duration         // the longest a List or Ping may take; 0 is 5 s
+	Connections int                   // the most connections at once; 0 is 8
+	APIKey      string                // http: sent as X-Api-Key; "" sends none
+	MaxBody     int64                 // http: the largest answer read, in bytes; 0 is 8 MiB
+	Logger      *slog.Logger          // nil discards
+	Registerer  prometheus.Registerer // nil measures nothing
+}
+
+func (o Options) normal() Options {
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Connections = cmp.Or(o.Connections, 8)
+	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return o
+}
+
+// ErrReadOnly is what Import returns for a store that cannot be written.
+var ErrReadOnly = errors.New("collections: the store is read-only: import into the database behind it")
+
+// originName is how errors call the store towards clients.
+const originName = "the collection store"
+
+// A driver is one way of keeping collections. Its errors are *upstream.Error,
+// the context's, or what its input failed with.
+type driver interface {
+	// list answers a query whose bounds were checked, from one moment's state.
+	list(ctx context.Context, q Query) (Page, error)
+	// load upserts all of the sequence, or nothing. Of an address that comes
+	// several times the last counts.
+	load(ctx context.Context, all iter.Seq2[Collection, error]) error
+	ping(ctx context.Context) error
+	close() error
+}
+
+// A Store answers queries about collections. It is safe for concurrent use.
+type Store struct {
+	name    string
+	driver  driver
+	timeout time.Duration
+	metrics *metrics
+}
+
+// Open opens the store at the URL and migrates its schema:
+//
+//	sqlite:PATH           a database file, made if it is not there
+//	sqlite::memory:       a database that ends with the Store
+//	postgres://...        a PostgreSQL database (postgresql:// too)
+//	https://host/api/v4   a server of the same API (http:// too), read-only
+//
+// A PostgreSQL that is silent, or an API, does not keep Open from returning a
+// Store: it connects, and migrates, when it is first asked. What cannot heal
+// by itself is an error, a schema from the future (ErrNewerSchema) among it.
+// Open takes no longer than Options.Timeout; its errors hold no credentials.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	o = o.normal()
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	m, err := newMetrics(o.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("collections: registering metrics: %w", err)
+	}
+	name, d, err := openDriver(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{name: name, driver: d, timeout: o.Timeout, metrics: m}, nil
+}
+
+func openDriver(ctx context.Context, url string, o Options) (name string, d driver, err error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return openSQLite(ctx, rest, o)
+	case "postgres", "postgresql":
+		return openPostgres(ctx, url, o)
+	case "http", "https":
+		return openHTTP(url, o)
+	default:
+		return "", nil, errors.New("collections: the store is none of sqlite:PATH, postgres:// and https://")
+	}
+}
+
+// Name names the store in logs. It holds no credentials.
+func (s *Store) Name() string { return s.name }
+
+// List returns one page. A silent store is an *upstream.Error; a cancelled
+// context is the context's error; a query out of bounds is neither.
+func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
+	began := time.Now()
+	defer func() { s.metrics.observe(time.Since(began), err) }()
+	if q, err = q.normal(); err != nil {
+		return Page{}, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	page, err = s.driver.list(bounded, q)
+	return page, givenUp(ctx, err)
+}
+
+// Ping asks the store for a sign of life. Its errors are those of List.
+func (s *Store) Ping(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return givenUp(ctx, s.driver.ping(bounded))
+}
+
+// Import adds the collections, or replaces those of the same address: all of
+// them, or none when the sequence ends with an error, which is then returned as
+// it is. Of an address that comes several times the last counts. Readers see
+// the store as it was until all is in. It returns how many collections the
+// sequence had, and lasts as long as the context lets it. A collection that
+// ReadJSONL would refuse is refused here as well.
+func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n int, err error) {
+	var refused error
+	err = s.driver.load(ctx, func(yield func(Collection, error) bool) {
+		for c, err := range all {
+			n++
+			if err == nil {
+				if err = c.check(); err != nil {
+					err = fmt.Errorf("collection %d: %w", n, err)
+				}
+			}
+			refused = err
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	})
+	if refused != nil {
+		return 0, refused
+	}
+	if err != nil {
+		return 0, givenUp(ctx, err)
+	}
+	return n, nil
+}
+
+// Close waits for what is under way in the store and lets go of it.
+func (s *Store) Close() error { return s.driver.close() }
+
+// givenUp prefers the reason of a caller who no longer waits to the failure
+// that his leaving caused.
+func givenUp(ctx context.Context, err error) error {
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return context.Canceled
+	}
+	return err
+}
+
+// locked is the error for a store whose other users kept it from answering.
+func locked(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.Overloaded, Msg: originName + " is busy", Err: err, RetryAfter: time.Second}
+}
+
+// unusable is the error for a store that answers, but not what it should.
+func unusable(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: originName + " cannot be used", Err: err}
+}
