@@ -1,0 +1,73 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// alchemy is version 3 of Alchemy's NFT API. The last element of its URL is
+// the key: https://story-mainnet.g.alchemy.com/nft/v3/<key>.
+type alchemy struct{ *client }
+
+// fetch asks for all contracts in one request.
+func (a *alchemy) fetch(ctx context.Context, addresses []string, learn func(string, *contract)) error {
+	question, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
+	if err != nil {
+		return a.bad(err)
+	}
+	var answer alchemyAnswer
+	if err := a.do(ctx, http.MethodPost, question, &answer, "getContractMetadataBatch"); err != nil {
+		return err
+	}
+	switch {
+	case len(answer.Error) > 0 && string(answer.Error) != "null":
+		return a.bad(errors.New("status 200 with an error"))
+	case answer.Contracts == nil:
+		return a.bad(errors.New("no contracts in the answer"))
+	}
+	known := answer.known()
+	for _, address := range addresses {
+		learn(address, known[address])
+	}
+	return nil
+}
+
+// alchemyAnswer is either of the two forms an answer comes in: a bare array of
+// contracts, or an object that has it.
+type alchemyAnswer struct {
+	Contracts []alchemyContract `json:"contracts"`
+	Error     json.RawMessage   `json:"error"`
+}
+
+// alchemyContract is a contract as Alchemy describes it. Names match without
+// case, so that openseaMetadata is read too.
+type alchemyContract struct {
+	contract
+	OpenSea marketplace `json:"openSeaMetadata"`
+}
+
+// UnmarshalJSON reads both forms.
+func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
+	if text[0] == '[' {
+		return json.Unmarshal(text, &a.Contracts)
+	}
+	type object alchemyAnswer // without this method
+	return json.Unmarshal(text, (*object)(a))
+}
+
+// known returns the contracts Alchemy has a record of, by lower-case address:
+// they come in any order, and with checksummed addresses.
+func (a *alchemyAnswer) known() map[string]*contract {
+	contracts := make(map[string]*contract, len(a.Contracts))
+	for _, from := range a.Contracts {
+		c := from.contract
+		c.Marketplace = from.OpenSea
+		if !c.blank() && c.TokenType != "NOT_A_CONTRACT" {
+			contracts[strings.ToLower(c.Address)] = &c
+		}
+	}
+	return contracts
+}

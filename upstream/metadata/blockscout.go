@@ -1,0 +1,118 @@
+package metadata
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// blockscout is a Blockscout explorer. It has no batches: each contract costs
+// one request, and up to two more for who deployed it and when.
+type blockscout struct{ *client }
+
+const (
+	blockscoutParallel = 4               // contracts asked for at the same time
+	blockscoutExtra    = 2 * time.Second // for the deployer and the block of one contract
+)
+
+// fetch asks for the contracts one by one. One that fails does not keep the
+// others from being learned, unless the explorer wants to be left alone.
+func (b *blockscout) fetch(ctx context.Context, addresses []string, learn func(string, *contract)) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var group errgroup.Group
+	group.SetLimit(blockscoutParallel)
+	for _, address := range addresses {
+		group.Go(func() error {
+			c, err := b.contract(ctx, address)
+			switch {
+			case err == nil:
+				learn(address, c)
+			case isOverloaded(err):
+				stop(err)
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	if cause := context.Cause(ctx); isOverloaded(cause) {
+		return cause
+	}
+	return err
+}
+
+// blockscoutToken is the answer of /api/v2/tokens/{address}. Older explorers
+// say address for address_hash.
+type blockscoutToken struct {
+	AddressHash string `json:"address_hash"`
+	Address     string `json:"address"`
+	Name        string `json:"name"`
+	Symbol      string `json:"symbol"`
+	Type        string `json:"type"` // ERC-721 and the like
+	TotalSupply amount `json:"total_supply"`
+	IconURL     string `json:"icon_url"`
+}
+
+// contract asks for one contract; nil is no record.
+func (b *blockscout) contract(ctx context.Context, address string) (*contract, error) {
+	var token blockscoutToken
+	err := b.get(ctx, &token, "api/v2/tokens", address)
+	if errors.Is(err, errNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &contract{
+		Address:     address,
+		Name:        token.Name,
+		Symbol:      token.Symbol,
+		TotalSupply: token.TotalSupply,
+		TokenType:   strings.ReplaceAll(token.Type, "-", ""),
+		Marketplace: marketplace{ImageURL: token.IconURL},
+	}
+	if spelled := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(spelled, address) {
+		c.Address = spelled
+	}
+	c.ContractDeployer, c.DeployedBlockNumber = b.deployment(ctx, address)
+	if c.blank() {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// deployment asks who deployed the contract, and in which block. Both are worth
+// two requests but no failure: what cannot be learned is empty.
+func (b *blockscout) deployment(ctx context.Context, address string) (deployer string, block int64) {
+	ctx, cancel := context.WithTimeout(ctx, blockscoutExtra)
+	defer cancel()
+	var creation struct {
+		Creator     string `json:"creator_address_hash"`
+		Transaction string `json:"creation_transaction_hash"`
+		OlderName   string `json:"creation_tx_hash"`
+	}
+	if b.get(ctx, &creation, "api/v2/addresses", address) != nil {
+		return "", 0
+	}
+	hash := cmp.Or(creation.Transaction, creation.OlderName)
+	if hash == "" {
+		return creation.Creator, 0
+	}
+	var transaction struct {
+		BlockNumber int64 `json:"block_number"`
+		OlderName   int64 `json:"block"`
+	}
+	if b.get(ctx, &transaction, "api/v2/transactions", hash) != nil {
+		return creation.Creator, 0
+	}
+	return creation.Creator, cmp.Or(transaction.BlockNumber, transaction.OlderName)
+}
+
+func (b *blockscout) get(ctx context.Context, answer any, path ...string) error {
+	return b.do(ctx, http.MethodGet, nil, answer, path...)
+}

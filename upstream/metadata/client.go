@@ -1,0 +1,191 @@
+package metadata
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// maxBody is the most that is read of an answer, in bytes: far more than a
+// hundred contracts with long descriptions.
+const maxBody = 8 << 20
+
+// errNotFound is the cause of the error for an answer with status 404.
+var errNotFound = errors.New("status 404")
+
+// A client reads JSON from a provider. Its errors never hold the URL, whose
+// path may be a key.
+type client struct {
+	name   string
+	base   *url.URL
+	http   *http.Client
+	secret *strings.Replacer
+}
+
+func newClient(name string, base *url.URL, transport http.RoundTripper) *client {
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 8,
+			IdleConnTimeout:     90 * time.Second,
+		}
+	}
+	return &client{
+		name:   name,
+		base:   base,
+		http:   &http.Client{Transport: transport, CheckRedirect: noRedirect},
+		secret: secrets(base),
+	}
+}
+
+// noRedirect makes a redirect an answer like any other: to follow one would
+// tell another host the key, in the Referer header.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// secrets replaces whatever of the URL may be a key.
+func secrets(base *url.URL) *strings.Replacer {
+	password, _ := base.User.Password()
+	var pairs []string
+	for _, secret := range []string{base.String(), base.EscapedPath(), base.Path, path.Base(base.Path), base.RawQuery, password} {
+		if strings.Trim(secret, "./") != "" {
+			pairs = append(pairs, secret, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// String is the provider's name.
+func (c *client) String() string { return c.name }
+
+func (c *client) close() { c.http.CloseIdleConnections() }
+
+// do sends the request to the path below the base and reads the answer, a JSON
+// object or array. The error is an *upstream.Error, of kind Overloaded for
+// status 429 alone, or the context's if that was cancelled. A panic would end
+// the process, here on a worker's goroutine, so it becomes an error.
+func (c *client) do(ctx context.Context, method string, question []byte, answer any, path ...string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = c.bad(errors.New(c.secret.Replace(fmt.Sprintf("panic: %v", p))))
+		}
+	}()
+	req, err := c.request(ctx, method, question, path)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.silence(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := c.read(ctx, resp.Body) // even of a refusal, to use the connection again
+	if refused := c.refusal(resp); refused != nil {
+		return refused
+	}
+	if err != nil {
+		return err
+	}
+	return c.decode(text, answer)
+}
+
+func (c *client) request(ctx context.Context, method string, question []byte, path []string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path...).String(), bytes.NewReader(question))
+	if err != nil {
+		return nil, c.bad(errors.New("cannot make the request")) // err repeats the URL
+	}
+	req.Header.Set("User-Agent", "tipcache")
+	req.Header.Set("Accept", "application/json")
+	if question != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, nil
+}
+
+// read reads the body, which must end and must not exceed maxBody.
+func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, c.silence(ctx, err)
+	case err != nil:
+		return nil, c.bad(errors.New("answer broke off: " + c.secret.Replace(err.Error())))
+	case len(text) > maxBody:
+		return nil, c.bad(fmt.Errorf("answer of more than %d bytes", maxBody))
+	}
+	return text, nil
+}
+
+// refusal is the error that any status but 200 stands for.
+func (c *client) refusal(resp *http.Response) error {
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusNotFound:
+		return c.bad(errNotFound)
+	case http.StatusTooManyRequests:
+		return &upstream.Error{
+			Kind:       upstream.Overloaded,
+			Msg:        c.name + " wants fewer requests",
+			RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
+		}
+	}
+	return c.bad(fmt.Errorf("status %d", resp.StatusCode))
+}
+
+// retryAfter reads the header, seconds or a date; 0 if it is neither.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(header); err == nil {
+		return max(0, date.Sub(now))
+	}
+	return 0
+}
+
+// decode reads a JSON object or array. A member of an unexpected type costs
+// that member only. What the error of the decoder quotes is not repeated.
+func (c *client) decode(text []byte, answer any) error {
+	text = bytes.TrimSpace(text)
+	if !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("[")) {
+		return c.bad(errors.New("answer is not JSON"))
+	}
+	err := json.Unmarshal(text, answer)
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mismatch.Field != "" {
+		return nil
+	}
+	if err != nil {
+		return c.bad(errors.New("answer is not the expected JSON"))
+	}
+	return nil
+}
+
+func (c *client) bad(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: c.name + " gave no usable answer", Err: err}
+}
+
+// silence is the error for a transport's failure, without the URL that
+// *url.Error and some of the errors below it quote.
+func (c *client) silence(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	silent := upstream.Silence(c.name, err)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	silent.Err = errors.New(c.secret.Replace(err.Error()))
+	return silent
+}

@@ -1,0 +1,104 @@
+package metadata
+
+import (
+	"context"
+	"encoding/json"
+	"hash/crc32"
+	"time"
+)
+
+// A Store keeps what was learned of each contract, under keys of the form
+// meta/<chain>/<lower-case address>. It is called from several goroutines at
+// once. It should keep a record for at least StaleIfError and a tenth: as long
+// as it has one, however old, an outage is not met with {}.
+type Store interface {
+	// Load returns the records it has; the others are absent. It ends with its
+	// context and never fails: a store that is down has nothing.
+	Load(ctx context.Context, keys []string) map[string]Record
+	// Save keeps the records, each in place of an older one, if it can.
+	Save(ctx context.Context, records map[string]Record)
+}
+
+// A Record is what was learned of one contract. Nobody changes it any more.
+type Record struct {
+	Body   []byte    // the description, a JSON object; empty: the provider has none
+	ReadAt time.Time // when the provider said so
+}
+
+// json is the description to answer with.
+func (r Record) json() json.RawMessage {
+	if len(r.Body) == 0 {
+		return json.RawMessage("{}")
+	}
+	return r.Body
+}
+
+// An age says what a record is good for.
+type age int
+
+const (
+	fresh age = iota // served
+	stale            // served and read again
+	old              // read again, served if that fails
+	gone             // read again; the page is degraded if that fails
+)
+
+// age judges the record of an address; the zero Record is gone.
+func (o *Options) age(address string, r Record, now time.Time) age {
+	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
+	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
+	switch {
+	case len(r.Body) == 0 && within(o.NoRecord):
+		return fresh
+	case len(r.Body) == 0:
+		return gone
+	case within(o.Fresh):
+		return fresh
+	case within(o.Stale):
+		return stale
+	case within(o.StaleIfError):
+		return old
+	}
+	return gone
+}
+
+// spread is what the periods of an address are multiplied by, from 0.9 to 1.1:
+// the same in every replica, and another for every address.
+func spread(address string) float64 {
+	return 0.9 + 0.2*float64(crc32.ChecksumIEEE([]byte(address)))/(1<<32)
+}
+
+func (s *Service) key(address string) string {
+	return "meta/" + s.o.Chain + "/" + address
+}
+
+// load returns the records of the addresses, by address.
+func (s *Service) load(ctx context.Context, addresses []string) map[string]Record {
+	if len(addresses) == 0 {
+		return nil
+	}
+	keys := make([]string, len(addresses))
+	for i, a := range addresses {
+		keys[i] = s.key(a)
+	}
+	stored := s.o.Store.Load(ctx, keys)
+	records := make(map[string]Record, len(stored))
+	for i, a := range addresses {
+		if r, ok := stored[keys[i]]; ok {
+			records[a] = r
+		}
+	}
+	return records
+}
+
+// save keeps the records, given by address.
+func (s *Service) save(ctx context.Context, records map[string]Record) {
+	if len(records) == 0 {
+		return
+	}
+	stored := make(map[string]Record, len(records))
+	for a, r := range records {
+		stored[s.key(a)] = r
+	}
+	s.o.Store.Save(ctx, stored)
+}
