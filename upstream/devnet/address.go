@@ -1,0 +1,81 @@
+package devnet
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/btcsuite/btcd/btcutil/bech32"
+	"golang.org/x/crypto/sha3"
+)
+
+// An address names an account or a validator of the chain.
+type address [20]byte
+
+func addressOf(b []byte) address { return address(b[:20]) }
+
+// String is the form of answers: 0x and lower-case hex.
+func (a address) String() string { return "0x" + hex.EncodeToString(a[:]) }
+
+// appendTo appends String without allocating it.
+func (a address) appendTo(b []byte) []byte { return hex.AppendEncode(append(b, "0x"...), a[:]) }
+
+// key is how an address stands in most page keys: its length, then its bytes.
+func (a address) key() []byte { return append([]byte{byte(len(a))}, a[:]...) }
+
+// checksum is the mixed-case form of EIP-55: a letter is upper-case where the
+// digest of the lower-case form has a nibble of 8 or more.
+func (a address) checksum() string {
+	text := []byte(hex.EncodeToString(a[:]))
+	hash := sha3.NewLegacyKeccak256()
+	hash.Write(text)
+	sum := hash.Sum(nil)
+	for i, c := range text {
+		if c >= 'a' && sum[i/2]>>(4*(1-i%2))&0xf >= 8 {
+			text[i] = c - 'a' + 'A'
+		}
+	}
+	return "0x" + string(text)
+}
+
+// The prefixes of bech32 addresses, which the node uses in its error texts.
+const (
+	accountPrefix   = "story"
+	validatorPrefix = "storyvaloper"
+	consensusPrefix = "storyvalcons"
+)
+
+// bech32Text is raw in bech32. The node does not limit its length.
+func bech32Text(prefix string, raw []byte) string {
+	text, err := bech32.EncodeFromBase256(prefix, raw)
+	if err != nil {
+		return err.Error() // cannot happen: every byte string has a form
+	}
+	return text
+}
+
+// The node's texts for what is no address.
+var (
+	errNoPrefix  = errors.New("hex string without 0x prefix")
+	errOddLength = errors.New("hex string of odd length")
+	errNotHex    = errors.New("invalid hex string")
+)
+
+// parseHex is the node's reading of an address in a path: any number of bytes
+// up to 255, in any case.
+func parseHex(s string) ([]byte, error) {
+	if !strings.HasPrefix(s, "0x") && !strings.HasPrefix(s, "0X") {
+		return nil, errNoPrefix
+	}
+	raw, err := hex.DecodeString(s[2:])
+	switch {
+	case errors.As(err, new(hex.InvalidByteError)):
+		return nil, errNotHex
+	case err != nil:
+		return nil, errOddLength
+	case len(raw) > 255:
+		return nil, fmt.Errorf("address max length is 255, got %d: unknown address", len(raw))
+	}
+	return raw, nil
+}

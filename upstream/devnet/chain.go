@@ -1,0 +1,174 @@
+package devnet
+
+import (
+	"sync"
+	"time"
+)
+
+// The heights at which the cast changes.
+const (
+	singularity = 5   // from here on more than the first validator exists
+	judgement   = 583 // from here on the tombstoned validator is
+)
+
+// rememberedBlocks is for how many blocks the time of the commit is kept. Older
+// times are extrapolated: nothing but the newest is compared to the clock.
+const rememberedBlocks = 256
+
+// A chain makes blocks. What is in them is the business of state.
+type chain struct {
+	id       string
+	interval time.Duration // between blocks; negative: only advance makes them
+	lead     time.Duration // between propose and commit
+	first    int64         // the height at the start
+	genesis  *layout       // below the singularity
+	early    *layout       // below the judgement
+	layout   *layout
+
+	mu        sync.Mutex
+	committed int64 // can be read
+	proposed  int64 // shown by /status
+	halted    bool
+	changed   chan struct{} // closed and replaced at every change
+	times     [rememberedBlocks]time.Time
+
+	quit chan struct{}
+	done chan struct{}
+}
+
+func newChain(o Options) *chain {
+	c := &chain{
+		id: o.ChainID, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight,
+		genesis:   newLayout(o.Seed, 0, 1, 0),
+		early:     newLayout(o.Seed, singularity, o.Validators, o.Delegators),
+		layout:    newLayout(o.Seed, judgement, o.Validators, o.Delegators),
+		committed: o.StartHeight, proposed: o.StartHeight,
+		changed: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	c.times[c.committed%rememberedBlocks] = time.Now()
+	return c
+}
+
+// at is the state after block h.
+func (c *chain) at(h int64) state {
+	s := state{layout: c.layout, chain: c, height: h}
+	if h < singularity {
+		s.layout = c.genesis
+	} else if h < judgement {
+		s.layout = c.early
+	}
+	return s
+}
+
+// start begins to make blocks.
+func (c *chain) start() {
+	if c.interval < 0 {
+		close(c.done)
+		return
+	}
+	go c.produce()
+}
+
+// stop ends it and waits.
+func (c *chain) stop() {
+	close(c.quit)
+	<-c.done
+}
+
+func (c *chain) produce() {
+	defer close(c.done)
+	tick := time.NewTicker(c.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.quit:
+			return
+		case <-tick.C:
+		}
+		if !c.propose() {
+			continue
+		}
+		select {
+		case <-c.quit:
+			return
+		case <-time.After(c.lead):
+		}
+		c.commit()
+	}
+}
+
+// propose shows the next block in /status, which a real node does before the
+// block can be read. It reports whether there is one.
+func (c *chain) propose() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.halted {
+		return false
+	}
+	c.proposed = c.committed + 1
+	return true
+}
+
+func (c *chain) commit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.committed++
+	c.proposed = max(c.proposed, c.committed)
+	c.times[c.committed%rememberedBlocks] = time.Now()
+	c.signal()
+}
+
+func (c *chain) advance(n int64) {
+	for range n {
+		c.commit()
+	}
+}
+
+func (c *chain) halt(yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.halted = yes
+}
+
+// wake makes watchers look again although there is no new block.
+func (c *chain) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.signal()
+}
+
+func (c *chain) signal() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+func (c *chain) height() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.committed
+}
+
+// shown is the height that /status shows.
+func (c *chain) shown() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proposed
+}
+
+// changes is closed when the chain has moved. Taken before the height is read,
+// it misses nothing.
+func (c *chain) changes() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
+}
+
+// blockTime is the time in the header of block h. As on a real chain it is
+// when the block before was agreed on: about one interval before the commit.
+func (c *chain) blockTime(h int64) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := max(c.first, c.committed-rememberedBlocks+1, min(h, c.committed))
+	interval := max(c.interval, time.Second)
+	return c.times[known%rememberedBlocks].Add(time.Duration(h-known-1) * interval).UTC()
+}

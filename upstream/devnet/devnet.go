@@ -1,0 +1,224 @@
+// Package devnet simulates the origins: a chain node (REST and CometBFT RPC),
+// a metadata provider and a set of collections. It serves demonstrations,
+// tests and load tests.
+//
+// The state of its chain is a pure function of seed, sizes and height. Nothing
+// is stored, so any height can be read at any time, and two devnets with the
+// same Options agree byte for byte about every height.
+package devnet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Options say what to simulate. The zero value is a whole devnet on free
+// loopback ports that makes a block every two seconds.
+type Options struct {
+	Seed        uint64        // varies amounts, generated addresses and collections
+	ChainID     string        // default "devnet-1"
+	Validators  int           // default 71, at least 8
+	Delegators  int           // delegations of the popular validator: default 1600, at least 4
+	StartHeight int64         // height at the start: default 1000, at most 20,000,000
+	Interval    time.Duration // between blocks: default 2 s; negative: only Advance makes blocks
+	StatusLead  time.Duration // how long /status shows a block before it can be read: default 36 ms; negative: none
+	KeepRecent  int64         // heights that stay readable: default 72,000
+	IdleTimeout time.Duration // when idle connections to a node are closed: default 10 s
+	Collections int           // collections that exist: default 500
+
+	NodeAddr     string // where to listen, default a free loopback port; also for the next three
+	CometAddr    string
+	MetadataAddr string
+	ControlAddr  string
+
+	Faults Faults       // in force from the start
+	Logger *slog.Logger // nil discards
+}
+
+// withDefaults replaces what was left out.
+func (o Options) withDefaults() Options {
+	o.ChainID = cmp.Or(o.ChainID, "devnet-1")
+	o.Validators = cmp.Or(o.Validators, 71)
+	o.Delegators = cmp.Or(o.Delegators, 1600)
+	o.StartHeight = cmp.Or(o.StartHeight, 1000)
+	o.Interval = cmp.Or(o.Interval, 2*time.Second)
+	o.StatusLead = cmp.Or(o.StatusLead, 36*time.Millisecond)
+	o.KeepRecent = cmp.Or(o.KeepRecent, 72_000)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 10*time.Second)
+	o.Collections = cmp.Or(o.Collections, 500)
+	o.NodeAddr = cmp.Or(o.NodeAddr, anyPort)
+	o.CometAddr = cmp.Or(o.CometAddr, anyPort)
+	o.MetadataAddr = cmp.Or(o.MetadataAddr, anyPort)
+	o.ControlAddr = cmp.Or(o.ControlAddr, anyPort)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// validate refuses sizes that the cast of the chain does not fit in.
+func (o Options) validate() error {
+	switch {
+	case o.Validators < 8:
+		return fmt.Errorf("devnet: %d validators, need at least 8", o.Validators)
+	case o.Delegators < 4:
+		return fmt.Errorf("devnet: %d delegators, need at least 4", o.Delegators)
+	case o.StartHeight < 1 || o.StartHeight > maxStart:
+		return fmt.Errorf("devnet: start height %d, need 1 to %d", o.StartHeight, int64(maxStart))
+	case o.Collections < 0 || o.KeepRecent < 0:
+		return errors.New("devnet: a count is negative")
+	}
+	return nil
+}
+
+// maxStart is the highest start: far above it amounts outgrow their type.
+const maxStart = 20_000_000
+
+const anyPort = "127.0.0.1:0"
+
+// A Devnet is one simulated chain with at least one node, a metadata provider
+// and a control server. Its methods are safe for concurrent use.
+type Devnet struct {
+	options  Options
+	chain    *chain
+	provider *provider
+	metadata *target
+	control  *target
+
+	mu      sync.Mutex
+	nodes   []*Node // the first is the main node
+	started bool
+	closed  bool
+}
+
+// New prepares a devnet. It listens and makes blocks from Start on.
+func New(o Options) (*Devnet, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	d := &Devnet{options: o, chain: newChain(o), provider: newProvider(o)}
+	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, d.provider)
+	d.control = newTarget("control", o.ControlAddr, 0, d.controlHandler())
+	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr})}
+	if err := d.SetFaults(o.Faults); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Start opens the listeners and begins to make blocks. After an error nothing
+// is left running.
+func (d *Devnet) Start() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.started || d.closed {
+		return errors.New("devnet: started before")
+	}
+	if err := d.open(); err != nil {
+		d.closeTargets()
+		return err
+	}
+	d.started = true
+	d.chain.start()
+	d.options.Logger.Info("devnet started", "chain", d.options.ChainID, "height", d.Height(),
+		"node", d.NodeURL(), "comet", d.CometURL(), "metadata", d.MetadataURL(), "control", d.ControlURL())
+	return nil
+}
+
+func (d *Devnet) open() error {
+	for _, t := range []*target{d.nodes[0].rest, d.nodes[0].comet, d.metadata, d.control} {
+		if err := t.open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run is Start, waiting for the end of ctx, and Close.
+func (d *Devnet) Run(ctx context.Context) error {
+	if err := d.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return d.Close()
+}
+
+// Close stops the chain and every server and waits for their goroutines.
+// Closing twice is harmless.
+func (d *Devnet) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	started := d.started
+	d.mu.Unlock()
+	if started {
+		d.chain.stop()
+	}
+	d.closeTargets()
+	return nil
+}
+
+// closeTargets needs no lock: nodes are only appended, and not after closing.
+func (d *Devnet) closeTargets() {
+	for _, n := range d.nodes {
+		n.close()
+	}
+	d.metadata.close()
+	d.control.close()
+}
+
+// AddNode starts another node of the same chain. It lives until Close of the
+// node or of the devnet, which must have been started.
+func (d *Devnet) AddNode(o NodeOptions) (*Node, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.started || d.closed {
+		return nil, errors.New("devnet: not running")
+	}
+	n := newNode(d.chain, d.options, o)
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	d.nodes = append(d.nodes, n)
+	return n, nil
+}
+
+// Node is the main node.
+func (d *Devnet) Node() *Node { return d.nodes[0] }
+
+// NodeURL is the base of the main node's REST server, without a trailing slash.
+func (d *Devnet) NodeURL() string { return d.nodes[0].RESTURL() }
+
+// CometURL is the base of the main node's CometBFT RPC server.
+func (d *Devnet) CometURL() string { return d.nodes[0].CometURL() }
+
+// MetadataURL is the base of the metadata provider: /nft/v3/{key}/... is below it.
+func (d *Devnet) MetadataURL() string { return d.metadata.url() }
+
+// ControlURL is the base of the control server: /devnet/... is below it.
+func (d *Devnet) ControlURL() string { return d.control.url() }
+
+// ChainID is the name of the chain.
+func (d *Devnet) ChainID() string { return d.options.ChainID }
+
+// Height is the newest block of the chain that can be read.
+func (d *Devnet) Height() int64 { return d.chain.height() }
+
+// Advance makes n blocks at once, whether or not the chain is halted.
+func (d *Devnet) Advance(n int64) { d.chain.advance(n) }
+
+// Halt stops the making of blocks; the nodes go on answering with old state,
+// as a node does whose execution client has died.
+func (d *Devnet) Halt() { d.chain.halt(true) }
+
+// Resume ends Halt.
+func (d *Devnet) Resume() { d.chain.halt(false) }

@@ -1,0 +1,64 @@
+package devnet_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// client does not follow redirects and asks for nothing by itself.
+var client = &http.Client{
+	Transport:     &http.Transport{DisableCompression: true},
+	Timeout:       20 * time.Second,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		client.CloseIdleConnections()
+		os.Exit(code)
+	}))
+}
+
+// start runs a devnet for the time of the test.
+func start(t testing.TB, o devnet.Options) *devnet.Devnet {
+	t.Helper()
+	d, err := devnet.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// fetch reads a URL, at a height unless that is 0.
+func fetch(t testing.TB, target string, height int64) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if height != 0 {
+		r.Header.Set("X-Block-Height", strconv.FormatInt(height, 10))
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}

@@ -1,0 +1,247 @@
+package devnet_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func TestAnOutageEndsOnTheSamePort(t *testing.T) {
+	for _, outage := range []string{devnet.Refuse, devnet.Reset} {
+		d := start(t, devnet.Options{Interval: -1})
+		before := d.NodeURL()
+		must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: outage}}))
+		_, err := client.Get(before + "/staking/params")
+		refused, reset := errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		if refused != (outage == devnet.Refuse) || reset != (outage == devnet.Reset) {
+			t.Errorf("%s: %v", outage, err)
+		}
+		must(t, d.SetFaults(devnet.Faults{}))
+		if d.NodeURL() != before {
+			t.Errorf("came back at %s instead of %s", d.NodeURL(), before)
+		}
+		get(t, d, "/staking/params", 0)
+	}
+}
+
+func TestAnOutageCanBeThereFromTheStart(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Faults: devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}})
+	if _, err := client.Get(d.NodeURL() + "/staking/params"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("got %v", err)
+	}
+	must(t, d.SetFaults(devnet.Faults{}))
+	get(t, d, "/staking/params", 0)
+}
+
+func TestLatencyDelaysAnswers(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 50 * time.Millisecond, Jitter: 10 * time.Millisecond}}))
+	begun := time.Now()
+	get(t, d, "/staking/params", 0)
+	if took := time.Since(begun); took < 50*time.Millisecond {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestAStalledNodeNeverAnswers(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Stall: true}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.NodeURL()+"/staking/params", nil)
+	must(t, err)
+	if _, err := client.Do(r); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestErrorsAndNonsenseReplaceAnswers(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	must(t, d.SetFaults(devnet.Faults{
+		Node:     devnet.Fault{ErrorRate: 1},
+		Comet:    devnet.Fault{Nonsense: true},
+		Provider: devnet.Fault{ErrorRate: 1, ErrorStatus: 429, RetryAfter: 3 * time.Second},
+	}))
+	if status, _ := fetch(t, d.NodeURL()+"/staking/params", 0); status != http.StatusServiceUnavailable {
+		t.Errorf("node: %d", status)
+	}
+	if _, body := fetch(t, d.CometURL()+"/status", 0); json.Valid([]byte(body)) {
+		t.Errorf("comet: %s is JSON", body)
+	}
+	resp, err := client.Get(d.MetadataURL() + "/nft/v3/key/getContractMetadata?contractAddress=" + v5)
+	must(t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "3" {
+		t.Errorf("provider: %d %v", resp.StatusCode, resp.Header)
+	}
+}
+
+func TestFaultsAreSetOverHTTP(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	put := func(body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, d.ControlURL()+"/devnet/faults", strings.NewReader(body))
+		must(t, err)
+		resp, err := client.Do(r)
+		must(t, err)
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		must(t, err)
+		return resp.StatusCode, string(answer)
+	}
+	put(`{"node":{"latency":"10ms","error_rate":0.5}}`)
+	_, got := put(`{"comet":{"stall":true}}`)
+	want := `{"node":{"latency":"10ms","error_rate":0.5},"comet":{"stall":true},"provider":{}}` + "\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+	for _, bad := range []string{`{"nodes":{}}`, `{"node":{"lag":1}}`, `{"node":{"latency":"long"}}`, `{"node":{"outage":"maybe"}}`, `[`} {
+		if status, answer := put(bad); status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", bad, status, answer)
+		}
+	}
+}
+
+func TestBlocksAreMadeOverHTTP(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	for path, want := range map[string]string{
+		"/devnet/advance?blocks=3":  `{"height":1003}` + "\n",
+		"/devnet/advance?blocks=-1": "blocks must be a number up to 100000\n",
+	} {
+		resp, err := client.Post(d.ControlURL()+path, "", nil)
+		must(t, err)
+		body, err := io.ReadAll(resp.Body)
+		must(t, err)
+		resp.Body.Close()
+		if string(body) != want {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+}
+
+func TestAHaltedChainAnswersWithOldState(t *testing.T) {
+	d := start(t, devnet.Options{Interval: 5 * time.Millisecond, StatusLead: -1})
+	d.Halt()
+	time.Sleep(10 * time.Millisecond)
+	height := d.Height()
+	time.Sleep(30 * time.Millisecond)
+	if d.Height() != height {
+		t.Errorf("went on from %d to %d", height, d.Height())
+	}
+	get(t, d, "/staking/pool", 0)
+	d.Resume()
+	for deadline := time.Now().Add(5 * time.Second); d.Height() == height; {
+		if time.Now().After(deadline) {
+			t.Fatal("did not resume")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestStatsTellHowOftenAQuestionWasAsked(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	get(t, d, "/staking/pool", 0)
+	get(t, d, "/staking/pool", 1000)
+	d.Advance(1)
+	get(t, d, "/staking/pool", 0)
+	get(t, d, "/staking/validators?pagination.limit=1", 0)
+	fetch(t, d.NodeURL()+"/nope", 0)
+	var got devnet.Stats
+	_, body := fetch(t, d.ControlURL()+"/devnet/stats?top=2", 0)
+	decode(t, body, &got)
+	want := devnet.Stats{Height: 1001, Node: devnet.NodeStats{Requests: 5, Reads: 4, Distinct: 3, Asked: []devnet.Asked{
+		{URI: "/staking/pool", Height: 1000, Count: 2},
+		{URI: "/staking/pool", Height: 1001, Count: 1},
+	}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("stats (-want +got):\n%s", diff)
+	}
+	d.ResetStats()
+	if diff := cmp.Diff(int64(0), d.Stats().Node.Reads); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, IdleTimeout: 50 * time.Millisecond})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(d.NodeURL(), "http://"))
+	must(t, err)
+	defer conn.Close()
+	fmt.Fprint(conn, "GET /staking/pool HTTP/1.1\r\nHost: node\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(reader, nil)
+	must(t, err)
+	must(t, resp.Body.Close())
+	begun := time.Now()
+	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v, want the end", err)
+	}
+	if took := time.Since(begun); took < 40*time.Millisecond || took > 5*time.Second {
+		t.Errorf("closed after %v", took)
+	}
+}
+
+func TestLargeHeadersAreRefused(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.NodeURL()+"/staking/params", nil)
+	must(t, err)
+	r.Header.Set("X-Fill", strings.Repeat("a", 20_000))
+	resp, err := client.Do(r)
+	must(t, err)
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge || !bytes.HasPrefix(body, []byte("431 ")) {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+func TestMoreNodesShareTheChain(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	late, err := d.AddNode(devnet.NodeOptions{Lag: 3, KeepRecent: 10, CatchingUp: true})
+	must(t, err)
+	for height, want := range map[int64]int{986: 500, 987: 200, 997: 200, 998: 500} {
+		status, body := fetch(t, late.RESTURL()+"/staking/pool", height)
+		if status != want {
+			t.Errorf("at %d: %d %s", height, status, body)
+		}
+		if status == http.StatusOK && body != get(t, d, "/staking/pool", height) {
+			t.Errorf("at %d the nodes disagree", height)
+		}
+	}
+	if got := shown(t, late.CometURL()); got != "997" {
+		t.Errorf("status shows %s", got)
+	}
+	conn := dial(t, late.CometURL())
+	say(t, conn, 1, "subscribe", newHeader)
+	hear(t, conn)
+	late.SetLag(2)
+	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "998" {
+		t.Errorf("caught up to %s", got)
+	}
+	must(t, late.Close())
+	must(t, late.Close())
+}
+
+func TestRunEndsWithItsContext(t *testing.T) {
+	d, err := devnet.New(devnet.Options{Interval: time.Millisecond})
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	must(t, d.Run(ctx))
+	if err := d.Start(); err == nil {
+		t.Error("started again")
+	}
+}

@@ -1,0 +1,101 @@
+package devnet
+
+import (
+	"cmp"
+	"errors"
+	"sync/atomic"
+)
+
+// NodeOptions describe one more node of a chain.
+type NodeOptions struct {
+	Lag        int64 // blocks it is behind the chain
+	KeepRecent int64 // heights that stay readable: default that of the chain
+	CatchingUp bool  // what /status says
+	RESTAddr   string
+	CometAddr  string // where to listen: default free loopback ports
+}
+
+// A Node is one node of the chain: a REST server and a CometBFT RPC server.
+type Node struct {
+	chain      *chain
+	keepRecent int64
+	catchingUp atomic.Bool
+	lag        atomic.Int64
+	asked      *tally
+	rest       *target
+	comet      *target
+}
+
+func newNode(c *chain, o Options, n NodeOptions) *Node {
+	n.KeepRecent = cmp.Or(n.KeepRecent, o.KeepRecent)
+	n.RESTAddr = cmp.Or(n.RESTAddr, anyPort)
+	n.CometAddr = cmp.Or(n.CometAddr, anyPort)
+	node := &Node{chain: c, keepRecent: n.KeepRecent, asked: newTally()}
+	node.lag.Store(n.Lag)
+	node.catchingUp.Store(n.CatchingUp)
+	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, &restServer{node: node})
+	node.comet = newTarget("comet", n.CometAddr, 0, &cometServer{node: node})
+	return node
+}
+
+func (n *Node) open() error {
+	if err := n.rest.open(); err != nil {
+		return err
+	}
+	if err := n.comet.open(); err != nil {
+		n.rest.close()
+		return err
+	}
+	return nil
+}
+
+func (n *Node) close() {
+	n.rest.close()
+	n.comet.close()
+}
+
+// Close stops the node and waits for its goroutines.
+func (n *Node) Close() error {
+	n.close()
+	return nil
+}
+
+// RESTURL is the base of the REST server, without a trailing slash.
+func (n *Node) RESTURL() string { return n.rest.url() }
+
+// CometURL is the base of the CometBFT RPC server; the websocket is at /websocket.
+func (n *Node) CometURL() string { return n.comet.url() }
+
+// Height is the newest block that this node can read.
+func (n *Node) Height() int64 { return max(1, n.chain.height()-n.lag.Load()) }
+
+// oldest is the lowest height that has not been pruned.
+func (n *Node) oldest() int64 { return max(1, n.Height()-n.keepRecent) }
+
+// SetLag changes how many blocks the node is behind the chain.
+func (n *Node) SetLag(blocks int64) {
+	n.lag.Store(blocks)
+	n.chain.wake()
+}
+
+// SetCatchingUp changes what /status says about it.
+func (n *Node) SetCatchingUp(yes bool) { n.catchingUp.Store(yes) }
+
+// SetFaults puts faults in force on the two servers of the node.
+func (n *Node) SetFaults(rest, comet Fault) error {
+	return errors.Join(n.rest.setFault(rest), n.comet.setFault(comet))
+}
+
+// Stats says what the node was asked so far.
+func (n *Node) Stats() NodeStats {
+	s := n.asked.snapshot()
+	s.Requests, s.CometRequests = n.rest.requests.Load(), n.comet.requests.Load()
+	return s
+}
+
+// ResetStats forgets what the node was asked.
+func (n *Node) ResetStats() {
+	n.asked.reset()
+	n.rest.requests.Store(0)
+	n.comet.requests.Store(0)
+}

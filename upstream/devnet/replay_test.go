@@ -1,0 +1,258 @@
+package devnet_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// An exchange is a request to a real node and what was answered. Successful
+// answers are kept as a shape: the paths of all members with their types.
+type exchange struct {
+	Name       string            `json:"name"`
+	Method     string            `json:"method"`
+	URI        string            `json:"uri"`
+	Headers    map[string]string `json:"headers"`
+	Body       string            `json:"body"`
+	Status     int               `json:"status"` // 0: the connection was dropped
+	Type       string            `json:"type"`
+	Location   string            `json:"location"`
+	Height     int64             `json:"height"`
+	Shape      int               `json:"shape"`
+	Pagination string            `json:"pagination"`
+	BodyOut    string            `json:"body_out"`
+}
+
+// excluded are recorded exchanges that the devnet does not imitate.
+var excluded = map[string]string{
+	"hdr_large_header":            "made by a test of its own",
+	"height_rewards_d2_lowercase": "validator 8 was not bonded at that height",
+	"height_rewards_d2_plus":      "validator 8 was not bonded at that height",
+
+	"ok_staking_historical_info_100": "validators 1 and 2 were not bonded at that height",
+	"rpc_block_latest":               "the signatures of absent validators are not there",
+
+	"rpc_abci_query_version":      "method not served",
+	"rpc_blockchain":              "method not served",
+	"rpc_commit":                  "method not served",
+	"rpc_consensus_params":        "method not served",
+	"rpc_consensus_state":         "method not served",
+	"rpc_dump_consensus_state":    "method not served",
+	"rpc_genesis":                 "method not served",
+	"rpc_gzip_genesis":            "method not served",
+	"rpc_net_info":                "method not served",
+	"rpc_num_unconfirmed_txs":     "method not served",
+	"rpc_root":                    "the page for people is not served",
+	"rpc_validators":              "method not served",
+	"rpc_validators_per_page_100": "method not served",
+}
+
+// moved are exchanges whose answer needs another height than the recorded one,
+// because queues fill and empty at other times.
+var moved = map[string]int64{
+	"ok_evmstaking_reward_withdrawal_queue_nonempty_1":                     748,
+	"ok_evmstaking_reward_withdrawal_queue_nonempty_2":                     756,
+	"ok_evmstaking_reward_withdrawal_queue_nonempty_100":                   764,
+	"ok_evmstaking_reward_withdrawal_queue_nonempty_limit_1":               764,
+	"ok_evmstaking_reward_withdrawal_queue_nonempty_reverse_limit_1_count": 764,
+	"ok_evmstaking_withdrawal_queue_nonempty_1":                            748,
+	"ok_evmstaking_withdrawal_queue_nonempty_100":                          764,
+	"ok_evmstaking_withdrawal_queue_nonempty_limit_1":                      764,
+	"ok_evmstaking_withdrawal_queue_nonempty_reverse_limit_1_count":        764,
+}
+
+func TestAnswersAsTheRealNodeDid(t *testing.T) {
+	shapes := readShapes(t)
+	d := start(t, devnet.Options{ChainID: "story-1001511", StartHeight: 228, Interval: -1, Delegators: 1305})
+	pruning, err := d.AddNode(devnet.NodeOptions{KeepRecent: 20, Lag: 25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range readExchanges(t) {
+		if _, skip := excluded[x.Name]; skip {
+			continue
+		}
+		d.Advance(max(0, x.Height-d.Height()))
+		base := d.NodeURL()
+		switch {
+		case strings.HasPrefix(x.Name, "rpc_"):
+			base = d.CometURL()
+		case strings.HasPrefix(x.Name, "pruned_"):
+			base = pruning.RESTURL()
+		}
+		t.Run(x.Name, func(t *testing.T) { x.check(t, base, shapes) })
+	}
+}
+
+// check makes the request anew and compares.
+func (x exchange) check(t *testing.T, base string, shapes [][]string) {
+	resp, body, err := x.send(t, base)
+	if x.Status == 0 {
+		if err == nil {
+			t.Fatalf("got %d, want a dropped connection", resp.StatusCode)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{http.StatusText(resp.StatusCode), resp.Header.Get("Content-Type"), resp.Header.Get("Location")}
+	want := []string{http.StatusText(x.Status), x.Type, x.Location}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Fatalf("status, type and location (-want +got):\n%s\n%s", diff, body)
+	}
+	if x.Status != http.StatusOK || x.Method == http.MethodHead {
+		if diff := gocmp.Diff(x.BodyOut, string(body)); diff != "" {
+			t.Errorf("body (-want +got):\n%s", diff)
+		}
+		return
+	}
+	if diff := gocmp.Diff(shapes[x.Shape], shapeOf(t, body)); diff != "" {
+		t.Errorf("shape (-want +got):\n%s", diff)
+	}
+	x.checkPagination(t, body)
+}
+
+// checkPagination compares next keys and totals, except where they depend on
+// generated addresses.
+func (x exchange) checkPagination(t *testing.T, body []byte) {
+	for _, generated := range []string{"v5_delegations", "validator_delegations", "v6_unbonding", "queue"} {
+		if strings.Contains(x.Name, generated) {
+			return
+		}
+	}
+	if x.Pagination == "" {
+		return
+	}
+	var answer struct {
+		Msg struct{ Pagination json.RawMessage }
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(x.Pagination, string(answer.Msg.Pagination)); diff != "" {
+		t.Errorf("pagination (-want +got):\n%s", diff)
+	}
+}
+
+// send makes the request byte for byte, whatever is wrong with its path.
+func (x exchange) send(t *testing.T, base string) (*http.Response, []byte, error) {
+	t.Helper()
+	path, query, _ := strings.Cut(x.URI, "?")
+	target, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Opaque, target.RawQuery = path, query
+	var in io.Reader
+	if x.Body != "" {
+		in = strings.NewReader(x.Body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), x.Method, target.String(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL = target
+	for name, value := range x.Headers {
+		r.Header.Set(name, value)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp, body, err
+}
+
+func readExchanges(t *testing.T) []exchange {
+	t.Helper()
+	file, err := os.Open("testdata/exchanges.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var all []exchange
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var x exchange
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := moved[x.Name]; ok {
+			x.Height = at
+		}
+		all = append(all, x)
+	}
+	slices.SortStableFunc(all, func(a, b exchange) int { return cmp.Compare(a.Height, b.Height) })
+	return all
+}
+
+func readShapes(t *testing.T) (shapes [][]string) {
+	t.Helper()
+	data, err := os.ReadFile("testdata/shapes.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &shapes); err != nil {
+		t.Fatal(err)
+	}
+	return shapes
+}
+
+// shapeOf lists the paths of all members of a JSON document with their types.
+func shapeOf(t *testing.T, body []byte) []string {
+	t.Helper()
+	var document any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	if err := decoder.Decode(&document); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	seen := map[string]bool{}
+	collect(document, "", seen)
+	paths := make([]string, 0, len(seen))
+	for path := range seen {
+		paths = append(paths, path)
+	}
+	sort.Strings(paths)
+	return paths
+}
+
+func collect(v any, path string, seen map[string]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) == 0 {
+			seen[path+" {}"] = true
+		}
+		for name, member := range v {
+			collect(member, path+"."+name, seen)
+		}
+	case []any:
+		if len(v) == 0 {
+			seen[path+" []"] = true
+		}
+		for _, item := range v {
+			collect(item, path+"[]", seen)
+		}
+	case nil:
+		seen[path+" null"] = true
+	case bool:
+		seen[path+" bool"] = true
+	case float64:
+		seen[path+" number"] = true
+	default:
+		seen[path+" string"] = true
+	}
+}

@@ -1,0 +1,117 @@
+package devnet
+
+// eventEvery is how many blocks pass between two delegations.
+const eventEvery = 5
+
+// A state is the chain after one block: a layout and what has been added to it
+// since. Every number in it has a closed form, so there is no history to keep.
+//
+// There is an event every eventEvery blocks. Every third goes to the popular
+// validator, the others to the movers in turn; at each validator the stakes
+// take turns. An event adds step to a stake.
+type state struct {
+	*layout
+	chain  *chain // for the past
+	height int64
+}
+
+// events is how many delegations a validator has got so far.
+func (s state) events(v *validator) uint64 {
+	all := uint64(s.height / eventEvery)
+	switch {
+	case v.index == popular:
+		return all / 3
+	case v.turn < 0:
+		return 0
+	default:
+		return turns(all-all/3, v.turn, s.movers)
+	}
+}
+
+// turns is how many of n turns, taken in order, fall to one place among count.
+func turns(n uint64, place, count int) uint64 {
+	p, c := uint64(place), uint64(count)
+	if n <= p {
+		return 0
+	}
+	return (n-p-1)/c + 1
+}
+
+// added is what events have added to a stake.
+func (s state) added(v *validator, k *stake) uint64 {
+	return turns(s.events(v), k.slot, len(v.stakes)) * step
+}
+
+// shares are the shares of all stakes of a validator.
+func (s state) shares(v *validator) uint64 { return v.staked + s.events(v)*step }
+
+// tokens are what the shares are worth: less, if the validator was slashed.
+func (s state) tokens(v *validator) uint64 { return v.worth(s.shares(v)) }
+
+// worth is what shares of a validator are worth in tokens.
+func (v *validator) worth(shares uint64) uint64 {
+	return ratio(shares, 10_000-v.slash, 10_000).whole
+}
+
+// rewardsShares are the weights of all stakes of a validator in its rewards.
+func (s state) rewardsShares(v *validator) decimal {
+	events, count := s.events(v), uint64(len(v.stakes))
+	round := v.growth[count]
+	sum := v.rewards.add(v.growth[events%count])
+	return sum.add(round.times(events / count))
+}
+
+// The weight of a term, in 1/1,000, by period type; and of locked tokens.
+var periodWeights = [...]uint64{1000, 1051, 1160, 1340}
+
+const lockedWeight = 25
+
+// share is the weight of tokens in the rewards of a validator.
+func (v *validator) share(tokens uint64, period uint8) decimal {
+	weight := uint64(1000)
+	if v.locked {
+		weight = lockedWeight
+	}
+	return ratio(tokens, periodWeights[period]*weight, 1_000_000)
+}
+
+// first is the period of the lot that events add to.
+func (k *stake) first() uint8 {
+	if len(k.lots) > 0 {
+		return k.lots[0].period
+	}
+	return k.period
+}
+
+// rewardsShares is the weight of a stake to which something was added.
+func (k *stake) rewardsShares(v *validator, added uint64) decimal {
+	if len(k.lots) == 0 {
+		return v.share(k.tokens+added, k.period)
+	}
+	sum := v.share(added, k.first())
+	for _, lot := range k.lots {
+		sum = sum.add(v.share(lot.tokens, lot.period))
+	}
+	return sum
+}
+
+// supply is all there is of the token. Inflation adds to it with every block.
+func (s state) supply() uint64 {
+	var sum uint64
+	for _, v := range s.validators {
+		sum += s.tokens(v)
+	}
+	return sum + uint64(s.height)*1_165_525_114
+}
+
+// pool is the tokens of the validators that are not bonded and of those that are.
+func (s state) pool() (notBonded, inBond uint64) {
+	for _, v := range s.validators {
+		if v.status == bonded {
+			inBond += s.tokens(v)
+		} else {
+			notBonded += s.tokens(v)
+		}
+	}
+	return notBonded + s.unbondings.total, inBond
+}

@@ -1,0 +1,238 @@
+package devnet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// maxHeader is the limit of the node's servers.
+const maxHeader = 8 << 10
+
+// A target is one HTTP server that can be made to fail. It can go out and come
+// back on the same port.
+type target struct {
+	name     string
+	idle     time.Duration // 0: no limit
+	handler  http.Handler
+	requests atomic.Int64
+	fault    atomic.Pointer[Fault]
+
+	life    sync.Mutex // held while opening, closing and changing faults; never by handlers
+	opened  bool       // open was called, close was not
+	server  *http.Server
+	cancel  context.CancelFunc
+	serving chan struct{} // closed when the server has stopped
+
+	handlers sync.RWMutex // held for reading by every handler
+
+	mu      sync.Mutex
+	addr    string        // with the port that was found, once open
+	changed chan struct{} // closed when the fault changes
+}
+
+func newTarget(name, addr string, idle time.Duration, h http.Handler) *target {
+	t := &target{name: name, addr: addr, idle: idle, handler: h, changed: make(chan struct{})}
+	t.fault.Store(&Fault{})
+	return t
+}
+
+// open begins to serve, unless the target is out from the start: then it
+// only takes its port.
+func (t *target) open() error {
+	t.life.Lock()
+	defer t.life.Unlock()
+	if t.opened {
+		return errors.New("devnet: " + t.name + " is open")
+	}
+	if err := t.listen(); err != nil {
+		return err
+	}
+	t.opened = true
+	if t.fault.Load().Outage == Refuse {
+		t.shut()
+	}
+	return nil
+}
+
+// close stops serving and waits for the handlers.
+func (t *target) close() {
+	t.life.Lock()
+	defer t.life.Unlock()
+	t.opened = false
+	t.shut()
+}
+
+func (t *target) url() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return "http://" + t.addr
+}
+
+// listen starts a server on the target's address.
+func (t *target) listen() error {
+	listener, err := take(strings.TrimPrefix(t.url(), "http://"))
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.addr = listener.Addr().String()
+	t.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel, t.serving = cancel, make(chan struct{})
+	t.server = &http.Server{
+		Handler: t, IdleTimeout: t.idle, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func(s *http.Server, done chan struct{}) {
+		defer close(done)
+		_ = s.Serve(&faultyListener{listener, t}) // always ErrServerClosed
+	}(t.server, t.serving)
+	return nil
+}
+
+// take listens at an address. During an outage the port may have been lent to
+// an outgoing connection; it will soon be free again.
+func take(addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		listener, err := config.Listen(context.Background(), "tcp", addr)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
+			return listener, err
+		}
+	}
+}
+
+// shut ends the server, drops its connections and waits.
+func (t *target) shut() {
+	if t.server == nil {
+		return
+	}
+	t.cancel()
+	_ = t.server.Close() // the listener is gone either way
+	<-t.serving
+	t.handlers.Lock() // every handler has left
+	t.server = nil
+	t.handlers.Unlock()
+}
+
+func (t *target) currentFault() Fault { return *t.fault.Load() }
+
+// setFault puts a fault in force. What was stalled is dropped.
+func (t *target) setFault(f Fault) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	t.life.Lock()
+	defer t.life.Unlock()
+	before := t.fault.Swap(&f)
+	t.signal()
+	if !t.opened || before.Outage == f.Outage {
+		return nil
+	}
+	t.shut()
+	if f.Outage == Refuse {
+		return nil
+	}
+	return t.listen()
+}
+
+func (t *target) signal() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// changes is closed when the fault changes.
+func (t *target) changes() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changed
+}
+
+// ServeHTTP puts the fault before the handler.
+func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t.handlers.RLock()
+	defer t.handlers.RUnlock()
+	t.requests.Add(1)
+	changed := t.changes()
+	f := t.fault.Load()
+	if !pause(r.Context(), f.delay()) {
+		panic(http.ErrAbortHandler)
+	}
+	switch {
+	case f.Stall:
+		select {
+		case <-r.Context().Done():
+		case <-changed:
+		}
+		panic(http.ErrAbortHandler)
+	case f.ErrorRate > 0 && rand.Float64() < f.ErrorRate:
+		f.fail(w)
+	case f.Nonsense:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"contracts":[{"address":`))
+	default:
+		t.handler.ServeHTTP(w, r)
+	}
+}
+
+// delay is how long this answer takes longer.
+func (f Fault) delay() time.Duration {
+	if f.Jitter <= 0 {
+		return f.Latency
+	}
+	return f.Latency + rand.N(f.Jitter)
+}
+
+// fail answers with the plain error.
+func (f Fault) fail(w http.ResponseWriter) {
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Round(time.Second)/time.Second)))
+	}
+	http.Error(w, "simulated failure", cmp.Or(f.ErrorStatus, http.StatusServiceUnavailable))
+}
+
+// pause waits and reports whether it could finish.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// A faultyListener resets what it accepts while its target says so.
+type faultyListener struct {
+	net.Listener
+	target *target
+}
+
+func (l *faultyListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil || l.target.fault.Load().Outage != Reset {
+			return conn, err
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // makes Close a reset
+		}
+		_ = conn.Close()
+	}
+}

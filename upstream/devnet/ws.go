@@ -1,0 +1,217 @@
+package devnet
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Limits of the node's websocket.
+const (
+	maxSubscriptions = 5
+	pingEvery        = 27 * time.Second
+	writeTimeout     = 10 * time.Second
+)
+
+// A socket is one websocket connection. One goroutine reads requests, another
+// sends events.
+type socket struct {
+	server *cometServer
+	conn   *websocket.Conn
+
+	mu            sync.Mutex
+	subscriptions []subscription
+}
+
+type subscription struct {
+	id    json.RawMessage
+	query string
+}
+
+func (s *cometServer) serveSocket(w http.ResponseWriter, r *http.Request) {
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return // Accept has answered
+	}
+	k := &socket{server: s, conn: conn}
+	sending, sent := make(chan struct{}), s.node.Height() // taken before anybody can subscribe
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		defer close(sending)
+		k.send(ctx, sent)
+		if r.Context().Err() != nil {
+			k.goodbye()
+		}
+		_ = conn.CloseNow() // abruptly, which also ends the reading
+	}()
+	k.read(context.WithoutCancel(r.Context()))
+	cancel()
+	<-sending
+}
+
+// read answers requests until the connection ends.
+func (k *socket) read(ctx context.Context) {
+	for {
+		_, body, err := k.conn.Read(ctx)
+		if err != nil {
+			return
+		}
+		var request rpcRequest
+		if json.Unmarshal(body, &request) != nil {
+			continue // the node says nothing to what it cannot read
+		}
+		if k.write(ctx, k.answer(request)) != nil {
+			return
+		}
+	}
+}
+
+func (k *socket) write(ctx context.Context, value any) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return k.conn.Write(ctx, websocket.MessageText, encode(value))
+}
+
+func (k *socket) answer(r rpcRequest) rpcResponse {
+	response := rpcResponse{JSONRPC: "2.0", ID: r.ID, Result: struct{}{}}
+	switch r.Method {
+	case "subscribe":
+		response.Error = k.subscribe(r)
+	case "unsubscribe":
+		response.Error = k.unsubscribe(r.Params.Query)
+	case "unsubscribe_all":
+		k.mu.Lock()
+		k.subscriptions = nil
+		k.mu.Unlock()
+	default:
+		return k.server.dispatch(r)
+	}
+	if response.Error != nil {
+		response.Result = nil
+	}
+	return response
+}
+
+// eventQuery is what can be subscribed to. Only blocks and headers ever come.
+var eventQuery = regexp.MustCompile(`^\s*tm\.event\s*=\s*'\w+'`)
+
+func (k *socket) subscribe(r rpcRequest) *rpcError {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	same := func(s subscription) bool { return s.query == r.Params.Query }
+	switch {
+	case len(k.subscriptions) >= maxSubscriptions:
+		return internalError("max_subscriptions_per_client 5 reached")
+	case !eventQuery.MatchString(r.Params.Query):
+		return internalError("failed to parse query: invalid query")
+	case slices.ContainsFunc(k.subscriptions, same):
+		return internalError("already subscribed")
+	}
+	k.subscriptions = append(k.subscriptions, subscription{r.ID, r.Params.Query})
+	return nil
+}
+
+func (k *socket) unsubscribe(query string) *rpcError {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before := len(k.subscriptions)
+	k.subscriptions = slices.DeleteFunc(k.subscriptions, func(s subscription) bool { return s.query == query })
+	if len(k.subscriptions) == before {
+		return internalError("subscription not found")
+	}
+	return nil
+}
+
+func (k *socket) subscribed() []subscription {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.subscriptions)
+}
+
+// send sends what happens after the block that was sent last, until ctx ends or
+// the client does not take it.
+func (k *socket) send(ctx context.Context, sent int64) {
+	node := k.server.node
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		moved, refaulted := node.chain.changes(), node.comet.changes()
+		for ; sent < node.Height() && !node.comet.fault.Load().Stall; sent++ {
+			if k.sendBlock(ctx, sent+1) != nil {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-moved:
+		case <-refaulted:
+		case <-ping.C:
+			if k.ping(ctx) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (k *socket) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return k.conn.Ping(ctx)
+}
+
+// sendBlock sends the events of a block: its header to those who want that,
+// then the block.
+func (k *socket) sendBlock(ctx context.Context, h int64) error {
+	c := k.server.node.chain
+	for _, kind := range []string{"NewBlockHeader", "NewBlock"} {
+		for _, s := range k.subscribed() {
+			if s.query != "tm.event='"+kind+"'" {
+				continue
+			}
+			if err := k.write(ctx, rpcResponse{JSONRPC: "2.0", ID: s.id, Result: newEvent(c, s.query, kind, h)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// goodbye tells every subscriber that the node goes away.
+func (k *socket) goodbye() {
+	for _, s := range k.subscribed() {
+		_ = k.write(context.Background(), rpcResponse{JSONRPC: "2.0", ID: s.id,
+			Error: &rpcError{-32000, "Server error", "subscription was canceled (reason: CometBFT exited)"}})
+	}
+}
+
+// An event is the result in a message about a block.
+type event struct {
+	Query string `json:"query"`
+	Data  struct {
+		Type  string `json:"type"`
+		Value any    `json:"value"`
+	} `json:"data"`
+	Events map[string][]string `json:"events"`
+}
+
+func newEvent(c *chain, query, kind string, h int64) event {
+	e := event{Query: query, Events: map[string][]string{"tm.event": {kind}}}
+	e.Data.Type = "tendermint/event/" + kind
+	if kind == "NewBlockHeader" {
+		e.Data.Value = map[string]any{"header": c.header(h)}
+	} else {
+		e.Data.Value = struct {
+			Block  block          `json:"block"`
+			ID     blockID        `json:"block_id"`
+			Result map[string]any `json:"result_finalize_block"`
+		}{c.block(h), c.blockID(h), map[string]any{"app_hash": c.at(h).hash("app")}}
+	}
+	return e
+}

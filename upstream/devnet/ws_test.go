@@ -1,0 +1,201 @@
+package devnet_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// A message is what a test looks at in what the websocket sends.
+type message struct {
+	ID     int
+	Error  struct{ Data string }
+	Result struct {
+		Query string
+		Data  struct {
+			Type  string
+			Value struct {
+				Header struct {
+					Height, Time string
+					ChainID      string `json:"chain_id"`
+				}
+				Block struct{ Header struct{ Height string } }
+			}
+		}
+	}
+}
+
+func dial(t *testing.T, base string) *websocket.Conn {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(base, "http")+"/websocket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetReadLimit(1 << 20)
+	t.Cleanup(func() { conn.CloseNow() })
+	return conn
+}
+
+func say(t *testing.T, conn *websocket.Conn, id int, method, query string) {
+	t.Helper()
+	text := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"id":%d,"params":{"query":%q}}`, method, id, query)
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func hear(t *testing.T, conn *websocket.Conn) (m message) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, body, err := conn.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decode(t, string(body), &m)
+	return m
+}
+
+const (
+	newHeader = "tm.event='NewBlockHeader'"
+	newBlock  = "tm.event='NewBlock'"
+)
+
+func TestWebsocketTellsOfEveryBlock(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, ChainID: "test-1"})
+	conn := dial(t, d.CometURL())
+	say(t, conn, 1, "subscribe", newHeader)
+	say(t, conn, 2, "subscribe", newBlock)
+	hear(t, conn)
+	hear(t, conn)
+	d.Advance(2)
+	for _, height := range []string{"1001", "1002"} {
+		header, block := hear(t, conn), hear(t, conn)
+		h := header.Result.Data.Value.Header
+		got := []string{fmt.Sprint(header.ID), header.Result.Query, header.Result.Data.Type, h.Height, h.ChainID,
+			fmt.Sprint(block.ID), block.Result.Data.Type, block.Result.Data.Value.Block.Header.Height}
+		want := []string{"1", newHeader, "tendermint/event/NewBlockHeader", height, "test-1", "2", "tendermint/event/NewBlock", height}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		if at, err := time.Parse(time.RFC3339Nano, h.Time); err != nil || time.Since(at) > 10*time.Second || time.Since(at) < 0 {
+			t.Errorf("header time %s is not a little old: %v", h.Time, err)
+		}
+	}
+}
+
+func TestABlockCanBeReadWhenItsEventArrives(t *testing.T) {
+	d := start(t, devnet.Options{Interval: 20 * time.Millisecond, StatusLead: 5 * time.Millisecond})
+	conn := dial(t, d.CometURL())
+	say(t, conn, 1, "subscribe", newHeader)
+	hear(t, conn)
+	for range 10 {
+		var height int64
+		decode(t, hear(t, conn).Result.Data.Value.Header.Height, &height)
+		get(t, d, "/staking/pool", height)
+	}
+}
+
+func TestSubscriptionsAreLimited(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	conn := dial(t, d.CometURL())
+	steps := []struct{ method, query, refusal string }{
+		{"subscribe", newBlock, ""},
+		{"subscribe", newHeader, ""},
+		{"subscribe", newBlock, "already subscribed"},
+		{"subscribe", "tm.event='NewBlockEvents'", ""},
+		{"subscribe", "tm.event='ValidatorSetUpdates'", ""},
+		{"subscribe", "tm.event='NewEvidence'", ""},
+		{"subscribe", "tm.event='Tx'", "max_subscriptions_per_client 5 reached"},
+		{"unsubscribe", newBlock, ""},
+		{"unsubscribe", "tm.event='Nope'", "subscription not found"},
+		{"status", "", ""},
+	}
+	for i, s := range steps {
+		say(t, conn, i, s.method, s.query)
+		if got := hear(t, conn); got.ID != i || got.Error.Data != s.refusal {
+			t.Errorf("%s %s: %+v, want %q", s.method, s.query, got, s.refusal)
+		}
+	}
+}
+
+func TestANodeThatStopsSaysSoToSubscribers(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	conn := dial(t, d.CometURL())
+	say(t, conn, 1, "subscribe", newBlock)
+	hear(t, conn)
+	stopped := make(chan error)
+	go func() { stopped <- d.SetFaults(devnet.Faults{Comet: devnet.Fault{Outage: devnet.Refuse}}) }()
+	if got := hear(t, conn).Error.Data; got != "subscription was canceled (reason: CometBFT exited)" {
+		t.Errorf("got %q", got)
+	}
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != -1 {
+		t.Errorf("closed with %v, want an abrupt end", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStalledWebsocketHoldsEventsBack(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	conn := dial(t, d.CometURL())
+	say(t, conn, 1, "subscribe", newHeader)
+	hear(t, conn)
+	must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Stall: true}}))
+	d.Advance(1)
+	time.Sleep(20 * time.Millisecond)
+	must(t, d.SetFaults(devnet.Faults{}))
+	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "1001" {
+		t.Errorf("got block %s after the stall", got)
+	}
+}
+
+func TestStatusRunsAheadOfWhatCanBeRead(t *testing.T) {
+	d := start(t, devnet.Options{Interval: 50 * time.Millisecond, StatusLead: time.Minute})
+	deadline := time.Now().Add(5 * time.Second)
+	for shown(t, d.CometURL()) != "1001" {
+		if time.Now().After(deadline) {
+			t.Fatal("/status never moved")
+		}
+	}
+	if _, body := fetch(t, d.CometURL()+"/abci_info", 0); !strings.Contains(body, `"last_block_height":"1000"`) {
+		t.Errorf("abci_info: %s", body)
+	}
+	if status, body := fetch(t, d.NodeURL()+"/staking/pool", 1001); status != http.StatusInternalServerError {
+		t.Errorf("the next block can be read: %s", body)
+	}
+}
+
+// shown is the height in /status.
+func shown(t *testing.T, base string) string {
+	t.Helper()
+	var answer struct {
+		Result struct {
+			SyncInfo struct {
+				Height string `json:"latest_block_height"`
+			} `json:"sync_info"`
+		}
+	}
+	_, body := fetch(t, base+"/status", 0)
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Result.SyncInfo.Height
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
