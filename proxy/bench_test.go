@@ -1,0 +1,75 @@
+package proxy_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// discard is a ResponseWriter that costs nothing.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// measure serves one request over and over, through the whole handler.
+func measure(b *testing.B, h http.Handler, target string, before func(), headers ...string) {
+	b.Helper()
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := &discard{http.Header{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		before()
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	}
+}
+
+func nothing() {}
+
+func BenchmarkMemoryHit(b *testing.B) {
+	h, _ := newChainProxy(b, proxy.Options{})
+	measure(b, h, "/staking/validators", nothing)
+}
+
+func BenchmarkMemoryHitOfAPage(b *testing.B) {
+	h, _ := newChainProxy(b, proxy.Options{})
+	measure(b, h, "/staking/validators?pagination.limit=5&pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ", nothing)
+}
+
+func BenchmarkNotModified(b *testing.B) {
+	h, _ := newChainProxy(b, proxy.Options{})
+	tag := inProcess(h, "/staking/validators", "").Header().Get("Etag")
+	measure(b, h, "/staking/validators", nothing, "If-None-Match", tag)
+}
+
+// A miss every time: every block brings another text.
+func BenchmarkMissAndReshape(b *testing.B) {
+	for _, name := range []string{"ok_validators_default", "ok_validator_v5_bonded_unlocked", "ok_distribution_rewards_d2"} {
+		b.Run(name, func(b *testing.B) {
+			h, chain := newChainProxy(b, proxy.Options{})
+			r, n := recorded(b, name), 0
+			chain.does(func(node.Request) (*node.Answer, error) {
+				n++
+				a := r.answer()
+				a.Body = append(a.Body, "  \n"[n%3])
+				return a, nil
+			})
+			b.SetBytes(int64(len(r.Raw)))
+			measure(b, h, r.target(), func() { chain.grow(1000) })
+		})
+	}
+}
+
+// The same answer at every block.
+func BenchmarkConfirm(b *testing.B) {
+	h, chain := newChainProxy(b, proxy.Options{})
+	measure(b, h, "/staking/validators", func() { chain.grow(1000) })
+}

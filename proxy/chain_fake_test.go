@@ -1,0 +1,239 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// standstill is the height the recorded chain stood still at.
+const standstill = 228
+
+// A recording is one exchange with a real node.
+type recording struct {
+	Name, Path, Query, Height string
+	Status                    int
+	Raw, Same                 string // Same names the recording that has the same text
+}
+
+// target is the recording's path and query.
+func (r recording) target() string {
+	if r.Query == "" {
+		return r.Path
+	}
+	return r.Path + "?" + r.Query
+}
+
+var loadRecordings = sync.OnceValues(func() ([]recording, error) {
+	f, err := os.Open("testdata/recordings.jsonl")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []recording
+	texts := map[string]string{}
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r recording
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, err
+		}
+		if r.Same != "" {
+			r.Raw = texts[r.Same]
+		}
+		texts[r.Name] = r.Raw
+		all = append(all, r)
+	}
+	return all, lines.Err()
+})
+
+func recordings(tb testing.TB) []recording {
+	tb.Helper()
+	all, err := loadRecordings()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+func recorded(tb testing.TB, name string) recording {
+	tb.Helper()
+	for _, r := range recordings(tb) {
+		if r.Name == name {
+			return r
+		}
+	}
+	tb.Fatalf("no recording is called %s", name)
+	return recording{}
+}
+
+// answer is what the node's client makes of the recording.
+func (r recording) answer() *node.Answer {
+	a := &node.Answer{Status: http.StatusOK, NodeStatus: r.Status, Type: "application/json", Body: []byte(r.Raw)}
+	if r.Status == http.StatusOK {
+		return a
+	}
+	var said struct{ Error string }
+	_ = json.Unmarshal(a.Body, &said)
+	a.Text, a.Reason = said.Error, reasonOf(said.Error)
+	a.Status = a.Reason.Status()
+	return a
+}
+
+func reasonOf(text string) node.Reason {
+	for part, reason := range map[string]node.Reason{
+		"height in the future": node.FutureHeight, "failed to load state": node.Pruned,
+		"not found": node.NotFound, "does not exist": node.NotFound, "no delegation": node.NotFound,
+		"InvalidArgument": node.BadInput, "parsing": node.BadInput, "hex": node.BadInput, "either offset or key": node.BadInput,
+	} {
+		if strings.Contains(text, part) {
+			return reason
+		}
+	}
+	return node.Other
+}
+
+// fakeChain replays recordings, counts, and does otherwise when told to.
+type fakeChain struct {
+	mu       sync.Mutex
+	tip      node.Tip
+	asked    []node.Request
+	raised   []int64
+	grown    chan struct{} // closed when the tip moves
+	panics   bool
+	override func(node.Request) (*node.Answer, error)
+	byTarget map[string]recording
+}
+
+func newFakeChain(tb testing.TB) *fakeChain {
+	f := &fakeChain{grown: make(chan struct{}), byTarget: map[string]recording{}}
+	f.tip = node.Tip{Height: standstill, Known: true, Seen: time.Now(), Interval: 2 * time.Second}
+	for _, r := range recordings(tb) {
+		if _, taken := f.byTarget[askedTarget(r.Path, r.Query)]; r.Height == "" && !taken {
+			f.byTarget[askedTarget(r.Path, r.Query)] = r
+		}
+	}
+	return f
+}
+
+// askedTarget brings the parameters of a question into one order.
+func askedTarget(path, query string) string {
+	q, _ := url.ParseQuery(query)
+	return path + "?" + q.Encode()
+}
+
+// does makes the chain answer in another way.
+func (f *fakeChain) does(answer func(node.Request) (*node.Answer, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.override = answer
+}
+
+// says makes the chain answer everything with one text.
+func (f *fakeChain) says(status int, raw string) {
+	f.does(func(node.Request) (*node.Answer, error) { return recording{Status: status, Raw: raw}.answer(), nil })
+}
+
+func (f *fakeChain) fails(err error) {
+	f.does(func(node.Request) (*node.Answer, error) { return nil, err })
+}
+
+func (f *fakeChain) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, r)
+	a, err := f.lookUp(r)
+	if err != nil {
+		return nil, err
+	}
+	told := *a
+	if told.Height = r.Height; r.Height == node.AtTip {
+		told.Height = 0
+		if f.tip.Known {
+			told.Height = f.tip.Height
+		}
+	}
+	return &told, nil
+}
+
+func (f *fakeChain) lookUp(r node.Request) (*node.Answer, error) {
+	if f.override != nil {
+		return f.override(r)
+	}
+	if found, ok := f.byTarget[askedTarget(r.Path, r.Query)]; ok {
+		return found.answer(), nil
+	}
+	return &node.Answer{Status: 404, NodeStatus: 404, Type: "text/plain; charset=utf-8", Body: []byte("404 page not found\n"), Text: "404 page not found", Reason: node.NotFound}, nil
+}
+
+func (f *fakeChain) Tip() node.Tip {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.panics {
+		panic("no tip")
+	}
+	return f.tip
+}
+
+// grow moves the tip.
+func (f *fakeChain) grow(blocks int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tip.Height += blocks
+	f.tip.Seen = time.Now()
+	close(f.grown)
+	f.grown = make(chan struct{})
+}
+
+// deafen takes the height source away.
+func (f *fakeChain) deafen() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tip = node.Tip{}
+}
+
+func (f *fakeChain) WaitHeight(ctx context.Context, height int64) error {
+	for {
+		f.mu.Lock()
+		reached, grown := f.tip.Height >= height, f.grown
+		f.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (f *fakeChain) Raise(height int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.raised = append(f.raised, height)
+}
+
+// calls is how often the node was asked.
+func (f *fakeChain) calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.asked)
+}
+
+// last is what the node was asked last.
+func (f *fakeChain) last() node.Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked[len(f.asked)-1]
+}

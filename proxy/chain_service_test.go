@@ -1,0 +1,115 @@
+package proxy_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+)
+
+// Addresses of the recorded chain.
+const (
+	val5   = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0"
+	val6   = "0x8ea48a3ed16d9001c7713e2725e9644f28b61d7f"
+	del0   = "0x243b338be72573f04688f16dbc05e281517330d0"
+	del1   = "0xa82f5d1f204b382d90ca549b695aedb7fde14817"
+	nobody = "0x00000000000000000000000000000000000dead1"
+
+	val5Bech32 = "storyvaloper1tj9p65dcmx0j67a0mqx3nf6qqw6w89asd2aep5"
+	del0Bech32 = "story1ysan8zl8y4elq35g79kmcp0zs9ghxvxsrujagr"
+)
+
+// chainService is a proxy on a socket before a fake chain.
+type chainService struct {
+	*httptest.Server
+	chain *fakeChain
+}
+
+func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
+	tb.Helper()
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	chain := newFakeChain(tb)
+	o.Cache, o.Nodes = c, chain
+	s, err := proxy.New(o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s, chain
+}
+
+func startChain(t *testing.T, o proxy.Options) *chainService {
+	t.Helper()
+	p, chain := newChainProxy(t, o)
+	s := &chainService{Server: httptest.NewServer(p.Handler()), chain: chain}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// An exchange is an answer as a client has it.
+type exchange struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// get asks with pairs of header names and values.
+func (s *chainService) get(t *testing.T, target string, headers ...string) exchange {
+	t.Helper()
+	return s.do(t, http.MethodGet, target, "", headers...)
+}
+
+func (s *chainService) do(t *testing.T, method, target, body string, headers ...string) exchange {
+	t.Helper()
+	var content io.Reader
+	if body != "" {
+		content = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+target, content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exchange{res.StatusCode, res.Header, string(text)}
+}
+
+// refuses checks for an enveloped refusal.
+func (e exchange) refuses(t *testing.T, status int, want string) {
+	t.Helper()
+	if e.status != status {
+		t.Errorf("status %d, want %d", e.status, status)
+	}
+	if diff := cmp.Diff(want, e.body); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+	if got := e.header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("Content-Type %q", got)
+	}
+}
+
+func (e exchange) has(t *testing.T, header, want string) {
+	t.Helper()
+	if got := e.header.Get(header); got != want {
+		t.Errorf("%s: %q, want %q", header, got, want)
+	}
+}

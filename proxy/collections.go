@@ -1,0 +1,182 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+// A CollectionStore finds collections; *collections.Store is one.
+type CollectionStore interface {
+	// List returns one page. An *upstream.Error means that the store was silent.
+	List(ctx context.Context, q collections.Query) (collections.Page, error)
+}
+
+// A MetadataProvider describes collections; *metadata.Service is one.
+type MetadataProvider interface {
+	// Lookup returns, by lower-case address, documented collectionMetadata
+	// objects. It keeps its own time; degraded says that some are missing, or
+	// older than they should be, and that asking again soon makes sense.
+	Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool)
+}
+
+// CollectionsOptions configure the collection listing. Store is required.
+type CollectionsOptions struct {
+	Store    CollectionStore
+	Metadata MetadataProvider // nil: only what the store itself knows
+
+	Keys   []Key // who may ask; none and not NoAuth: nobody. Server.SetKeys replaces them
+	NoAuth bool  // anybody may ask
+
+	Policy      cache.Policy  // in seconds; zero: fresh for 5 s, stale for a minute, an hour while the store fails
+	DegradedTTL time.Duration // life of a page that lacks metadata it should have; default 5 s
+
+	PublicURL string // scheme and host of $schema; "" takes those of the request
+
+	inForce *keyring // New makes it of Keys
+}
+
+func (o CollectionsOptions) withDefaults() *CollectionsOptions {
+	if o.Policy == (cache.Policy{}) {
+		o.Policy = cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: 2 * time.Hour}
+	}
+	if o.DegradedTTL == 0 {
+		o.DegradedTTL = 5 * time.Second
+	}
+	o.inForce = newKeyring(o.Keys)
+	return &o
+}
+
+// SetKeys puts other keys in force, from the next request on.
+func (s *Server) SetKeys(keys []Key) {
+	if s.o.Collections != nil {
+		s.o.Collections.inForce.set(keys)
+	}
+}
+
+// A lister serves the collection listing. A request goes, top to bottom:
+//
+//  1. keys.go says whose it is;
+//  2. collections_body.go reads the body and validates it against the
+//     schema of collections_schema.go;
+//  3. collections_request.go makes of it the one spelling that is the cache key;
+//  4. on a miss, the store is asked for the page and the metadata provider to
+//     describe what is on it, which collections_page.go joins.
+type lister struct {
+	*Server
+	*CollectionsOptions
+	schema *listSchema
+}
+
+// mountCollections mounts the listing and the documents that describe it.
+func (s *Server) mountCollections(r *gin.Engine) {
+	s.o.Collections = s.o.Collections.withDefaults()
+	l := &lister{s, s.o.Collections, newListSchema()}
+	r.POST(apiPrefix+"collections", s.observed("collections", s.writeProblem, l.serve))
+	l.schema.mount(r)
+}
+
+// tenantKey is where the tenant's name is in Gin's context.
+const tenantKey = "tenant"
+
+// serve answers one request.
+func (l *lister) serve(c *gin.Context, rec *record) error {
+	ctx, cancel := context.WithTimeout(c.Request.Context(), l.o.RequestTimeout)
+	defer cancel()
+	r := c.Request.WithContext(ctx)
+	if err := l.admit(c); err != nil {
+		return err
+	}
+	body, err := readListBody(c.Writer, r)
+	if err != nil {
+		return err
+	}
+	asked, err := l.schema.parse(body)
+	if err != nil {
+		return err
+	}
+	res, err := l.o.Cache.Get(ctx, cache.Query{Key: asked.key(), Policy: l.Policy}, l.origin(asked))
+	if err != nil {
+		return err
+	}
+	rec.result(res)
+	res.Entry = withSchema(res.Entry, l.schemaURL(r, pageSchema))
+	// The request is a query, and a POST only to have a body: If-None-Match gets
+	// the 304 of a GET and saves the page, not the 412 of a change.
+	l.respond(c.Writer, r, answer{Result: res, policy: l.Policy, control: "private, no-cache"})
+	return nil
+}
+
+// admit lets those pass who may ask.
+func (l *lister) admit(c *gin.Context) error {
+	if l.NoAuth {
+		return nil
+	}
+	tenant, err := l.inForce.authorize(c.Request)
+	c.Set(tenantKey, tenant)
+	return err
+}
+
+// origin asks the store, then the provider, which is what a miss comes to.
+func (l *lister) origin(asked listing) cache.Origin {
+	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+		now := time.Now()
+		page, err := l.list(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		metadata, degraded := l.describe(ctx, page.Items)
+		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
+		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, jsonType, describedBy(pageSchema), body, 0), ReadAt: now}
+		if degraded {
+			e.Expires = now.Add(l.DegradedTTL)
+		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {
+			return prev.Confirm(0, now), nil
+		}
+		return e, nil
+	}
+}
+
+func (l *lister) list(ctx context.Context, asked listing) (collections.Page, error) {
+	if asked.Nothing {
+		return collections.Page{}, nil
+	}
+	page, err := l.Store.List(ctx, asked.Query)
+	if err != nil {
+		return page, fmt.Errorf("list collections: %w", err)
+	}
+	return page, nil
+}
+
+func (l *lister) describe(ctx context.Context, items []collections.Collection) (found map[string]json.RawMessage, degraded bool) {
+	if l.Metadata == nil || len(items) == 0 {
+		return nil, false
+	}
+	addresses := make([]string, len(items))
+	for i, c := range items {
+		addresses[i] = strings.ToLower(c.Address)
+	}
+	return l.Metadata.Lookup(ctx, addresses)
+}
+
+// withSchema puts $schema first into the body. The validator stays: what it
+// vouches for is the page.
+func withSchema(e *cache.Entry, url string) *cache.Entry {
+	quoted, _ := json.Marshal(url) // a string always encodes
+	body := make([]byte, 0, len(e.Body)+len(quoted)+12)
+	body = append(append(body, `{"$schema":`...), quoted...)
+	body = append(append(body, ','), e.Body[1:]...)
+	return &cache.Entry{
+		Content: &cache.Content{Status: e.Status, Type: e.Type, Link: e.Link, Body: body, ETag: e.ETag},
+		Height:  e.Height, ReadAt: e.ReadAt, Expires: e.Expires,
+	}
+}

@@ -1,0 +1,155 @@
+package proxy_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+func TestEqualRequestsCostOneStoreCall(t *testing.T) {
+	spellings := []string{
+		`{"where":{"collectionAddresses":["` + wow + `","` + other + `"]}}`,
+		`{"where":{"collectionAddresses":["` + other + `","` + strings.ToLower(wow) + `","` + wow + `"]},"orderBy":"updatedAt"}`,
+		`{"WHERE":{"collectionaddresses":["` + wow + `","` + other + `","nobody"],"minAssetCount":null},"pagination":{"limit":20,"offset":0},"orderDirection":"desc"}`,
+	}
+	s := startList(t, proxy.CollectionsOptions{})
+	released := make(chan struct{})
+	s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
+		<-released
+		return collections.Page{}, nil
+	})
+	var clients sync.WaitGroup
+	for i := range 200 {
+		clients.Go(func() {
+			if res, body := s.post(t, spellings[i%len(spellings)]); res.StatusCode != http.StatusOK {
+				t.Errorf("status %d: %s", res.StatusCode, body)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond) // most are waiting by now; the late ones find the page
+	close(released)
+	clients.Wait()
+	if got := s.store.calls.Load(); got != 1 {
+		t.Errorf("the store was asked %d times", got)
+	}
+}
+
+func TestDifferentRequestsAreKeptApart(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{})
+	bodies := []string{
+		`{}`, `{"orderBy":"assetCount"}`, `{"orderBy":"licensesCount"}`, `{"orderDirection":"asc"}`,
+		`{"pagination":{"limit":1}}`, `{"pagination":{"offset":1}}`, `{"pagination":{"limit":1,"offset":1}}`,
+		`{"where":{"minAssetCount":1}}`, `{"where":{"maxAssetCount":1}}`, `{"where":{"minAssetCount":0}}`,
+		`{"where":{"collectionAddresses":["` + wow + `"]}}`, `{"where":{"collectionAddresses":["` + other + `"]}}`,
+		`{"where":{"collectionAddresses":["` + wow + `","` + other + `"]}}`,
+	}
+	for range 2 {
+		for _, body := range bodies {
+			s.post(t, body)
+		}
+	}
+	if got := s.store.calls.Load(); got != int64(len(bodies)) {
+		t.Errorf("the store was asked %d times for %d pages", got, len(bodies))
+	}
+}
+
+func TestFailuresAreNotKept(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{})
+	s.store.fail(errSilent)
+	if res, _ := s.post(t, `{}`); res.StatusCode != http.StatusBadGateway {
+		t.Errorf("status %d while the store is gone", res.StatusCode)
+	}
+	s.store.hold(worldOfWomen())
+	if res, _ := s.post(t, `{}`); res.StatusCode != http.StatusOK {
+		t.Errorf("status %d when it is back", res.StatusCode)
+	}
+}
+
+func TestPageOutlivesTheStore(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Millisecond, Stale: 2 * time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
+	_, before := s.post(t, `{}`)
+	s.store.fail(errSilent)
+	time.Sleep(10 * time.Millisecond)
+	res, after := s.post(t, `{}`)
+	if res.StatusCode != http.StatusOK || after != before {
+		t.Errorf("status %d: %s", res.StatusCode, after)
+	}
+	if status := res.Header.Get("Cache-Status"); !strings.Contains(status, "stale-if-error") {
+		t.Errorf("Cache-Status %q", status)
+	}
+}
+
+func TestStalePageIsServedWhileItIsReadAnew(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}})
+	s.post(t, `{}`)
+	s.store.hold()
+	time.Sleep(5 * time.Millisecond)
+	if _, body := s.post(t, `{}`); len(listed(t, body)) != 1 {
+		t.Errorf("not the page at hand: %s", body)
+	}
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, body := s.post(t, `{}`); len(listed(t, body)) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the page was never read anew")
+		}
+	}
+}
+
+func TestUnchangedPageIsNotSentAgain(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
+	first, _ := s.post(t, `{}`)
+	tag := first.Header.Get("Etag")
+	for name, tc := range map[string]struct {
+		tag    string
+		status int
+	}{
+		"the same validator": {tag, http.StatusNotModified},
+		"a weakened one":     {`"x", W/` + tag, http.StatusNotModified},
+		"another one":        {`"x"`, http.StatusOK},
+	} {
+		time.Sleep(3 * time.Millisecond) // read again, and unchanged
+		res, body := s.post(t, `{}`, "If-None-Match", tc.tag)
+		if res.StatusCode != tc.status || res.Header.Get("Etag") != tag {
+			t.Errorf("%s: status %d, Etag %s: %s", name, res.StatusCode, res.Header.Get("Etag"), body)
+		}
+		wantHeader(t, res, "Cache-Control", "private, no-cache")
+	}
+	s.store.hold()
+	time.Sleep(3 * time.Millisecond)
+	if res, _ := s.post(t, `{}`, "If-None-Match", tag); res.StatusCode != http.StatusOK {
+		t.Errorf("a changed page: status %d", res.StatusCode)
+	}
+}
+
+// BenchmarkCollectionsHit serves a page of 20 from memory: authorization,
+// validation and all.
+func BenchmarkCollectionsHit(b *testing.B) {
+	p, store := newListProxy(b, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Hour}})
+	page := make([]collections.Collection, 20)
+	for i := range page {
+		page[i] = worldOfWomen()
+	}
+	store.hold(page...)
+	body := `{"orderBy":"updatedAt","orderDirection":"desc","where":{"collectionAddresses":["` + wow + `"]}}`
+	h := p.Handler()
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, listPath, strings.NewReader(body))
+		r.Header.Set("X-Api-Key", testKey)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			b.Fatal(w.Code, w.Body)
+		}
+	}
+}

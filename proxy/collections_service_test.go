@@ -1,0 +1,229 @@
+package proxy_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// What the tests ask with and for.
+const (
+	listPath  = "/api/v4/collections"
+	testKey   = "correct horse battery staple"
+	wow       = "0xe785E82358879F061BC3dcAC6f0444462D4b5330"
+	other     = "0x1514000000000000000000000000000000000000"
+	requestID = "req-1"
+)
+
+// listStore answers with a page that can be exchanged, and counts.
+type listStore struct {
+	calls  atomic.Int64
+	last   atomic.Pointer[collections.Query]
+	answer atomic.Pointer[func(ctx context.Context, q collections.Query) (collections.Page, error)]
+}
+
+func (s *listStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
+	s.calls.Add(1)
+	s.last.Store(&q)
+	return (*s.answer.Load())(ctx, q)
+}
+
+func (s *listStore) will(f func(ctx context.Context, q collections.Query) (collections.Page, error)) {
+	s.answer.Store(&f)
+}
+
+func (s *listStore) fail(err error) {
+	s.will(func(context.Context, collections.Query) (collections.Page, error) { return collections.Page{}, err })
+}
+
+// hold makes the store have these collections, of which one address selects one.
+func (s *listStore) hold(all ...collections.Collection) {
+	s.will(func(_ context.Context, q collections.Query) (collections.Page, error) {
+		page := collections.Page{Items: []collections.Collection{}}
+		for _, c := range all {
+			if len(q.Addresses) == 0 || strings.ToLower(c.Address) == q.Addresses[0] {
+				page.Items = append(page.Items, c)
+			}
+		}
+		page.Total = int64(len(page.Items))
+		return page, nil
+	})
+}
+
+func worldOfWomen() collections.Collection {
+	return collections.Collection{
+		Address: wow, AssetCount: 9007199254740993, LicensesCount: 12,
+		RaisedDisputeCount: 4, CancelledDisputeCount: 1, JudgedDisputeCount: 3, ResolvedDisputeCount: 2,
+		CreatedAt: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC),
+		UpdatedAt: time.Date(2025, 5, 6, 7, 8, 9, 123456000, time.FixedZone("", 3600)),
+	}
+}
+
+// noChain is all there is of a chain here.
+type noChain struct{}
+
+func (noChain) Fetch(context.Context, node.Request) (*node.Answer, error) {
+	return nil, errors.New("no chain")
+}
+func (noChain) Tip() node.Tip                           { return node.Tip{} }
+func (noChain) WaitHeight(context.Context, int64) error { return errors.New("no chain") }
+func (noChain) Raise(int64)                             {}
+
+// listService is a proxy with a store that can be told what to do.
+type listService struct {
+	*httptest.Server
+	proxy *proxy.Server
+	store *listStore
+}
+
+// newListProxy makes a proxy whose store holds World of Women.
+func newListProxy(tb testing.TB, o proxy.CollectionsOptions, change ...func(*proxy.Options)) (*proxy.Server, *listStore) {
+	tb.Helper()
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	store := &listStore{}
+	store.hold(worldOfWomen())
+	o.Store = store
+	if o.Keys == nil {
+		o.Keys = []proxy.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}
+	}
+	options := proxy.Options{Nodes: noChain{}, Cache: c, Collections: &o, RequestTimeout: 2 * time.Second}
+	for _, f := range change {
+		f(&options)
+	}
+	s, err := proxy.New(options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s, store
+}
+
+func startList(t *testing.T, o proxy.CollectionsOptions, change ...func(*proxy.Options)) *listService {
+	t.Helper()
+	o.PublicURL = "https://host"
+	p, store := newListProxy(t, o, change...)
+	s := &listService{Server: httptest.NewServer(p.Handler()), proxy: p, store: store}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// send asks with the test's key, unless the headers say otherwise.
+func (s *listService) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Api-Key", testKey)
+	r.Header.Set("X-Request-Id", requestID)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	res, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(text)
+}
+
+func (s *listService) post(t *testing.T, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	return s.send(t, http.MethodPost, listPath, body, headers...)
+}
+
+// listed returns the addresses of a page.
+func listed(t *testing.T, body string) []string {
+	t.Helper()
+	var page struct {
+		Data []struct{ CollectionAddress string }
+	}
+	if err := json.Unmarshal([]byte(body), &page); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	addresses := []string{}
+	for _, c := range page.Data {
+		addresses = append(addresses, c.CollectionAddress)
+	}
+	return addresses
+}
+
+// golden compares with a file, whose whitespace does not count.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", "collections", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(indented(t, got)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, string(want), got)
+}
+
+// same compares two JSON texts member by member, in their order.
+func same(t *testing.T, want, got string) {
+	t.Helper()
+	if diff := cmp.Diff(indented(t, want), indented(t, got)); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+}
+
+func indented(t *testing.T, text string) string {
+	t.Helper()
+	raw := json.RawMessage(text)
+	b, err := json.MarshalIndent(raw, "", "  ")
+	if err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	return string(b)
+}
+
+// schemaOf asks for a page and returns its first member.
+func schemaOf(t *testing.T, p *proxy.Server, scheme, host string) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, scheme+"://x"+listPath, strings.NewReader(`{}`))
+	r.Host = host
+	w := httptest.NewRecorder()
+	p.Handler().ServeHTTP(w, r)
+	var url string
+	if _, err := fmt.Sscanf(w.Body.String(), `{"$schema":%q,`, &url); err != nil {
+		t.Fatalf("%v in %s", err, w.Body)
+	}
+	return url
+}
+
+var errSilent = &upstream.Error{Kind: upstream.Unreachable, Msg: "the collection store cannot be reached", Err: errors.New("dial tcp 10.1.2.3:5432: secret")}

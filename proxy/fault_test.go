@@ -1,0 +1,181 @@
+package proxy_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func TestFailuresOfTheNode(t *testing.T) {
+	tests := []struct {
+		name       string
+		err        error
+		status     int
+		text       string
+		retryAfter string
+	}{
+		{"unreachable", &upstream.Error{Kind: upstream.Unreachable, Msg: "the node cannot be reached", Err: errors.New("dial tcp 10.0.0.1:1317: refused")}, 502, "the node cannot be reached", ""},
+		{"silent", &upstream.Error{Kind: upstream.Timeout, Msg: "the node did not answer in time"}, 504, "the node did not answer in time", ""},
+		{"spared", &upstream.Error{Kind: upstream.Overloaded, Msg: "the node is busy", RetryAfter: 1500 * time.Millisecond}, 503, "the node is busy", "2"},
+		{"spared without a hint", &upstream.Error{Kind: upstream.Overloaded, Msg: "the node is busy"}, 503, "the node is busy", "1"},
+		{"broken off", &upstream.Error{Kind: upstream.BadAnswer, Msg: "the node's answer was cut short"}, 502, "the node's answer was cut short", ""},
+		{"too many callers", cache.ErrOverloaded, 503, "too many requests are waiting", "1"},
+		{"out of time", context.DeadlineExceeded, 504, "no answer in time", ""},
+		{"anything else", errors.New("a secret detail"), 500, "internal error", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := startChain(t, proxy.Options{})
+			s.chain.fails(tt.err)
+			got := s.get(t, anyPath)
+			got.refuses(t, tt.status, `{"code":`+strconv.Itoa(tt.status)+`,"msg":{},"error":"`+tt.text+`"}`+"\n")
+			got.has(t, "Retry-After", tt.retryAfter)
+			got.has(t, "Cache-Control", "no-store")
+		})
+	}
+}
+
+func TestRefusalsOfTheNode(t *testing.T) {
+	tests := []struct {
+		recording string
+		target    string
+		status    int
+	}{
+		{"addr_validator_unknown", "/staking/validators/" + nobody, 404},
+		{"pair_delegation_unknown_del", "/staking/validators/" + val5 + "/delegations/" + nobody, 404},
+		{"pair_delegator_validator_unknown_del", "/staking/delegators/" + nobody + "/validators/" + val5, 404},
+		{"unknown_validator_distribution", "/distribution/validators/" + nobody, 404},
+		{"err_bank_supply_no_denom", "/bank/supply/by_denom", 400},
+		{"err_staking_historical_info_negative", "/staking/historical_info/7", 400},
+	}
+	for _, tt := range tests {
+		t.Run(tt.recording, func(t *testing.T) {
+			s := startChain(t, proxy.Options{})
+			a := recorded(t, tt.recording).answer()
+			s.chain.does(func(node.Request) (*node.Answer, error) { return a, nil })
+			want := `{"code":` + strconv.Itoa(tt.status) + `,"msg":{},"error":"` + a.Text + `"}` + "\n"
+			for range 2 {
+				got := s.get(t, tt.target)
+				got.refuses(t, tt.status, want)
+				got.has(t, "Etag", "")
+				got.has(t, "X-Block-Height", "228")
+			}
+			if n := s.chain.calls(); n != 1 {
+				t.Errorf("the node was asked %d times, want once: a refusal is an answer", n)
+			}
+		})
+	}
+}
+
+func TestAnAnswerSurvivesTheNode(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	fresh := s.get(t, anyPath)
+	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "gone"})
+	s.chain.grow(10)
+	got := s.get(t, anyPath)
+	if got.status != 200 || got.body != fresh.body {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+	got.has(t, "X-Block-Height", "228")
+	if status := got.header.Get("Cache-Status"); !strings.Contains(status, "stale-if-error") {
+		t.Errorf("Cache-Status: %s", status)
+	}
+}
+
+func TestANodeBehindTheTipDoesNotBlameTheClient(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "height_rewards_d2_next").answer(), nil })
+	s.get(t, anyPath).refuses(t, 502, `{"code":502,"msg":{},"error":"the chain node is behind the newest block"}`+"\n")
+}
+
+func TestAFailureTheNodeAdmitsIsKeptForASecondAtMost(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	s.chain.says(500, `{"code":500,"msg":null,"error":"something broke"}`)
+	want := `{"code":502,"msg":{},"error":"something broke"}` + "\n"
+	s.get(t, anyPath).refuses(t, 502, want)
+	s.get(t, anyPath).refuses(t, 502, want)
+	if n := s.chain.calls(); n != 1 {
+		t.Errorf("the node was asked %d times, want once", n)
+	}
+	time.Sleep(1050 * time.Millisecond)
+	s.chain.does(nil)
+	if got := s.get(t, anyPath); got.status != 200 {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+}
+
+func TestRequestsHaveADeadline(t *testing.T) {
+	s := startChain(t, proxy.Options{RequestTimeout: 20 * time.Millisecond})
+	release := make(chan struct{})
+	defer close(release)
+	s.chain.does(func(node.Request) (*node.Answer, error) { <-release; return nil, errors.New("late") })
+	s.get(t, anyPath).refuses(t, 504, `{"code":504,"msg":{},"error":"no answer in time"}`+"\n")
+}
+
+func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
+	var log lines
+	s := startChain(t, proxy.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.chain.deafen()
+	s.chain.panics = true
+	s.get(t, anyPath).refuses(t, 500, `{"code":500,"msg":{},"error":"internal error"}`+"\n")
+	if text := log.text(); !strings.Contains(text, "panic: no tip") || !strings.Contains(text, "chain_fake_test.go") {
+		t.Errorf("logged: %s", text)
+	}
+}
+
+func TestEveryRequestIsRecordedOnce(t *testing.T) {
+	var log lines
+	s := startChain(t, proxy.Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: steady}))})
+	s.get(t, anyPath+"?x=y", "X-Request-Id", "a")
+	s.get(t, anyPath, "X-Request-Id", "b")
+	s.get(t, "/staking/validators/nope", "X-Request-Id", "c")
+	s.chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "too late", Err: errors.New("after 5s")})
+	s.get(t, "/mint/params", "X-Request-Id", "d")
+	want := `level=INFO msg=request method=GET route=pool path=/staking/pool status=200 bytes=117 outcome=miss store="" height=228 tip=228 request_id=a
+level=INFO msg=request method=GET route=pool path=/staking/pool status=200 bytes=117 outcome=hit store=memory height=228 tip=228 request_id=b
+level=INFO msg=request method=GET route=validator path=/staking/validators/nope status=400 bytes=121 outcome=refused store="" height=0 tip=0 request_id=c error="validator_addr is \"nope\"; expected 0x and 40 hex digits, or a storyvaloper1... address"
+level=ERROR msg=request method=GET route=mint_params path=/mint/params status=504 bytes=41 outcome=failed store="" height=0 tip=228 request_id=d error="too late: after 5s"
+`
+	if diff := cmp.Diff(want, log.text()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// steady leaves out what differs from run to run.
+func steady(_ []string, a slog.Attr) slog.Attr {
+	switch a.Key {
+	case slog.TimeKey, "duration_ms", "age_s":
+		return slog.Attr{}
+	}
+	return a
+}
+
+// lines collects a log.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,30 @@
+package proxy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/metadata"
+)
+
+func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	store := proxy.MetadataStore(c)
+	records := map[string]metadata.Record{
+		"meta/story/0x1": {Body: []byte(`{"name":"World of Women"}`), ReadAt: time.Now().Add(-30 * 24 * time.Hour)},
+		"meta/story/0x2": {ReadAt: time.Now()}, // the provider has no record
+	}
+	store.Save(t.Context(), records)
+	got := store.Load(t.Context(), []string{"meta/story/0x1", "meta/story/0x2", "meta/story/0x3"})
+	if diff := cmp.Diff(records, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// noRoute is the route's name where there is none: paths are not labels.
+const noRoute = "none"
+
+// A record is what one request is remembered by, in the log and in metrics.
+type record struct {
+	route   string
+	start   time.Time
+	id      [1]string // also the header's values
+	outcome string    // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
+	store   string
+	height  int64 // of the block it was answered at
+	tip     int64 // newest block known then; 0 for none
+	pinned  bool  // the client chose the height
+	age     time.Duration
+	err     error
+}
+
+// result notes what came of asking the cache.
+func (rec *record) result(res cache.Result) {
+	rec.outcome, rec.store, rec.err = outcome(res), res.Store, res.Err
+	rec.height, rec.age = res.Entry.Height, max(0, rec.start.Sub(res.Entry.ReadAt))
+}
+
+// outcome tells the callers of a flight from the one who asked the origin.
+func outcome(res cache.Result) string {
+	if res.Outcome == cache.Miss && res.Collapsed {
+		return "collapsed"
+	}
+	return res.Outcome.String()
+}
+
+// A handler answers a request or returns why not.
+type handler func(c *gin.Context, rec *record) error
+
+// observed makes a handler of Gin's: with a request id, an end for oversized
+// requests, errors and panics rendered, and one record of it all.
+func (s *Server) observed(route string, render renderer, h handler) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		rec := &record{route: route, start: time.Now(), id: [1]string{requestID(c.Request.Header)}}
+		c.Writer.Header()[requestIDHeader] = rec.id[:]
+		defer s.conclude(c, rec, render)
+		err := s.oversized(c.Request)
+		if err == nil {
+			err = h(c, rec)
+		}
+		if err != nil {
+			rec.err, rec.outcome = err, ""
+		}
+	}
+}
+
+// oversized refuses what is larger than any client of ours has a reason to send.
+func (s *Server) oversized(r *http.Request) error {
+	if len(r.RequestURI) > s.o.MaxURL {
+		return &failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", s.o.MaxURL)}
+	}
+	size := 0
+	for name, values := range r.Header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	if size > s.o.MaxHeader {
+		return &failure{Status: http.StatusRequestHeaderFieldsTooLarge, Public: fmt.Sprintf("the request headers are larger than %d bytes", s.o.MaxHeader)}
+	}
+	return nil
+}
+
+// conclude is deferred around every request.
+func (s *Server) conclude(c *gin.Context, rec *record, render renderer) {
+	if p := recover(); p != nil {
+		rec.err, rec.outcome = fmt.Errorf("panic: %v\n%s", p, debug.Stack()), ""
+	}
+	if rec.outcome == "" {
+		rec.outcome = "answered"
+	}
+	if rec.err != nil && !c.Writer.Written() {
+		f := failureOf(rec.err)
+		rec.outcome = "failed"
+		switch {
+		case f.Status == statusClientGone:
+			rec.outcome = "abandoned"
+		case f.Status < http.StatusInternalServerError:
+			rec.outcome = "refused"
+		}
+		render(c, f)
+	}
+	took := time.Since(rec.start)
+	s.metrics.observe(c, rec, took)
+	s.logAccess(c, rec, took)
+}
+
+// logAccess writes the request's one record; at a level that tells operators
+// whether to look.
+func (s *Server) logAccess(c *gin.Context, rec *record, took time.Duration) {
+	level, status := slog.LevelInfo, c.Writer.Status()
+	if status >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	if level == slog.LevelInfo && s.o.NoAccessLog || !s.log.Enabled(c.Request.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("method", c.Request.Method), slog.String("route", rec.route), slog.String("path", c.Request.URL.Path),
+		slog.Int("status", status), slog.Int("bytes", max(0, c.Writer.Size())), slog.Float64("duration_ms", milliseconds(took)),
+		slog.String("outcome", rec.outcome), slog.String("store", rec.store),
+		slog.Int64("height", rec.height), slog.Int64("tip", rec.tip), slog.Float64("age_s", rec.age.Seconds()), slog.String("request_id", rec.id[0]),
+	}
+	if tenant := c.GetString(tenantKey); tenant != "" {
+		attrs = append(attrs, slog.String("tenant", tenant))
+	}
+	if rec.err != nil {
+		attrs = append(attrs, slog.String("error", rec.err.Error()))
+	}
+	s.log.LogAttrs(c.Request.Context(), level, "request", attrs...)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// requestID takes the client's id if it is harmless, else makes one.
+func requestID(h http.Header) string {
+	if sent := h[requestIDHeader]; len(sent) > 0 && safeID(sent[0]) {
+		return sent[0]
+	}
+	return rand.Text()
+}
+
+func safeID(id string) bool {
+	for _, c := range []byte(id) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {
+			return false
+		}
+	}
+	return 0 < len(id) && len(id) <= 64
+}

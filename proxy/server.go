@@ -1,0 +1,169 @@
+// Package proxy is the public HTTP surface: the routes of the chain query
+// interface, their parameters, the shape of what they answer, and the
+// collection listing beside them.
+//
+// A request for the chain goes, top to bottom:
+//
+//  1. routes.go names the row of the table it belongs to;
+//  2. question.go reads the row's parameters, and nothing else of the request,
+//     into one canonical question: the cache key and what the node is asked;
+//  3. chain.go settles at which block it is to be answered (heights.go) and
+//     asks the cache;
+//  4. origin.go, on a miss, makes an entry of the node's answer, which
+//     reshape.go and forms.go bring into its documented shape;
+//  5. respond.go writes what came of it, and what is true about it, in headers.
+//
+// Whatever fails on the way is an error that failure.go turns into a status.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Chain is what the proxy needs of the chain's nodes; *node.Pool has it.
+type Chain interface {
+	// Fetch asks a node. A refusal is an answer; an error is silence.
+	Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
+	// Tip is the newest block known. It is asked for on every request.
+	Tip() node.Tip
+	// WaitHeight returns nil once the tip has reached the height.
+	WaitHeight(ctx context.Context, height int64) error
+	// Raise reports a height that another replica has read at.
+	Raise(height int64)
+}
+
+// Shape says whose JSON the chain's routes answer with.
+type Shape string
+
+// The shapes.
+const (
+	Documented Shape = "documented" // the documented interface: every required field, statuses that mean something
+	Node       Shape = "node"       // the node's own bytes, statuses and error texts
+)
+
+// Classes are the freshness classes the routes name. A policy left zero gets
+// the default said here.
+type Classes struct {
+	Live     cache.Policy  // what any block may change; default: fresh for its block, stale for 2 more, 10 min while the node fails
+	Params   cache.Policy  // what only governance changes; default: fresh for 30 blocks, stale for 150, a day while the node fails
+	Pinned   cache.Policy  // an explicit height, which never changes; default: immutable, kept for a day
+	Negative time.Duration // life of an answer that says no; default 3 s
+}
+
+// Options configure a Server. Nodes and Cache are required.
+type Options struct {
+	Nodes   Chain
+	Cache   *cache.Cache
+	Classes Classes
+	Routes  map[string]cache.Policy // single routes, by name, in place of their class's policy
+
+	Shape          Shape         // default Documented
+	MaxPageLimit   uint64        // largest pagination.limit; default 100000
+	MaxURL         int           // longest request target in bytes; default 8 KiB
+	MaxHeader      int           // largest request header in bytes; default 16 KiB. The http.Server should let more than that through
+	RequestTimeout time.Duration // from the request's arrival to the answer; default 15 s
+	MinHeightWait  time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
+
+	Collections *CollectionsOptions // nil: the collection listing is not served
+
+	NoAccessLog bool // write no record per request
+	Logger      *slog.Logger
+	Registerer  prometheus.Registerer
+}
+
+// Server answers the public interface. It owns no goroutine and needs no
+// closing.
+type Server struct {
+	o       Options
+	log     *slog.Logger
+	engine  *gin.Engine
+	metrics *metrics
+	seed    maphash.Seed // digests of the node's raw answers, of this process alone
+}
+
+// New checks the options, fills in the defaults and mounts every route.
+func New(o Options) (*Server, error) {
+	if o.Nodes == nil || o.Cache == nil {
+		return nil, errors.New("proxy: Nodes and Cache are required")
+	}
+	if o.Collections != nil && o.Collections.Store == nil {
+		return nil, errors.New("proxy: Collections.Store is required")
+	}
+	o = o.withDefaults()
+	if o.Shape != Documented && o.Shape != Node {
+		return nil, fmt.Errorf("proxy: unknown shape %q", o.Shape)
+	}
+	if err := knownRoutes(o.Routes); err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, log: o.Logger, metrics: newMetrics(o.Registerer), seed: maphash.MakeSeed()}
+	s.engine = newEngine()
+	s.mountChain(s.engine)
+	if o.Collections != nil {
+		s.mountCollections(s.engine)
+	}
+	s.mountMisses(s.engine)
+	return s, nil
+}
+
+// Handler is the whole public surface.
+func (s *Server) Handler() http.Handler { return s }
+
+// ServeHTTP makes a trailing slash and doubled slashes the same resource: the
+// node answers them with a 404 and an empty redirect.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if path := tidyPath(r.URL.Path); path != r.URL.Path {
+		tidied, u := *r, *r.URL
+		u.Path, u.RawPath = path, ""
+		tidied.URL = &u
+		r = &tidied
+	}
+	s.engine.ServeHTTP(w, r)
+}
+
+// newEngine makes a Gin that only routes: no redirects and no middleware.
+func newEngine() *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.RedirectTrailingSlash = false
+	engine.HandleMethodNotAllowed = true
+	return engine
+}
+
+// mountMisses answers what no route does.
+func (s *Server) mountMisses(r *gin.Engine) {
+	r.NoRoute(s.observed(noRoute, s.writeMiss, func(c *gin.Context, _ *record) error {
+		if s.o.Shape == Node && !strings.HasPrefix(c.Request.URL.Path, apiPrefix) {
+			send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
+			return nil
+		}
+		return &failure{Status: http.StatusNotFound, Public: "no such path: " + short(c.Request.URL.Path)}
+	}))
+	r.NoMethod(s.observed(noRoute, s.writeMiss, func(c *gin.Context, _ *record) error {
+		return &failure{Status: http.StatusMethodNotAllowed, Public: "the method " + short(c.Request.Method) + " is not served here"}
+	}))
+}
+
+// tidyPath takes out doubled slashes and a trailing one.
+func tidyPath(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	return path
+}
