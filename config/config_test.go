@@ -1,0 +1,166 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+const digest = "web:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tipcache.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestNothingSaidIsAWorkingConfiguration(t *testing.T) {
+	cfg, err := config.Load(config.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Default(), cfg); diff != "" {
+		t.Errorf("not the defaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestFlagsBeatTheEnvironmentAndThatBeatsTheFile(t *testing.T) {
+	file := writeFile(t, "chain: {id: file, shape: node, max_page_limit: 7}\nlisten: 127.0.0.1:1\n")
+	cfg, err := config.Load(config.Sources{
+		File:    file,
+		Environ: []string{"TIPCACHE_CHAIN_ID=env", "TIPCACHE_LISTEN=127.0.0.1:2", "PATH=/bin"},
+		Flags:   map[string][]string{"listen": {"127.0.0.1:3"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{cfg.Chain.MaxPageLimit, cfg.Chain.Shape, cfg.Chain.ID, cfg.Listen}
+	if diff := cmp.Diff([]any{uint64(7), "node", "env", "127.0.0.1:3"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryKindOfValueCanComeFromEverySource(t *testing.T) {
+	want := config.Default()
+	want.Chain.Nodes = []string{"http://a:1", "http://b:1"}
+	want.Chain.Comet = []string{"http://a:2", "none"}
+	want.Chain.Timeout = time.Second
+	want.Cache.Memory = 64 << 20
+	want.Log.Access = false
+	tests := map[string]config.Sources{
+		"file": {File: writeFile(t, `
+chain: {nodes: ["http://a:1", "http://b:1"], comet: ["http://a:2", none], timeout: 1s}
+cache: {memory: 64MiB}
+log: {access: false}`)},
+		"environment": {Environ: []string{
+			"TIPCACHE_CHAIN_NODES=http://a:1,http://b:1", "TIPCACHE_CHAIN_COMET=http://a:2,none",
+			"TIPCACHE_CHAIN_TIMEOUT=1s", "TIPCACHE_CACHE_MEMORY=64MiB", "TIPCACHE_LOG_ACCESS=false",
+		}},
+	}
+	for name, sources := range tests {
+		cfg, err := config.Load(sources)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, cfg); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestARouteOverridesSomeOfItsClass(t *testing.T) {
+	cfg, err := config.Load(config.Sources{File: writeFile(t, "routes: {validators: {stale_blocks: 2}}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := cfg.Routes["validators"].Over(cfg.Classes.Live)
+	if *got.StaleBlocks != 2 || *got.ErrorBlocks != *cfg.Classes.Live.ErrorBlocks {
+		t.Errorf("stale %d, error %d blocks", *got.StaleBlocks, *got.ErrorBlocks)
+	}
+}
+
+func TestProblemsAreReportedAllAtOnceByTheirKey(t *testing.T) {
+	_, err := config.Load(config.Sources{
+		File: writeFile(t, `
+listen: nonsense
+chian: {id: x}
+chain: {idd: 3, nodes: ["ftp://x"], timeout: soon, max_body: 3XB, shape: round, scans: 9}
+cache: {memory: 3, flight: 1s}
+classes: {live: {fresh_blocks: 9}}
+routes: {validators: {fresh_bloks: 1}}
+collections: {keys: [nobody, "`+digest+`"], store: mysql}
+metadata: {provider: "alchemy:nowhere"}
+log: {level: loud}`),
+		Environ: []string{"TIPCACHE_FOO=1"},
+		Flags:   map[string][]string{"redis": {"http://x"}},
+	})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{
+		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes: ", `chain.timeout: "soon" is not a time`,
+		`chain.max_body: "3XB" is not a size`, "chain.comet: set one for each", "chain.shape: ", "chain.scans: ", "cache.memory: ",
+		"chain.timeout: 5s must be shorter than cache.flight (1s)", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
+		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+}
+
+func TestConfiguredCollectionsNeedAKeyOrANo(t *testing.T) {
+	tests := []struct {
+		name  string
+		flags map[string][]string
+		ok    bool
+	}{
+		{"a store without a key is refused", map[string][]string{"store": {"sqlite:x.db"}}, false},
+		{"a store with a key is accepted", map[string][]string{"store": {"sqlite:x.db"}, "api-key-sha256": {digest}}, true},
+		{"a store without keys on request is accepted", map[string][]string{"store": {"sqlite:x.db"}, "collections-auth": {"none"}}, true},
+	}
+	for _, test := range tests {
+		if _, err := config.Load(config.Sources{Flags: test.flags}); (err == nil) != test.ok {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+func TestSecretsAreNotInErrors(t *testing.T) {
+	_, err := config.Load(config.Sources{Flags: map[string][]string{
+		"redis": {"http://user:hunter2@x"}, "metadata": {"alchemy:ftp://x/hunter2"}, "store": {"mysql://u:hunter2@x"},
+	}})
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFileThatIsNotThereIsAnError(t *testing.T) {
+	if _, err := config.Load(config.Sources{File: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
+		t.Error("accepted")
+	}
+}
+
+func TestSizes(t *testing.T) {
+	tests := map[string]config.Bytes{"0": 0, "1024": 1024, "64KiB": 64 << 10, "2 GiB": 2 << 30, "5B": 5}
+	for text, want := range tests {
+		var got config.Bytes
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: got %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1.5MiB", "99999999999GiB"} {
+		if err := new(config.Bytes).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q: accepted", text)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A Key is one thing that can be set.
+type Key struct {
+	Path    string // as in the file: chain.id
+	Env     string // TIPCACHE_CHAIN_ID
+	Flag    string // chain-id; empty: no flag
+	Doc     string
+	Default any
+	List    bool // several values: repeat the flag, separate by commas in the variable
+	Secret  bool // never printed
+}
+
+// Keys lists all that can be set, in the order of the struct.
+func Keys() []Key {
+	return keysOf("", reflect.ValueOf(Default()))
+}
+
+func keysOf(prefix string, v reflect.Value) []Key {
+	var keys []Key
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		path := prefix + f.Tag.Get("koanf")
+		if f.Type.Kind() == reflect.Struct {
+			keys = append(keys, keysOf(path+".", v.Field(i))...)
+			continue
+		}
+		keys = append(keys, Key{
+			Path:    path,
+			Env:     envName(path),
+			Flag:    f.Tag.Get("flag"),
+			Doc:     f.Tag.Get("doc"),
+			Default: plain(v.Field(i)),
+			List:    f.Type.Kind() == reflect.Slice,
+			Secret:  f.Tag.Get("secret") != "",
+		})
+	}
+	return keys
+}
+
+// isKey reports whether a path in a file names a setting.
+func isKey(path string) bool {
+	if rest, ok := strings.CutPrefix(path, "routes."); ok {
+		_, field, _ := strings.Cut(rest, ".")
+		return slices.ContainsFunc(Keys(), func(k Key) bool { return k.Path == "classes.live."+field })
+	}
+	return slices.ContainsFunc(Keys(), func(k Key) bool { return k.Path == path })
+}
+
+func envName(path string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+func plain(v reflect.Value) any {
+	if v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	return v.Interface()
+}
