@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// adminHandler serves what operators and their machines ask.
+func (s *service) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "alive"})
+	})
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// readiness is the body of /readyz. Redis and the metadata provider are told
+// of, but their loss only degrades the service and does not make it unready.
+type readiness struct {
+	Ready    bool              `json:"ready"`
+	Problems map[string]string `json:"problems"` // by part: node, store, draining
+	Tip      int64             `json:"tip"`      // 0: no height source
+	Redis    string            `json:"redis"`    // the breaker's state, or off
+	Metadata string            `json:"metadata"` // the breaker's state, or off
+	Nodes    []nodeHealth      `json:"nodes"`
+}
+
+// nodeHealth is what is known of one node.
+type nodeHealth struct {
+	Name       string `json:"name"`
+	Chain      string `json:"chain"`
+	Height     int64  `json:"height"`
+	BlockAge   string `json:"block_age"`
+	CatchingUp bool   `json:"catching_up"`
+	Connected  bool   `json:"connected"` // block headers stream in
+	Breaker    string `json:"breaker"`
+	LastError  string `json:"last_error,omitempty"`
+}
+
+func (s *service) nodes() []nodeHealth {
+	var all []nodeHealth
+	for _, h := range s.pool.Health() {
+		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
+	}
+	return all
+}
+
+func (s *service) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	state := readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Nodes: s.nodes()}
+	if tip := s.pool.Tip(); tip.Known {
+		state.Tip = tip.Height
+	}
+	for part, err := range map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining()} {
+		if err != nil {
+			state.Problems[part] = err.Error()
+		}
+	}
+	state.Ready = len(state.Problems) == 0
+	status := http.StatusOK
+	if !state.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, state)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // fails only when the client has left
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func devnetCommand(ctx context.Context, args []string, std streams) error {
+	fs := newFlags("devnet", "simulate a node (REST and CometBFT) and a metadata provider on fixed ports", std)
+	o := devnet.Options{
+		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657",
+		MetadataAddr: "127.0.0.1:1318", ControlAddr: "127.0.0.1:1319",
+	}
+	addDevnetFlags(fs.FlagSet, &o)
+	fs.StringVar(&o.NodeAddr, "node-listen", o.NodeAddr, "`address` of the REST server")
+	fs.StringVar(&o.CometAddr, "comet-listen", o.CometAddr, "`address` of the CometBFT RPC server")
+	fs.StringVar(&o.MetadataAddr, "metadata-listen", o.MetadataAddr, "`address` of the metadata provider")
+	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` for changing faults at run time")
+	dump := fs.String("write-collections", "", "write the seeded collections to `FILE`, for tipcache import")
+	if err := fs.parse(args, 0); err != nil {
+		return err
+	}
+	o.Logger = newLogger(std.err, config.Log{Level: "info", Format: "text"})
+	d, err := devnet.New(o)
+	if err != nil {
+		return err
+	}
+	if *dump != "" {
+		if err := writeCollections(d, *dump); err != nil {
+			return err
+		}
+	}
+	if err := d.Start(); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL())
+	<-ctx.Done()
+	return d.Close()
+}
+
+const devnetBanner = `The simulated chain runs.
+
+  node      %[1]s
+  comet     %[2]s
+  metadata  %[3]s/nft/v3/KEY, for any KEY
+  control   %[4]s
+
+Serve from it:  tipcache serve --node %[1]s --comet %[2]s
+Fail it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{"latency":"300ms"}}'
+Mend it:        curl -X PUT %[4]s/devnet/faults -d '{}'
+Count it:       curl %[4]s/devnet/stats
+`
+
+// addDevnetFlags adds sizes and faults, for demo and devnet alike.
+func addDevnetFlags(fs *flag.FlagSet, o *devnet.Options) {
+	fs.Uint64Var(&o.Seed, "seed", 1, "varies amounts and addresses")
+	fs.IntVar(&o.Validators, "validators", 71, "validators of the chain")
+	fs.IntVar(&o.Delegators, "delegators", 1600, "delegations of the most popular validator")
+	fs.IntVar(&o.Collections, "collections", 500, "collections that exist")
+	fs.DurationVar(&o.Interval, "block-time", 0, "time between blocks (default 2s)")
+	for _, target := range []struct {
+		name  string
+		fault *devnet.Fault
+	}{{"node", &o.Faults.Node}, {"comet", &o.Faults.Comet}, {"provider", &o.Faults.Provider}} {
+		addFaultFlags(fs, target.name, target.fault)
+	}
+}
+
+func addFaultFlags(fs *flag.FlagSet, name string, f *devnet.Fault) {
+	fs.DurationVar(&f.Latency, name+"-latency", 0, "added to every answer of the "+name)
+	fs.DurationVar(&f.Jitter, name+"-jitter", 0, "at most this much more")
+	fs.Float64Var(&f.ErrorRate, name+"-error-rate", 0, "share of the "+name+"'s answers that are errors, 0 to 1")
+	fs.BoolVar(&f.Stall, name+"-stall", false, "let the "+name+" accept and never answer")
+	fs.StringVar(&f.Outage, name+"-outage", "", "refuse or reset the "+name+"'s connections")
+}
+
+func writeCollections(d *devnet.Devnet, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	enc := json.NewEncoder(w)
+	for c := range d.Collections() {
+		err = errors.Join(err, enc.Encode(c))
+	}
+	return errors.Join(err, w.Flush(), f.Close())
+}

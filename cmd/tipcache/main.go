@@ -1,0 +1,20 @@
+// Command tipcache is the cache in front of a staking chain's node. Run it
+// without arguments for the list of commands.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal kills
+	if err := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr}); err != nil {
+		fmt.Fprintln(os.Stderr, "tipcache:", err)
+		os.Exit(1)
+	}
+}

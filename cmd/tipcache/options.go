@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// What follows translates the configuration into each package's options; the
+// parts they are joined by are set where they are built.
+
+func cacheOptions(cfg config.Config) cache.Options {
+	return cache.Options{
+		MemoryBytes:   int64(cfg.Cache.Memory),
+		RedisTimeout:  cfg.Redis.Timeout,
+		FlightTimeout: cfg.Cache.Flight,
+		Lease:         cfg.Cache.Lease,
+		MaxWaiters:    cfg.Cache.Waiters,
+	}
+}
+
+func nodeOptions(cfg config.Config) node.Options {
+	c := cfg.Chain
+	o := node.Options{
+		ChainID:       c.ID,
+		Timeout:       c.Timeout,
+		MaxBody:       int64(c.MaxBody),
+		InFlight:      c.InFlight,
+		Scans:         c.Scans,
+		Queue:         c.Queue,
+		Hedge:         c.Hedge,
+		BlockInterval: c.BlockInterval,
+		MaxBlockAge:   c.MaxBlockAge,
+	}
+	for i, rest := range c.Nodes {
+		comet := c.Comet[i]
+		if comet == "none" {
+			comet = ""
+		}
+		o.Endpoints = append(o.Endpoints, node.Endpoint{REST: rest, Comet: comet})
+	}
+	return o
+}
+
+// openStore opens the collection store for serve and import alike.
+func openStore(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
+	return collections.Open(ctx, cfg.Collections.Store, collections.Options{
+		Timeout:    cfg.Collections.Timeout,
+		APIKey:     cfg.Collections.StoreKey,
+		Logger:     log,
+		Registerer: registry,
+	})
+}
+
+func metadataOptions(cfg config.Config) metadata.Options {
+	m := cfg.Metadata
+	return metadata.Options{Chain: m.Network, Budget: m.Budget, Timeout: m.Timeout, Batch: m.Batch}
+}
+
+func proxyOptions(cfg config.Config) proxy.Options {
+	routes := map[string]cache.Policy{}
+	for name := range cfg.Routes {
+		routes[name] = policy(routeClass(cfg, name))
+	}
+	return proxy.Options{
+		Classes: proxy.Classes{
+			Live:     policy(cfg.Classes.Live),
+			Params:   policy(cfg.Classes.Params),
+			Pinned:   cache.Policy{Immutable: true, Keep: cfg.Classes.Pinned},
+			Negative: cfg.Classes.Negative,
+		},
+		Routes:         routes,
+		Shape:          proxy.Shape(cfg.Chain.Shape),
+		MaxPageLimit:   cfg.Chain.MaxPageLimit,
+		MaxURL:         cfg.HTTP.MaxURL,
+		MaxHeader:      int(cfg.HTTP.MaxHeader),
+		RequestTimeout: cfg.HTTP.Request,
+		MinHeightWait:  cfg.Chain.MinHeightWait,
+		Collections:    collectionsOptions(cfg.Collections),
+		NoAccessLog:    !cfg.Log.Access,
+	}
+}
+
+// routeClass is what is configured for a route, over its class.
+func routeClass(cfg config.Config, name string) config.Class {
+	base := cfg.Classes.Live
+	if class, _ := proxy.RouteClass(name); class == "params" {
+		base = cfg.Classes.Params
+	}
+	return cfg.Routes[name].Over(base)
+}
+
+// validateRoutes checks what the configuration cannot know: the route table.
+func validateRoutes(cfg config.Config) error {
+	var problems []error
+	for name := range cfg.Routes {
+		if _, ok := proxy.RouteClass(name); !ok {
+			problems = append(problems, fmt.Errorf("routes.%s: no such route", name))
+			continue
+		}
+		problems = append(problems, routeClass(cfg, name).Validate("routes."+name))
+	}
+	return errors.Join(problems...)
+}
+
+func collectionsOptions(c config.Collections) *proxy.CollectionsOptions {
+	o := &proxy.CollectionsOptions{
+		NoAuth:    c.Auth == "none",
+		PublicURL: c.PublicURL,
+		Policy:    cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
+	}
+	for _, k := range c.Keys {
+		name, digest, _ := config.ParseKey(k) // validated
+		o.Keys = append(o.Keys, proxy.Key{Name: name, SHA256: digest})
+	}
+	return o
+}
+
+func policy(c config.Class) cache.Policy {
+	return cache.Policy{
+		FreshBlocks:  *c.FreshBlocks,
+		StaleBlocks:  *c.StaleBlocks,
+		ErrorBlocks:  *c.ErrorBlocks,
+		Fresh:        *c.Fresh,
+		Stale:        *c.Stale,
+		StaleIfError: *c.StaleIfError,
+		Keep:         *c.StaleIfError + time.Minute,
+	}
+}

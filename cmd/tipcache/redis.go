@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+// openRedis makes the client of the shared store: nil for none. It does not
+// connect, so a Redis that is absent at start is no error.
+func openRedis(cfg config.Redis) (client redis.UniversalClient, closer func() error, err error) {
+	switch cfg.URL {
+	case "none":
+		return nil, func() error { return nil }, nil
+	case "embedded":
+		return openEmbedded(cfg)
+	}
+	o, err := redisOptions(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	redis.SetLogger(&quiet{}) // what it would print is counted and logged by the cache
+	client = redis.NewUniversalClient(o)
+	return client, client.Close, nil
+}
+
+// quiet keeps the client library from writing to standard error on its own.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// redisOptions reads redis[s]://user:password@host[,host...]/db. Several hosts
+// are a Cluster, with ?master_name= the Sentinels of that master; one host is
+// a Cluster with ?cluster=true.
+func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, errors.New("redis.url: not a URL") // the error of url.Parse would show a password
+	}
+	hosts := strings.Split(u.Host, ",")
+	u.Host = hosts[0]
+	query := u.Query()
+	u.RawQuery = ""
+	single, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("redis.url: not understood: %s", strings.ReplaceAll(err.Error(), u.String(), "it"))
+	}
+	cluster, _ := strconv.ParseBool(query.Get("cluster"))
+	return &redis.UniversalOptions{
+		Addrs:         append([]string{single.Addr}, hosts[1:]...),
+		DB:            single.DB,
+		Username:      single.Username,
+		Password:      single.Password,
+		TLSConfig:     single.TLSConfig,
+		MasterName:    query.Get("master_name"),
+		IsClusterMode: cluster,
+
+		// A request would rather go on without Redis than wait for it.
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		DialTimeout:           cfg.Timeout,
+		ReadTimeout:           cfg.Timeout,
+		WriteTimeout:          cfg.Timeout,
+		PoolTimeout:           cfg.Timeout,
+	}, nil
+}
+
+// openEmbedded runs a Redis inside the process. Its clock stands still unless
+// it is moved, so a ticker moves it.
+func openEmbedded(cfg config.Redis) (redis.UniversalClient, func() error, error) {
+	server, err := miniredis.Run()
+	if err != nil {
+		return nil, nil, fmt.Errorf("start the embedded Redis: %w", err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, ReadTimeout: cfg.Timeout})
+	stop := make(chan struct{})
+	var clock sync.WaitGroup
+	clock.Go(func() { moveClock(server, stop) })
+	return client, func() error {
+		close(stop)
+		clock.Wait()
+		err := client.Close()
+		server.Close()
+		return err
+	}, nil
+}
+
+func moveClock(server *miniredis.Miniredis, stop <-chan struct{}) {
+	const step = 100 * time.Millisecond
+	ticker := time.NewTicker(step)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			server.FastForward(step)
+		case <-stop:
+			return
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// realRedis starts a Redis on a free port. The returned function kills it or,
+// when it is dead, starts it again on the same port.
+func realRedis(t *testing.T) (address string, toggle func()) {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("install redis-server to run this test: it has to be on the PATH")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = l.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	_ = l.Close()
+	client := redis.NewClient(&redis.Options{Addr: address})
+	t.Cleanup(func() { _ = client.Close() })
+	var cmd *exec.Cmd
+	toggle = func() {
+		if cmd != nil {
+			_, _ = cmd.Process.Kill(), cmd.Wait()
+			cmd = nil
+			return
+		}
+		cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
+			if client.Ping(t.Context()).Err() == nil {
+				return
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
+		t.Fatal("Redis does not answer")
+	}
+	toggle()
+	t.Cleanup(func() {
+		if cmd != nil {
+			toggle()
+		}
+	})
+	return address, toggle
+}
+
+// realPostgres gives the URL of an empty schema that is dropped in the end.
+func realPostgres(t *testing.T) string {
+	t.Helper()
+	const variable = "TIPCACHE_TEST_POSTGRES"
+	server := os.Getenv(variable)
+	if server == "" {
+		t.Skipf("set %s to the URL of a PostgreSQL database to run this test", variable)
+	}
+	schema := "e2e_" + strings.ToLower(rand.Text())
+	execute(t, server, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() { execute(t, server, "DROP SCHEMA "+schema+" CASCADE") })
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	query.Set("search_path", schema)
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+func execute(t *testing.T, server, sql string) {
+	t.Helper()
+	ctx := context.Background() // cleanups run after the test's context ended
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReplicasAskTheNodeOnceABlockAndOutliveTheirRedis(t *testing.T) {
+	t.Parallel()
+	address, toggle := realRedis(t)
+	d := newDevnet(t, devnet.Options{Interval: 300 * time.Millisecond})
+	shared := func(c *config.Config) { c.Redis.URL = "redis://" + address }
+	a, b := startRunning(t, d, shared), startRunning(t, d, shared)
+	poll := func(rounds int) {
+		for range rounds {
+			for _, r := range []*running{a, b} {
+				if got := r.get(r.base + "/staking/pool"); got.status != 200 {
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	poll(300)
+	blocks := 0
+	for _, asked := range d.Node().Stats().Asked {
+		if asked.URI == "/staking/pool" {
+			blocks++
+			if asked.Count > 1 {
+				t.Errorf("asked %d times at block %d", asked.Count, asked.Height)
+			}
+		}
+	}
+	if blocks < 3 {
+		t.Errorf("only %d blocks were asked for", blocks)
+	}
+	toggle()
+	poll(100)
+	toggle()
+	poll(20)
+	a.eventually("shared again", func() bool { return strings.Contains(a.get(a.admin+"/readyz").body, `"redis":"closed"`) })
+}
+
+func TestCollectionsComeFromPostgreSQL(t *testing.T) {
+	t.Parallel()
+	store := realPostgres(t)
+	d := newDevnet(t, devnet.Options{})
+	r := startRunning(t, d, func(c *config.Config) { c.Collections.Store = store })
+	got := r.list(`{"orderBy":"assetCount","pagination":{"limit":2}}`)
+	if got.status != 200 || !strings.Contains(got.body, `"total":30`) || !strings.Contains(got.body, `"hasMore":true`) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}

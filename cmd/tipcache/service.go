@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// service is everything that serve runs: built bottom up, closed top down.
+type service struct {
+	cfg      config.Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+
+	cache    *cache.Cache
+	pool     *node.Pool
+	store    *collections.Store
+	metadata *metadata.Service // nil: no provider
+	proxy    *proxy.Server
+
+	public, admin net.Listener // admin is nil when switched off
+	stopping      atomic.Bool
+	closers       []func() error
+}
+
+// newService builds the parts and opens the listeners. Nothing that is absent
+// at start is an error but a listener's address that is taken.
+func newService(ctx context.Context, cfg config.Config, log *slog.Logger) (*service, error) {
+	s := &service{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	build := []func(context.Context) error{s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	for _, step := range build {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
+	return s, nil
+}
+
+func (s *service) onClose(f func() error) { s.closers = append(s.closers, f) }
+
+func (s *service) close() error {
+	var errs []error
+	for _, f := range slices.Backward(s.closers) {
+		errs = append(errs, f())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+func (s *service) openCache(context.Context) error {
+	client, closeClient, err := openRedis(s.cfg.Redis)
+	if err != nil {
+		return err
+	}
+	s.onClose(closeClient)
+	o := cacheOptions(s.cfg)
+	o.Redis, o.Logger, o.Registerer = client, s.log, s.registry
+	if s.cache, err = cache.New(o); err != nil {
+		return err
+	}
+	s.onClose(s.cache.Close)
+	s.cache.SetNamespace(s.cfg.Chain.ID)
+	return nil
+}
+
+func (s *service) openPool(context.Context) (err error) {
+	o := nodeOptions(s.cfg)
+	o.OnChainID, o.Logger, o.Registerer = s.cache.SetNamespace, s.log, s.registry
+	if s.pool, err = node.New(o); err == nil {
+		s.onClose(s.pool.Close)
+	}
+	return err
+}
+
+func (s *service) openStore(ctx context.Context) (err error) {
+	if s.store, err = openStore(ctx, s.cfg, s.log, s.registry); err == nil {
+		s.onClose(s.store.Close)
+	}
+	return err
+}
+
+func (s *service) openMetadata(context.Context) (err error) {
+	o := metadataOptions(s.cfg)
+	o.Store, o.Logger, o.Registerer = proxy.MetadataStore(s.cache), s.log, s.registry
+	if s.metadata, err = metadata.Open(s.cfg.Metadata.Provider, o); err == nil {
+		s.onClose(s.metadata.Close)
+	}
+	return err
+}
+
+func (s *service) openProxy(context.Context) (err error) {
+	o := proxyOptions(s.cfg)
+	o.Nodes, o.Cache, o.Logger, o.Registerer = s.pool, s.cache, s.log, s.registry
+	o.Collections.Store = s.store
+	if s.metadata != nil {
+		o.Collections.Metadata = s.metadata
+	}
+	s.proxy, err = proxy.New(o)
+	return err
+}
+
+func (s *service) listen(ctx context.Context) (err error) {
+	var lc net.ListenConfig
+	if s.public, err = lc.Listen(ctx, "tcp", s.cfg.Listen); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	s.onClose(ignoreClosed(s.public.Close))
+	if s.cfg.Admin == "none" {
+		return nil
+	}
+	if s.admin, err = lc.Listen(ctx, "tcp", s.cfg.Admin); err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	s.onClose(ignoreClosed(s.admin.Close))
+	return nil
+}
+
+// run serves until ctx ends, then drains and closes everything.
+func (s *service) run(ctx context.Context) error {
+	public := &http.Server{
+		Handler:           s.proxy.Handler(),
+		ReadHeaderTimeout: s.cfg.HTTP.Header,
+		ReadTimeout:       s.cfg.HTTP.Request,
+		WriteTimeout:      2 * s.cfg.HTTP.Request,
+		IdleTimeout:       s.cfg.HTTP.Idle,
+		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	admin := &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: s.cfg.HTTP.Header}
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
+	group.Go(func() error { return served(public.Serve(s.public)) })
+	if s.admin != nil {
+		group.Go(func() error { return served(admin.Serve(s.admin)) })
+	}
+	group.Go(func() error {
+		<-gctx.Done()
+		return s.drain(public, admin)
+	})
+	s.log.Info("serving", "listen", s.public.Addr().String(), "admin", s.adminAddr(), "store", s.store.Name())
+	err := group.Wait()
+	return errors.Join(err, s.close())
+}
+
+// drain finishes what is in flight: first the public listener, so that the
+// admin one tells of it to the end.
+func (s *service) drain(public, admin *http.Server) error {
+	s.stopping.Store(true)
+	s.log.Info("draining", "deadline", s.cfg.HTTP.Drain.String())
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
+	defer cancel()
+	start := time.Now()
+	err := public.Shutdown(ctx)
+	if err != nil {
+		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
+	}
+	err = errors.Join(err, admin.Shutdown(ctx), s.pool.Close())
+	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
+	return err
+}
+
+func (s *service) draining() error {
+	if s.stopping.Load() {
+		return errors.New("finishing the last requests")
+	}
+	return nil
+}
+
+func (s *service) adminAddr() string {
+	if s.admin == nil {
+		return "none"
+	}
+	return s.admin.Addr().String()
+}
+
+func served(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func ignoreClosed(f func() error) func() error {
+	return func() error {
+		if err := f(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	validator = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0"
+	delegator = "0x243b338be72573f04688f16dbc05e281517330d0"
+)
+
+// running is a service in front of a simulated chain, as demo makes it.
+type running struct {
+	*service
+	t           *testing.T
+	devnet      *devnet.Devnet
+	base, admin string
+	key         string
+}
+
+func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
+	t.Helper()
+	o.Seed, o.Collections = 1, 30
+	d, err := startDevnet(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// startRunning serves from d until the test ends, and returns when it is ready.
+func startRunning(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *running {
+	t.Helper()
+	r := startUnready(t, d, change)
+	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
+	return r
+}
+
+// startUnready does not wait. change may alter the configuration of the demo.
+func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *running {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
+	const key = "a test's key"
+	embed(&cfg, d, key)
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := newDemo(t.Context(), cfg, d, streams{io.Discard, io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{service: s, t: t, devnet: d, key: key,
+		base: "http://" + s.public.Addr().String(), admin: "http://" + s.admin.Addr().String()}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the service ended with %v", err)
+		}
+	})
+	return r
+}
+
+// reply is what a client saw.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r reply) height() string { return r.header.Get("X-Block-Height") }
+
+func (r *running) do(method, url, body string, header ...string) reply {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
+}
+
+func (r *running) get(url string, header ...string) reply {
+	r.t.Helper()
+	return r.do(http.MethodGet, url, "", header...)
+}
+
+func (r *running) list(body string) reply {
+	r.t.Helper()
+	return r.do(http.MethodPost, r.base+"/api/v4/collections", body, "X-Api-Key", r.key, "Content-Type", "application/json")
+}
+
+func (r *running) eventually(what string, ok func() bool) {
+	r.t.Helper()
+	for range 1000 {
+		if ok() {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	r.t.Fatalf("never %s", what)
+}
+
+func TestEveryDocumentedPathAnswersFromTheChain(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond}), nil)
+	tests := []struct{ path, member string }{
+		{"/staking/validators?status=bonded&pagination.limit=2", "validators"},
+		{"/staking/validators/" + validator, "validator"},
+		{"/staking/validators/" + validator + "/delegations?pagination.limit=2", "delegation_responses"},
+		{"/staking/delegations/" + delegator, "delegation_responses"},
+		{"/staking/delegators/" + delegator + "/redelegations", "redelegation_responses"},
+		{"/staking/delegators/" + delegator + "/validators/" + validator, "validator"},
+		{"/staking/validators/" + validator + "/delegations/" + delegator, "delegation_response"},
+		{"/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations", ""},
+		{"/staking/params", "params"},
+		{"/distribution/delegators/" + delegator + "/rewards", "rewards"},
+		{"/distribution/params", "params"},
+		{"/auth/params", "params"},
+	}
+	for _, test := range tests {
+		got := r.get(r.base + test.path)
+		var envelope struct {
+			Code  int
+			Msg   json.RawMessage
+			Error *string
+		}
+		if err := json.Unmarshal([]byte(got.body), &envelope); err != nil || envelope.Error == nil {
+			t.Errorf("%s: no envelope: %v %s", test.path, err, got.body)
+			continue
+		}
+		if got.status != 200 || envelope.Code != 200 || *envelope.Error != "" || got.height() == "" {
+			t.Errorf("%s: %d, code %d, height %q, error %q", test.path, got.status, envelope.Code, got.height(), *envelope.Error)
+		}
+		if test.member == "" && envelope.Msg[0] != '[' || !strings.Contains(string(envelope.Msg), test.member) {
+			t.Errorf("%s: no %q in %.200s", test.path, test.member, envelope.Msg)
+		}
+	}
+}
+
+func TestAPageKeyLeadsThroughAllPages(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), nil)
+	seen, key := map[string]bool{}, ""
+	for range 100 {
+		got := r.get(r.base + "/staking/validators?pagination.limit=7&pagination.key=" + key)
+		var page struct {
+			Msg struct {
+				Validators []struct {
+					Address string `json:"operator_address"`
+				}
+				Pagination struct {
+					NextKey string `json:"next_key"`
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(got.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range page.Msg.Validators {
+			if seen[v.Address] {
+				t.Fatalf("%s twice", v.Address)
+			}
+			seen[v.Address] = true
+		}
+		if key = page.Msg.Pagination.NextKey; key == "" {
+			break
+		}
+	}
+	if len(seen) != 71 {
+		t.Errorf("saw %d of 71 validators", len(seen))
+	}
+}
+
+func TestCollectionsCarryMetadataOfTheProvider(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
+	got := r.list(`{"pagination":{"limit":30}}`)
+	if got.status != 200 || strings.Count(got.body, `"collectionAddress"`) != 30 || !strings.Contains(got.body, "marketplaceMetadata") {
+		t.Errorf("%d %.400s", got.status, got.body)
+	}
+	if denied := r.do("POST", r.base+"/api/v4/collections", "{}"); denied.status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", denied.status)
+	}
+}
+
+func TestABlockIsReadOnceHoweverManyAsk(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	r := startRunning(t, d, nil)
+	for range 5 {
+		done := make(chan reply, 50)
+		for range cap(done) {
+			go func() { done <- r.get(r.base + "/staking/pool") }()
+		}
+		for range cap(done) {
+			if got := <-done; got.status != 200 {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+		}
+		before := r.get(r.base + "/staking/pool").height()
+		d.Advance(1)
+		r.eventually("at the next block", func() bool { return r.get(r.base+"/staking/pool").height() != before })
+	}
+	for _, asked := range d.Node().Stats().Asked {
+		if asked.URI == "/staking/pool" && asked.Count > 1 {
+			t.Errorf("asked %d times at block %d", asked.Count, asked.Height)
+		}
+	}
+}
+
+func TestASickNodeDegradesToStaleAnswers(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	r := startRunning(t, d, nil)
+	known, unknown := r.base+"/staking/validators/"+validator, r.base+"/staking/params"
+	if got := r.get(known); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	down := devnet.Fault{Outage: devnet.Refuse}
+	if err := d.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if got := r.get(known); got.status != 200 {
+			t.Errorf("cached: %d %s", got.status, got.body)
+		}
+	}
+	if got := r.get(unknown); got.status != 502 && got.status != 503 && got.status != 504 || !strings.Contains(got.body, `"msg":{}`) {
+		t.Errorf("not cached: %d %s", got.status, got.body)
+	}
+	if err := d.SetFaults(devnet.Faults{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("well again", func() bool { return r.get(unknown).status == 200 })
+}
+
+func TestASickProviderDegradesToEmptyMetadata(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]devnet.Fault{
+		"refused": {Outage: devnet.Refuse}, "stalled": {Stall: true}, "limited": {ErrorRate: 1, ErrorStatus: 429}, "nonsense": {Nonsense: true},
+	} {
+		d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Provider: fault}})
+		r := startRunning(t, d, nil)
+		got := r.list(`{"pagination":{"limit":3}}`)
+		if got.status != 200 || strings.Count(got.body, `"collectionMetadata":{}`) != 3 {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
+func TestTheAdminListenerTells(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	r := startRunning(t, d, nil)
+	r.get(r.base + "/staking/params")
+	if got := r.get(r.admin + "/healthz"); got.status != 200 {
+		t.Errorf("healthz: %d", got.status)
+	}
+	metrics := r.get(r.admin + "/metrics").body
+	for _, name := range []string{"tipcache_proxy_requests_total", "tipcache_node_tip_height", "go_goroutines"} {
+		if !strings.Contains(metrics, name) {
+			t.Errorf("no %s in the metrics", name)
+		}
+	}
+	down := devnet.Fault{Outage: devnet.Refuse}
+	if err := d.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("not ready without a node", func() bool {
+		got := r.get(r.admin + "/readyz")
+		return got.status == http.StatusServiceUnavailable && strings.Contains(got.body, `"node"`)
+	})
+}
+
+func TestNothingOfAnotherChainIsServed(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	cfg := func(c *config.Config) { c.Chain.ID = "another-1" }
+	s := startUnready(t, d, cfg)
+	if got := s.get(s.base + "/staking/params"); got.status < 500 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := s.get(s.admin + "/readyz"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, d.ChainID()) {
+		t.Errorf("readyz: %d %s", got.status, got.body)
+	}
+}
+
+func TestACommandTeaches(t *testing.T) {
+	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"version"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), args, streams{&out, io.Discard}); err != nil || out.Len() == 0 {
+			t.Errorf("%v: %v, %q", args, err, out.String())
+		}
+	}
+	for _, args := range [][]string{{"sevre"}, {"serve", "--nope"}, {"serve", "x"}, {"check", "--shape", "round"}, {"import"}, {"import", "a", "b"}} {
+		if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err == nil {
+			t.Errorf("%v: accepted", args)
+		}
+	}
+}
