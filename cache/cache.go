@@ -86,20 +86,22 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 		c.revalidate(ctx, ch, at, q, origin)
 		c.counts.served(StaleHit, inMemory)
 		return Result{Entry: at.entry, Outcome: StaleHit, Store: inMemory}, nil
-	default:
-		res, err := c.wait(ctx, ch, q, origin)
-		c.counts.served(res.Outcome, res.Store)
-		return res, err
+	case StaleIfError:
+		// Once the origin has failed nobody waits for it until it is well:
+		// a stalled one would hold up every caller.
+		if err := at.trouble(); err != nil {
+			c.revalidate(ctx, ch, at, q, origin)
+			c.counts.served(StaleError, inMemory)
+			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil
+		}
 	}
+	res, err := c.wait(ctx, ch, q, origin)
+	c.counts.served(res.Outcome, res.Store)
+	return res, err
 }
 
 // wait answers q from a flight.
 func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin) (Result, error) {
-	if at := ch.memory.get(q.Key); at != nil {
-		if err := at.failure(c.o.Now()); err != nil && q.state(at, c.o.Now()) == StaleIfError {
-			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil
-		}
-	}
 	defer c.waiting.Add(-1)
 	if c.waiting.Add(1) > int64(c.o.MaxWaiters) {
 		return c.standIn(ch, &q, landing{}, ErrOverloaded)
@@ -120,18 +122,28 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin) (Re
 }
 
 // join starts the flight of the key or joins the one under way, and waits for
-// it to land. own tells a caller whose flight it was.
+// it to land, or for Patience if there is something else to give. own tells a
+// caller whose flight it was.
 func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin) (l landing, own bool, err error) {
 	started := false
 	landed := ch.flights.DoChan(q.Key, func() (any, error) {
 		started = true
 		return c.fly(ctx, ch, q, origin, Stale)
 	})
-	select {
-	case r := <-landed:
-		return r.Val.(landing), started, r.Err
-	case <-ctx.Done():
-		return landing{}, false, ctx.Err()
+	patience := time.NewTimer(c.o.Patience)
+	defer patience.Stop()
+	for {
+		select {
+		case r := <-landed:
+			return r.Val.(landing), started, r.Err
+		case <-patience.C:
+			if at := ch.memory.get(q.Key); q.state(at, c.o.Now()) == StaleIfError {
+				at.fail(c.o.Now(), errSlow)
+				return landing{at: at, store: inMemory, forward: "stale"}, false, errSlow
+			}
+		case <-ctx.Done():
+			return landing{}, false, ctx.Err()
+		}
 	}
 }
 
@@ -168,7 +180,7 @@ func (c *Cache) standIn(ch *chain, q *Query, l landing, failure error) (Result, 
 // revalidate has a stale entry read anew by a flight in the background, unless
 // that is under way, failed a moment ago, or too many are under way.
 func (c *Cache) revalidate(ctx context.Context, ch *chain, at *held, q Query, origin Origin) {
-	if at.renewing.Load() || at.failure(c.o.Now()) != nil || !at.renewing.CompareAndSwap(false, true) {
+	if at.renewing.Load() || at.resting(c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
 		return
 	}
 	if c.background.Add(1) > int64(c.o.MaxBackground) || !c.begin() {

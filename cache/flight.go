@@ -49,11 +49,6 @@ func (f *flight) run(ctx context.Context) (landing, error) {
 	if f.q.state(prev, f.c.o.Now()) <= f.accept {
 		return landing{at: prev, store: inMemory}, nil
 	}
-	if f.canWaitLess(prev) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.c.o.FlightTimeout/2)
-		defer cancel()
-	}
 	found := f.consult(ctx, prev)
 	defer found.lease.abandon(ctx)
 	if found.enough {
@@ -63,12 +58,6 @@ func (f *flight) run(ctx context.Context) (landing, error) {
 		return landing{at: found.at, store: found.store}, fmt.Errorf("cache: waiting for another replica: %w", err)
 	}
 	return f.ask(ctx, found)
-}
-
-// canWaitLess tells whether callers wait for this flight and could be given
-// something else.
-func (f *flight) canWaitLess(prev *held) bool {
-	return f.accept == Stale && f.q.state(prev, f.c.o.Now()) <= StaleIfError
 }
 
 // ask has the origin answer, and keeps what it says.

@@ -216,15 +216,43 @@ func TestKeyRestsAfterItsOriginFailed(t *testing.T) {
 	}
 }
 
-func TestOriginGetsHalfTheTimeWhenThereIsAFallback(t *testing.T) {
+func TestASlowOriginIsNotWaitedForWhenThereIsAFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, cache.Options{FlightTimeout: 10 * time.Second})
+		c := newCache(t, cache.Options{Patience: 2 * time.Second})
+		q := cache.Query{Key: "k", Policy: live, Tip: 150}
 		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
 		var calls atomic.Int64
+		for _, want := range []time.Duration{2 * time.Second, 0, 0} {
+			began := time.Now()
+			res := mustGet(t, c, q, slow(&calls, 5*time.Second, answer(150, page)))
+			if took := time.Since(began); res.Outcome != cache.StaleError || took != want {
+				t.Errorf("%v after %v, want stale_error after %v", res.Outcome, took, want)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if res := mustGet(t, c, q, nil); res.Outcome != cache.Hit || calls.Load() != 1 {
+			t.Errorf("%v after %d calls, want the answer of the flight that went on", res.Outcome, calls.Load())
+		}
+	})
+}
+
+func TestAStalledOriginHoldsUpNobodyTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		q := cache.Query{Key: "k", Policy: live, Tip: 150}
+		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
+		var calls atomic.Int64
+		mustGet(t, c, q, slow(&calls, time.Hour, nil))
 		began := time.Now()
-		res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, slow(&calls, time.Hour, nil))
-		if took := time.Since(began); res.Outcome != cache.StaleError || took != 5*time.Second {
-			t.Errorf("%v after %v, want stale_error after 5s", res.Outcome, took)
+		for range 60 {
+			time.Sleep(time.Second)
+			mustGet(t, c, q, slow(&calls, time.Hour, nil))
+		}
+		if waited := time.Since(began) - time.Minute; waited != 0 {
+			t.Errorf("callers waited for %v", waited)
+		}
+		if n := calls.Load(); n < 4 || n > 8 {
+			t.Errorf("the origin was tried %d times in a minute of flights of 10 s", n)
 		}
 	})
 }
@@ -233,7 +261,7 @@ func TestCallerOutOfTimeIsGivenWhatThereIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
 		var calls atomic.Int64
 		res, err := c.Get(ctx, cache.Query{Key: "k", Policy: live, Tip: 150}, slow(&calls, 2*time.Second, answer(150, page)))

@@ -29,16 +29,23 @@ type failure struct {
 	err error
 }
 
-// fail notes that the origin had nothing newer to give.
+// fail notes that the origin had nothing newer to give. Whoever does get
+// something newer holds it in another place, where this is forgotten.
 func (h *held) fail(at time.Time, err error) { h.failed.Store(&failure{at, err}) }
 
-// failure is what the origin failed with if that was a moment ago, else nil.
-func (h *held) failure(now time.Time) error {
-	f := h.failed.Load()
-	if f == nil || now.Sub(f.at) >= retryAfter {
-		return nil
+// trouble is what the origin failed with since it gave the entry, nil if it
+// did not.
+func (h *held) trouble() error {
+	if f := h.failed.Load(); f != nil {
+		return f.err
 	}
-	return f.err
+	return nil
+}
+
+// resting tells whether the origin failed a moment ago.
+func (h *held) resting(now time.Time) bool {
+	f := h.failed.Load()
+	return f != nil && now.Sub(f.at) < retryAfter
 }
 
 // knownAs tells whether h holds just what e says, as far as the shared store,

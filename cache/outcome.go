@@ -8,13 +8,14 @@ import (
 // ErrOverloaded means that too many callers wait in flights already.
 var ErrOverloaded = errors.New("cache: too many callers are waiting")
 
+var errSlow = errors.New("cache: the origin takes longer than there is patience for")
+
 var errClosed = errors.New("cache: closed")
 
 // Origin reads the answer anew. prev is the newest entry at hand, nil if there
 // is none; an origin that finds its content unchanged returns prev.Confirm(...).
 // ctx ends with the flight, not with the caller that started it, whose values it
-// carries. Where there is an answer to fall back on, the origin is given half
-// the time.
+// carries.
 type Origin func(ctx context.Context, prev *Entry) (*Entry, error)
 
 // Outcome says how a query was answered. The zero Outcome is that of an error.

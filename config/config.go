@@ -66,10 +66,11 @@ type Class struct {
 
 // Cache is the memory store and the flights.
 type Cache struct {
-	Memory  Bytes         `koanf:"memory" doc:"bytes of answers kept in memory"`
-	Flight  time.Duration `koanf:"flight" doc:"longest life of one read of an origin, its queueing included"`
-	Lease   time.Duration `koanf:"lease" doc:"longest delay by a replica that died while it was reading"`
-	Waiters int           `koanf:"waiters" doc:"requests that may wait for origins at once"`
+	Memory   Bytes         `koanf:"memory" doc:"bytes of answers kept in memory"`
+	Flight   time.Duration `koanf:"flight" doc:"longest life of one read of an origin, its queueing included"`
+	Lease    time.Duration `koanf:"lease" doc:"longest delay by a replica that died while it was reading"`
+	Patience time.Duration `koanf:"patience" doc:"time a request waits for an origin when it could be given an answer kept for errors"`
+	Waiters  int           `koanf:"waiters" doc:"requests that may wait for origins at once"`
 }
 
 // Redis is the shared store. It is optional and never waited for long.

@@ -33,7 +33,7 @@ func Default() Config {
 			Pinned:   time.Hour,
 			Negative: 3 * time.Second,
 		},
-		Cache: Cache{Memory: 256 << 20, Flight: 10 * time.Second, Lease: 3 * time.Second, Waiters: 10_000},
+		Cache: Cache{Memory: 256 << 20, Flight: 10 * time.Second, Lease: 3 * time.Second, Patience: time.Second, Waiters: 10_000},
 		Redis: Redis{URL: "none", Timeout: 100 * time.Millisecond},
 		Collections: Collections{
 			Store: "sqlite:tipcache.db", Auth: "closed",

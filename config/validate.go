@@ -152,7 +152,7 @@ func (v *validation) deadlines(c Config) {
 		v.check(in.d < out.d, in.key, "%v must be shorter than %s (%v)", in.d, out.key, out.d)
 	}
 	positive := map[string]time.Duration{
-		"redis.timeout": c.Redis.Timeout, "cache.lease": c.Cache.Lease, "classes.pinned": c.Classes.Pinned,
+		"redis.timeout": c.Redis.Timeout, "cache.lease": c.Cache.Lease, "cache.patience": c.Cache.Patience, "classes.pinned": c.Classes.Pinned,
 		"classes.negative": c.Classes.Negative, "chain.queue": c.Chain.Queue, "chain.block_interval": c.Chain.BlockInterval,
 		"chain.max_block_age": c.Chain.MaxBlockAge, "http.header": c.HTTP.Header, "http.idle": c.HTTP.Idle,
 		"collections.timeout": c.Collections.Timeout, "metadata.budget": c.Metadata.Budget, "metadata.timeout": c.Metadata.Timeout,
@@ -161,6 +161,8 @@ func (v *validation) deadlines(c Config) {
 		v.check(positive[key] > 0, key, "%v is not a positive time", positive[key])
 	}
 	v.check(c.Chain.MinHeightWait < c.HTTP.Request, "chain.min_height_wait", "%v must be shorter than http.request (%v)", c.Chain.MinHeightWait, c.HTTP.Request)
+	v.check(c.Redis.Timeout < c.Cache.Lease && c.Cache.Lease < c.Cache.Flight, "cache.lease", "%v must be between redis.timeout (%v) and cache.flight (%v)", c.Cache.Lease, c.Redis.Timeout, c.Cache.Flight)
+	v.check(c.Cache.Patience < c.Cache.Flight, "cache.patience", "%v must be shorter than cache.flight (%v)", c.Cache.Patience, c.Cache.Flight)
 	v.check(c.Collections.Timeout < c.Cache.Flight, "collections.timeout", "%v must be shorter than cache.flight (%v)", c.Collections.Timeout, c.Cache.Flight)
 }
 

@@ -26,6 +26,7 @@ func cacheOptions(cfg config.Config) cache.Options {
 		RedisTimeout:  cfg.Redis.Timeout,
 		FlightTimeout: cfg.Cache.Flight,
 		Lease:         cfg.Cache.Lease,
+		Patience:      cfg.Cache.Patience,
 		MaxWaiters:    cfg.Cache.Waiters,
 	}
 }
