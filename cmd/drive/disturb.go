@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// disturb fails what the plan names, a third into the run, and mends it.
+func (b *testbed) disturb(ctx context.Context, p plan, m *measurement) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- b.disturbance(ctx, p, m) }()
+	return done
+}
+
+func (b *testbed) disturbance(ctx context.Context, p plan, m *measurement) error {
+	if !sleep(ctx, p.length/3) {
+		return nil
+	}
+	if p.killReplica {
+		victim := b.replicas[len(b.replicas)-1]
+		m.note("replica %s killed", victim.url)
+		m.lost.Store(&victim.url)
+		_ = victim.cmd.Process.Kill()
+	}
+	if p.stopNode > 0 {
+		if err := b.nodeOutage(ctx, p, m); err != nil {
+			return err
+		}
+	}
+	if p.stopRedis > 0 {
+		return b.redisOutage(ctx, p, m)
+	}
+	return nil
+}
+
+func (b *testbed) nodeOutage(ctx context.Context, p plan, m *measurement) error {
+	down := devnet.Fault{Outage: devnet.Refuse}
+	m.note("node stopped")
+	if err := b.devnet.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
+		return err
+	}
+	sleep(ctx, p.stopNode)
+	m.note("node started")
+	return b.devnet.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: p.nodeLatency}})
+}
+
+func (b *testbed) redisOutage(ctx context.Context, p plan, m *measurement) error {
+	m.note("Redis killed")
+	_ = b.redisCmd.Process.Kill()
+	_ = b.redisCmd.Wait()
+	sleep(ctx, p.stopRedis)
+	m.note("Redis started")
+	if err := b.runRedis(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("restart Redis: %w", err)
+	}
+	return nil
+}
+
+// sleep reports whether it slept to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
