@@ -1,0 +1,44 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+func TestARedisURLSaysWhatIsBehindIt(t *testing.T) {
+	type target struct {
+		Addrs              []string
+		Master, User, Pass string
+		DB                 int
+		Cluster, TLS       bool
+	}
+	tests := []struct {
+		name, url string
+		want      target
+	}{
+		{"one host is standalone", "redis://h:1/2", target{Addrs: []string{"h:1"}, DB: 2}},
+		{"the port may be left out", "redis://h", target{Addrs: []string{"h:6379"}}},
+		{"credentials and TLS", "rediss://u:p@h:1", target{Addrs: []string{"h:1"}, User: "u", Pass: "p", TLS: true}},
+		{"several hosts are a Cluster", "redis://a:1,b:2,c:3", target{Addrs: []string{"a:1", "b:2", "c:3"}}},
+		{"one host of a Cluster", "redis://a:1?cluster=true", target{Addrs: []string{"a:1"}, Cluster: true}},
+		{"Sentinels of a master", "redis://:p@a:1,b:2/3?master_name=m", target{Addrs: []string{"a:1", "b:2"}, Master: "m", Pass: "p", DB: 3}},
+	}
+	for _, test := range tests {
+		o, err := redisOptions(config.Redis{URL: test.url, Timeout: time.Second})
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		if !o.ContextTimeoutEnabled {
+			t.Errorf("%s: deadlines do not bind", test.name)
+		}
+	}
+}
