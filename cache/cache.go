@@ -92,7 +92,7 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 		if err := at.trouble(); err != nil {
 			c.revalidate(ctx, ch, at, q, origin)
 			c.counts.served(StaleError, inMemory)
-			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil
+			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
 		}
 	}
 	res, err := c.wait(ctx, ch, q, origin)
