@@ -63,8 +63,8 @@ func (l nodeLoad) String() string {
 		l.reads, l.pairs, float64(l.reads)/float64(max(1, l.pairs)), l.worst.Count, l.worst.URI, l.worst.Height, l.probes)
 }
 
-// broken is an error that names every promise the run has broken. Without its
-// Redis, or with a replica that dies while it reads, a key may be read again.
+// broken is an error that names every promise the run has broken. Where the
+// node, Redis or a replica fails in the middle a block may be read again.
 func (m *measurement) broken() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +83,8 @@ func (m *measurement) broken() error {
 	check(m.backward == 0, "heights went back %d times", m.backward)
 	check(len(m.mixed) == 0, "answers of another height: %v", m.mixed)
 	load := m.nodeLoad()
-	check(load.worst.Count <= 1 || m.plan.stopRedis > 0 || m.plan.killReplica, "node requests: %v", load)
+	disturbed := m.plan.stopNode > 0 || m.plan.stopRedis > 0 || m.plan.killReplica
+	check(load.worst.Count <= 1 || disturbed, "node requests: %v", load)
 	return errors.Join(broken...)
 }
 
