@@ -21,7 +21,10 @@ var client = &http.Client{
 }
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	// After a refused request net/http keeps a closed connection for half a
+	// second, so that the client can read the answer; goleak waits less.
+	lingering := goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")
+	goleak.VerifyTestMain(m, lingering, goleak.Cleanup(func(code int) {
 		client.CloseIdleConnections()
 		os.Exit(code)
 	}))
