@@ -74,7 +74,7 @@ func (c cast) delegator(seed uint64, i int) address {
 
 // digest is the source of everything that looks random.
 func digest(seed uint64, what string, i int) [sha256.Size]byte {
-	b := binary.BigEndian.AppendUint64([]byte(what), seed)
+	b := binary.BigEndian.AppendUint64(append(make([]byte, 0, 64), what...), seed)
 	return sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(i)))
 }
 

@@ -1,13 +1,12 @@
 package devnet
 
 import (
-	"encoding/binary"
 	"iter"
 	"time"
 )
 
-// A Collection is one seeded collection, with the field names of the listing
-// interface. The counters are cumulative.
+// A Collection is one collection, with the field names of the listing interface.
+// The counters are cumulative.
 type Collection struct {
 	CollectionAddress     string    `json:"collectionAddress"` // checksummed
 	AssetCount            int64     `json:"assetCount"`
@@ -18,48 +17,26 @@ type Collection struct {
 	ResolvedDisputeCount  int64     `json:"resolvedDisputeCount"`
 	CreatedAt             time.Time `json:"createdAt"`
 	UpdatedAt             time.Time `json:"updatedAt"`
+
+	ChainID uint64 `json:"-"` // of the chain its tokens are on; a few are on another
 }
 
-// Collections yields the collections that exist: the first n of the seed.
-func (d *Devnet) Collections() iter.Seq[Collection] {
-	return Collections(d.options.Seed, d.options.Collections)
+// Collections yields the collections that exist at the start: those of the seed.
+func (d *Devnet) Collections() iter.Seq[Collection] { return d.CollectionsAt(d.EVMStart()) }
+
+// CollectionsAt yields the collections that exist after a block of the execution
+// chain. They are what counting the logs up to that block comes to.
+func (d *Devnet) CollectionsAt(block int64) iter.Seq[Collection] {
+	return newLedger(d.options).collections(block)
 }
 
-// Collections yields the first n collections of a seed, always the same ones.
-// The metadata provider of a devnet with that seed knows most of them.
+// Collections yields the first n collections of a seed, always the same ones, as
+// they are at the start of a devnet of that size. The metadata provider of such
+// a devnet knows most of them.
 func Collections(seed uint64, n int) iter.Seq[Collection] {
-	return func(yield func(Collection) bool) {
-		for i := range n {
-			if !yield(collection(seed, i)) {
-				return
-			}
-		}
-	}
+	l := newLedger(Options{Seed: seed, Collections: n}.withDefaults())
+	return l.collections(l.start())
 }
 
-// collection derives everything from one digest. Few collections are large,
-// and disputes are rare, as it is on a real chain.
-func collection(seed uint64, i int) Collection {
-	d := digest(seed, "collection", i)
-	number := func(at int, below uint64) int64 { return int64(binary.BigEndian.Uint64(d[at:]) % below) }
-	assets := 1 + number(0, 40)
-	if d[31]%16 == 0 {
-		assets *= 1 + number(3, 5000)
-	}
-	created := firstCollection.Add(time.Duration(number(8, uint64(400*24*time.Hour))))
-	c := Collection{
-		CollectionAddress: addressOf(d[12:]).checksum(),
-		AssetCount:        assets,
-		LicensesCount:     assets * number(5, 5),
-		CreatedAt:         created.Truncate(time.Second),
-		UpdatedAt:         created.Add(time.Duration(number(16, uint64(90*24*time.Hour)))).Truncate(time.Second),
-	}
-	if d[30]%32 == 0 {
-		c.RaisedDisputeCount = 2 + number(20, 9)
-		c.CancelledDisputeCount, c.JudgedDisputeCount = c.RaisedDisputeCount/3, c.RaisedDisputeCount/2
-		c.ResolvedDisputeCount = c.JudgedDisputeCount / 2
-	}
-	return c
-}
-
+// firstCollection is when the history begins, unless the start is set.
 var firstCollection = time.Date(2025, 2, 13, 8, 0, 0, 0, time.UTC)

@@ -11,18 +11,20 @@ type Stats struct {
 	Height   int64     `json:"height"`
 	Node     NodeStats `json:"node"`
 	Provider int64     `json:"provider"` // requests at the metadata provider
+	EVM      EVMStats  `json:"evm"`
 }
 
 // Stats are counted since the start or the last ResetStats. They are those of
-// the main node; other nodes have their own.
+// the main node and execution client; others have their own.
 func (d *Devnet) Stats() Stats {
-	return Stats{Height: d.Height(), Node: d.nodes[0].Stats(), Provider: d.metadata.requests.Load()}
+	return Stats{Height: d.Height(), Node: d.nodes[0].Stats(), Provider: d.metadata.requests.Load(), EVM: d.evms[0].Stats()}
 }
 
 // ResetStats begins to count anew.
 func (d *Devnet) ResetStats() {
 	d.nodes[0].ResetStats()
 	d.metadata.requests.Store(0)
+	d.evms[0].ResetStats()
 }
 
 // shownQuestions is how many questions the control server lists unless told.

@@ -1,8 +1,9 @@
-// Package devnet simulates the origins: a chain node (REST and CometBFT RPC),
-// a metadata provider and a set of collections. It serves demonstrations,
-// tests and load tests.
+// Package devnet simulates the origins: a chain node (REST and CometBFT RPC), its
+// execution client (JSON-RPC), a metadata provider and a set of collections. It
+// serves demonstrations, tests and load tests.
 //
-// The state of its chain is a pure function of seed, sizes and height. Nothing
+// The state of its chain is a pure function of seed, sizes and height, as are the
+// logs of the execution client, which the collections come from. Nothing
 // is stored, so any height can be read at any time, and two devnets with the
 // same Options agree byte for byte about every height.
 package devnet
@@ -31,9 +32,16 @@ type Options struct {
 	IdleTimeout time.Duration // when idle connections to a node are closed: default 10 s
 	Collections int           // collections that exist: default 500
 
-	NodeAddr     string // where to listen, default a free loopback port; also for the next three
+	StartTime  time.Time // of the execution block at the start: default in March 2026; later ones follow at the interval
+	EVMChainID uint64    // default DefaultEVMChainID
+	EVMRange   int64     // most blocks in one eth_getLogs: default 10,000
+	EVMResults int       // most logs in an answer to it: default any number
+	EVMRefusal Refusal   // how more is refused: default RefuseResults
+
+	NodeAddr     string // where to listen, default a free loopback port; also for the next four
 	CometAddr    string
 	MetadataAddr string
+	EVMAddr      string
 	ControlAddr  string
 
 	Faults Faults       // in force from the start
@@ -51,6 +59,12 @@ func (o Options) withDefaults() Options {
 	o.KeepRecent = cmp.Or(o.KeepRecent, 72_000)
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, 10*time.Second)
 	o.Collections = cmp.Or(o.Collections, 500)
+	o.EVMChainID = cmp.Or(o.EVMChainID, DefaultEVMChainID)
+	o.EVMRange = cmp.Or(o.EVMRange, 10_000)
+	o.EVMRefusal = cmp.Or(o.EVMRefusal, RefuseResults)
+	if o.StartTime.IsZero() {
+		o.StartTime = firstCollection.Add(historyBeforeStart)
+	}
 	o.NodeAddr = cmp.Or(o.NodeAddr, anyPort)
 	o.CometAddr = cmp.Or(o.CometAddr, anyPort)
 	o.MetadataAddr = cmp.Or(o.MetadataAddr, anyPort)
@@ -81,8 +95,8 @@ const maxStart = 20_000_000
 
 const anyPort = "127.0.0.1:0"
 
-// A Devnet is one simulated chain with at least one node, a metadata provider
-// and a control server. Its methods are safe for concurrent use.
+// A Devnet is one simulated chain with at least one node and one execution
+// client, a metadata provider and a control server. Its methods are safe for concurrent use.
 type Devnet struct {
 	options  Options
 	chain    *chain
@@ -92,6 +106,7 @@ type Devnet struct {
 
 	mu      sync.Mutex
 	nodes   []*Node // the first is the main node
+	evms    []*EVM  // likewise
 	started bool
 	closed  bool
 }
@@ -106,6 +121,11 @@ func New(o Options) (*Devnet, error) {
 	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, d.provider)
 	d.control = newTarget("control", o.ControlAddr, 0, d.controlHandler())
 	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr})}
+	evm, err := newEVM(d.chain, o, EVMOptions{Addr: o.EVMAddr})
+	if err != nil {
+		return nil, err
+	}
+	d.evms = []*EVM{evm}
 	if err := d.SetFaults(o.Faults); err != nil {
 		return nil, err
 	}
@@ -127,12 +147,12 @@ func (d *Devnet) Start() error {
 	d.started = true
 	d.chain.start()
 	d.options.Logger.Info("devnet started", "chain", d.options.ChainID, "height", d.Height(),
-		"node", d.NodeURL(), "comet", d.CometURL(), "metadata", d.MetadataURL(), "control", d.ControlURL())
+		"node", d.NodeURL(), "comet", d.CometURL(), "evm", d.EVMURL(), "metadata", d.MetadataURL(), "control", d.ControlURL())
 	return nil
 }
 
 func (d *Devnet) open() error {
-	for _, t := range []*target{d.nodes[0].rest, d.nodes[0].comet, d.metadata, d.control} {
+	for _, t := range []*target{d.nodes[0].rest, d.nodes[0].comet, d.evms[0].target, d.metadata, d.control} {
 		if err := t.open(); err != nil {
 			return err
 		}
@@ -167,10 +187,14 @@ func (d *Devnet) Close() error {
 	return nil
 }
 
-// closeTargets needs no lock: nodes are only appended, and not after closing.
+// closeTargets needs no lock: nodes and execution clients are only appended, and
+// not after closing.
 func (d *Devnet) closeTargets() {
 	for _, n := range d.nodes {
 		n.close()
+	}
+	for _, e := range d.evms {
+		e.target.close()
 	}
 	d.metadata.close()
 	d.control.close()

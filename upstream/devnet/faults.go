@@ -13,10 +13,11 @@ type Faults struct {
 	Node     Fault `json:"node"`
 	Comet    Fault `json:"comet"`
 	Provider Fault `json:"provider"`
+	EVM      Fault `json:"evm"`
 }
 
 func (f Faults) validate() error {
-	for name, fault := range map[string]Fault{"node": f.Node, "comet": f.Comet, "provider": f.Provider} {
+	for name, fault := range map[string]Fault{"node": f.Node, "comet": f.Comet, "provider": f.Provider, "evm": f.EVM} {
 		if err := fault.validate(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -105,8 +106,8 @@ func text(d time.Duration) string {
 	return d.String()
 }
 
-// SetFaults puts faults in force on the main node and the provider. A server
-// that is out comes back on the same port.
+// SetFaults puts faults in force on the main node, the main execution client and
+// the provider. A server that is out comes back on the same port.
 func (d *Devnet) SetFaults(f Faults) error {
 	if err := f.validate(); err != nil {
 		return err
@@ -114,10 +115,13 @@ func (d *Devnet) SetFaults(f Faults) error {
 	if err := d.nodes[0].SetFaults(f.Node, f.Comet); err != nil {
 		return err
 	}
-	return d.metadata.setFault(f.Provider)
+	return errors.Join(d.metadata.setFault(f.Provider), d.evms[0].SetFault(f.EVM))
 }
 
 // Faults are the faults in force.
 func (d *Devnet) Faults() Faults {
-	return Faults{Node: d.nodes[0].rest.currentFault(), Comet: d.nodes[0].comet.currentFault(), Provider: d.metadata.currentFault()}
+	return Faults{
+		Node: d.nodes[0].rest.currentFault(), Comet: d.nodes[0].comet.currentFault(),
+		Provider: d.metadata.currentFault(), EVM: d.evms[0].target.currentFault(),
+	}
 }

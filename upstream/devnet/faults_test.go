@@ -104,7 +104,7 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 	}
 	put(`{"node":{"latency":"10ms","error_rate":0.5}}`)
 	_, got := put(`{"comet":{"stall":true}}`)
-	want := `{"node":{"latency":"10ms","error_rate":0.5},"comet":{"stall":true},"provider":{}}` + "\n"
+	want := `{"node":{"latency":"10ms","error_rate":0.5},"comet":{"stall":true},"provider":{},"evm":{}}` + "\n"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}

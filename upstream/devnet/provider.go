@@ -24,10 +24,8 @@ type provider struct {
 
 func newProvider(o Options) *provider {
 	p := &provider{seed: o.Seed, index: make(map[string]int, o.Collections), mux: http.NewServeMux()}
-	i := 0
-	for c := range Collections(o.Seed, o.Collections) {
-		p.index[strings.ToLower(c.CollectionAddress)] = i
-		i++
+	for i := range o.Collections {
+		p.index[collectionAddress(o.Seed, i).String()] = i
 	}
 	p.mux.HandleFunc("GET /nft/v3/{key}/getContractMetadata", p.serveOne)
 	p.mux.HandleFunc("POST /nft/v3/{key}/getContractMetadataBatch", p.serveBatch)

@@ -107,6 +107,7 @@ func (c *client) request(ctx context.Context, method string, question []byte, pa
 	}
 	req.Header.Set("User-Agent", "tipcache")
 	req.Header.Set("Accept", "application/json")
+	upstream.PassTrace(ctx, req.Header)
 	if question != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -34,7 +34,7 @@ func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[str
 	for _, a := range contracts {
 		found[a] = records[a].json()
 	}
-	due := s.triage(contracts, records)
+	due := s.triage(ctx, contracts, records)
 	if degraded = s.await(ctx, due, records, found); degraded {
 		s.metrics.degraded.Inc()
 	}
@@ -43,7 +43,7 @@ func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[str
 
 // triage has the stale contracts refreshed and returns those that must be read
 // before they may be served.
-func (s *Service) triage(contracts []string, records map[string]Record) (due []string) {
+func (s *Service) triage(ctx context.Context, contracts []string, records map[string]Record) (due []string) {
 	var ageing []string
 	now := time.Now()
 	for _, a := range contracts {
@@ -55,7 +55,7 @@ func (s *Service) triage(contracts []string, records map[string]Record) (due []s
 			due = append(due, a)
 		}
 	}
-	s.queue.join(ageing, behind)
+	s.queue.join(ctx, ageing, behind)
 	s.metrics.count(len(contracts)-len(ageing)-len(due), len(ageing), len(due))
 	return due
 }
@@ -67,8 +67,8 @@ func (s *Service) await(ctx context.Context, due []string, records map[string]Re
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first := min(len(due), s.o.Batch)
-	flights := s.queue.join(due[:first], ahead)
-	flights = append(flights, s.queue.join(due[first:], behind)...)
+	flights := s.queue.join(ctx, due[:first], ahead)
+	flights = append(flights, s.queue.join(ctx, due[first:], behind)...)
 	now := time.Now()
 	for i, f := range flights {
 		if i == first {

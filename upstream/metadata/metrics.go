@@ -32,6 +32,8 @@ func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreak
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: name("request_duration_seconds"), Help: "Time the provider took for a batch.",
 			Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		contracts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: name("contracts_total"), Help: "Contracts looked up, by what the cache had: hit, stale or miss.",

@@ -3,11 +3,14 @@ package metadata
 import (
 	"context"
 	"sync"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // A flight is the lookup of one address, from its place in the queue until
 // what it brought has been saved. Everybody who wants the address shares it.
 type flight struct {
+	span   trace.Span    // of the page that began it
 	landed chan struct{} // closed when the fields below are set
 	record Record
 	ok     bool // false: nothing was learned
@@ -58,8 +61,8 @@ func newQueue(room int) *queue {
 }
 
 // join returns a flight for each address: the one there is, or a new one in
-// the given lane, or nil if the queue is full or closed.
-func (q *queue) join(addresses []string, l lane) []*flight {
+// the given lane and the page's trace, or nil if the queue is full or closed.
+func (q *queue) join(ctx context.Context, addresses []string, l lane) []*flight {
 	if len(addresses) == 0 {
 		return nil
 	}
@@ -69,7 +72,7 @@ func (q *queue) join(addresses []string, l lane) []*flight {
 	for i, a := range addresses {
 		f := q.flights[a]
 		if f == nil && q.room > 0 && !q.closed {
-			f = &flight{landed: make(chan struct{})}
+			f = &flight{span: trace.SpanFromContext(ctx), landed: make(chan struct{})}
 			q.flights[a] = f
 			q.lanes[l] = append(q.lanes[l], a)
 			q.room--

@@ -66,6 +66,7 @@ func (s *Service) ask(ctx context.Context, addresses []string) {
 	if err != nil {
 		return
 	}
+	ctx, span := s.startSpan(ctx, addresses)
 	start := time.Now()
 	err = s.provider.fetch(ctx, addresses, func(address string, c *contract) {
 		s.queue.land(address, c.record(s.o.Chain))
@@ -73,6 +74,7 @@ func (s *Service) ask(ctx context.Context, addresses []string) {
 	learned := s.queue.learned(addresses)
 	s.settle(done, err, len(learned))
 	s.metrics.observe(err, time.Since(start))
+	endSpan(span, len(addresses), len(learned), err)
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()

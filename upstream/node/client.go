@@ -78,6 +78,7 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	if height != 0 {
 		request.Header.Set("X-Block-Height", strconv.FormatInt(height, 10))
 	}
+	upstream.PassTrace(ctx, request.Header)
 	return request
 }
 

@@ -101,9 +101,11 @@ func (v *view) current(interval time.Duration) bool {
 
 // ask sends the request through the breaker and notes how it went. The error
 // is an *upstream.Error, or the context's if that ended first.
-func (e *endpoint) ask(ctx context.Context, r Request, height int64) (*Answer, error) {
+func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *Answer, err error) {
+	ctx, span := e.startSpan(ctx, r, height)
+	defer func() { endSpan(span, answer, err) }()
 	start := time.Now()
-	answer, err := e.breaker.Execute(func() (*Answer, error) {
+	answer, err = e.breaker.Execute(func() (*Answer, error) {
 		attempt, cancel := context.WithTimeout(ctx, e.timeout)
 		defer cancel()
 		answer, err := e.client.get(attempt, r, height)

@@ -30,6 +30,9 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	}
 }
 
+// answering says whether the REST server answered lately.
+func (v *view) answering() bool { return time.Since(v.answered) <= answersFor }
+
 // Health is what is known of each endpoint, in the order they were configured.
 func (p *Pool) Health() []Health {
 	interval := p.Tip().Interval
@@ -39,7 +42,7 @@ func (p *Pool) Health() []Health {
 		h := Health{
 			Name: e.name, ChainID: v.chainID, WrongChain: v.refused, Height: v.height,
 			CatchingUp: v.catchingUp, Connected: v.connected, Breaker: e.breaker.State().String(),
-			Answering: time.Since(v.answered) <= answersFor,
+			Answering: v.answering(), Unasked: v.unseen,
 		}
 		if !v.blockTime.IsZero() && v.current(interval) {
 			h.BlockAge = time.Since(v.blockTime)
@@ -72,7 +75,7 @@ func (p *Pool) lack(h Health) error {
 	switch {
 	case h.WrongChain:
 		return fmt.Errorf("serves chain %q instead of %q", h.ChainID, p.ChainID())
-	case !h.Answering && h.LastError == "":
+	case h.Unasked || !h.Answering && h.LastError == "":
 		return errors.New("has not answered yet")
 	case !h.Answering:
 		return fmt.Errorf("does not answer: %s", h.LastError)

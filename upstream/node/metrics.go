@@ -31,11 +31,19 @@ func newMetrics(p *Pool, r prometheus.Registerer) *metrics {
 			Name:    "tipcache_node_request_seconds",
 			Help:    "Time a node took to answer or to fail, by cost class; waiting for a turn is not included.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"node", "cost"}),
 		answers:    counter("answers_total", "What requests to a node came to.", "node", "reason"),
 		shed:       counter("shed_total", "Requests that got no turn at a node in time.", "node"),
 		reconnects: counter("websocket_reconnects_total", "Subscriptions to block headers after the first.", "node"),
 	}
+}
+
+// expect makes the counters of a node begin at zero: a rate needs a beginning.
+func (m *metrics) expect(node string) {
+	m.shed.WithLabelValues(node)
+	m.reconnects.WithLabelValues(node)
 }
 
 // asked counts one request to a node.
@@ -69,6 +77,9 @@ var (
 	queueDesc    = desc("queue_length", "Requests that wait for their turn at a node.", "node")
 	lagDesc      = desc("lag_blocks", "Blocks a node with a height source is behind the tip.", "node")
 	wrongDesc    = desc("wrong_chain", "1 while a node is refused because it serves another chain.", "node")
+	knownDesc    = desc("tip_known", "1 while a height source is heard from: freshness is measured in blocks.")
+	upDesc       = desc("answering", "1 if a node's REST server answered within the last 15 s.", "node")
+	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -80,7 +91,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, v := range m.vectors() {
 		v.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{tipDesc, intervalDesc, inFlightDesc, queueDesc, lagDesc, wrongDesc} {
+	for _, d := range []*prometheus.Desc{tipDesc, intervalDesc, inFlightDesc, queueDesc, lagDesc, wrongDesc, knownDesc, upDesc, breakerDesc} {
 		ch <- d
 	}
 }
@@ -97,19 +108,25 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
+	flag := func(d *prometheus.Desc, on bool, labels ...string) {
+		if on {
+			gauge(d, 1, labels...)
+		} else {
+			gauge(d, 0, labels...)
+		}
+	}
 	tip := m.pool.Tip()
 	gauge(tipDesc, float64(tip.Height))
 	gauge(intervalDesc, tip.Interval.Seconds())
+	flag(knownDesc, tip.Known)
 	for _, e := range m.pool.endpoints {
 		v := e.look()
 		inFlight, waiting := e.queue.load()
 		gauge(inFlightDesc, float64(inFlight), e.name)
 		gauge(queueDesc, float64(waiting), e.name)
-		wrong := 0.0
-		if v.refused {
-			wrong = 1
-		}
-		gauge(wrongDesc, wrong, e.name)
+		flag(wrongDesc, v.refused, e.name)
+		flag(upDesc, v.answering(), e.name)
+		gauge(breakerDesc, float64(e.breaker.State()), e.name)
 		if v.height > 0 {
 			gauge(lagDesc, float64(max(tip.Height-v.height, 0)), e.name)
 		}

@@ -79,6 +79,7 @@ type Health struct {
 	ChainID    string        // as the node says; "" unknown
 	WrongChain bool          // another chain than ours: never read from
 	Answering  bool          // its REST server answered within the last 15s
+	Unasked    bool          // it has a height source that has not been asked for its chain yet: not read from until then
 	Height     int64         // newest committed block; 0 unknown
 	CatchingUp bool          // the node says it is behind its peers
 	Connected  bool          // block headers stream in

@@ -50,6 +50,7 @@ func New(o Options) (*Pool, error) {
 			return nil, fmt.Errorf("endpoint %d: %w", i+1, err)
 		}
 		p.endpoints = append(p.endpoints, e)
+		p.metrics.expect(e.name)
 	}
 	if err := p.metrics.register(); err != nil {
 		return nil, err

@@ -1,0 +1,180 @@
+package devnet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// DefaultEVMChainID is the identifier of the execution chain unless Options say
+// otherwise: that of Story's test network.
+const DefaultEVMChainID = 1315
+
+// The contracts whose events count, at the addresses they have on Story's
+// networks. Groups are tokens of GroupNFT, which makes it a collection.
+const (
+	IPAssetRegistry = "0x77319B4031e6eF1250907aa00018B8B1c67a244b"
+	LicensingModule = "0x04fbd8a2e56dd85CFD5500A4A4DfA955B9f1dE6f"
+	DisputeModule   = "0x9b7A9c70AFF961C799110954fc06F3093aeb94C5"
+	GroupNFT        = "0x4709798FeA84C84ae2475fF0c25344115eE1529f"
+)
+
+// EVMOptions describe one endpoint of the execution client.
+type EVMOptions struct {
+	Lag     int64   // blocks it is behind the chain
+	Range   int64   // most blocks in one eth_getLogs: default that of the devnet
+	Results int     // most logs in an answer: default that of the devnet
+	Refusal Refusal // how it refuses more: default that of the devnet
+	Addr    string  // where to listen: default a free loopback port
+}
+
+// An EVM is one JSON-RPC endpoint of the chain's execution client. It has a
+// head of its own, and what lies past it does not exist for it: as behind a
+// load balancer, a late endpoint has no logs there and does not say why.
+type EVM struct {
+	chain   *chain
+	ledger  ledger
+	target  *target
+	calls   map[string]*atomic.Int64 // by method
+	lag     atomic.Int64
+	chainID atomic.Uint64
+	limits  atomic.Pointer[limits]
+	rewrite atomic.Pointer[rewrite]
+}
+
+// limits are what one eth_getLogs may ask for.
+type limits struct {
+	blocks  int64
+	results int // 0: any number
+	refusal Refusal
+}
+
+func (l limits) validate() error {
+	if l.blocks < 1 || l.results < 0 {
+		return fmt.Errorf("devnet: limits of %d blocks and %d logs", l.blocks, l.results)
+	}
+	return l.refusal.validate()
+}
+
+// A rewrite is a change of the hashes from a block on.
+type rewrite struct {
+	from  int64
+	times int
+}
+
+func newEVM(c *chain, o Options, e EVMOptions) (*EVM, error) {
+	l := limits{cmp.Or(e.Range, o.EVMRange), cmp.Or(e.Results, o.EVMResults), cmp.Or(e.Refusal, o.EVMRefusal)}
+	if err := l.validate(); err != nil {
+		return nil, err
+	}
+	evm := &EVM{chain: c, ledger: newLedger(o), calls: map[string]*atomic.Int64{}}
+	for method := range evmMethods {
+		evm.calls[method] = new(atomic.Int64)
+	}
+	evm.target = newTarget("evm", cmp.Or(e.Addr, anyPort), o.IdleTimeout, &evmServer{evm: evm})
+	evm.limits.Store(&l)
+	evm.rewrite.Store(&rewrite{})
+	evm.lag.Store(e.Lag)
+	evm.chainID.Store(o.EVMChainID)
+	return evm, nil
+}
+
+// AddEVM opens another endpoint of the execution client. It lives until Close
+// of the endpoint or of the devnet, which must have been started.
+func (d *Devnet) AddEVM(o EVMOptions) (*EVM, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.started || d.closed {
+		return nil, errors.New("devnet: not running")
+	}
+	e, err := newEVM(d.chain, d.options, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.target.open(); err != nil {
+		return nil, err
+	}
+	d.evms = append(d.evms, e)
+	return e, nil
+}
+
+// EVM is the main endpoint of the execution client.
+func (d *Devnet) EVM() *EVM { return d.evms[0] }
+
+// EVMURL is the URL of the main endpoint's JSON-RPC server.
+func (d *Devnet) EVMURL() string { return d.evms[0].URL() }
+
+// EVMStart is the block of the execution chain that the devnet starts at. It
+// depends on the number of collections alone: their history is below it.
+func (d *Devnet) EVMStart() int64 { return d.evms[0].ledger.start() }
+
+// URL is where the endpoint takes JSON-RPC.
+func (e *EVM) URL() string { return e.target.url() }
+
+// Height is the newest block that the endpoint knows. It moves with the blocks
+// of the chain.
+func (e *EVM) Height() int64 {
+	return max(0, e.ledger.start()+e.chain.height()-e.chain.first-e.lag.Load())
+}
+
+// SetLag changes how many blocks the endpoint is behind the chain.
+func (e *EVM) SetLag(blocks int64) { e.lag.Store(blocks) }
+
+// SetFault puts a fault in force on the endpoint.
+func (e *EVM) SetFault(f Fault) error { return e.target.setFault(f) }
+
+// SetLimits changes how many blocks one eth_getLogs may span, how many logs it
+// may find (0: any number) and how the endpoint refuses more.
+func (e *EVM) SetLimits(blocks int64, results int, r Refusal) error {
+	l := limits{blocks, results, r}
+	if err := l.validate(); err != nil {
+		return err
+	}
+	e.limits.Store(&l)
+	return nil
+}
+
+// SetChainID makes the endpoint one of another chain, as far as it says.
+func (e *EVM) SetChainID(id uint64) { e.chainID.Store(id) }
+
+// Rewrite gives the blocks from one on other hashes than they had, as if the
+// endpoint had been reset: the parent of the next block is not the one that
+// was read before. What is in the blocks stays the same.
+func (e *EVM) Rewrite(from int64) {
+	e.rewrite.Store(&rewrite{from: from, times: e.rewrite.Load().times + 1})
+}
+
+// EVMStats are what an endpoint was asked since the start or the last reset.
+type EVMStats struct {
+	Requests int64            `json:"requests"`        // over HTTP, failed ones included
+	Calls    map[string]int64 `json:"calls,omitempty"` // by method; a batch has many
+}
+
+// Stats say what the endpoint was asked so far.
+func (e *EVM) Stats() EVMStats {
+	s := EVMStats{Requests: e.target.requests.Load()}
+	for method, n := range e.calls {
+		if n := n.Load(); n > 0 {
+			if s.Calls == nil {
+				s.Calls = map[string]int64{}
+			}
+			s.Calls[method] = n
+		}
+	}
+	return s
+}
+
+// ResetStats forgets what the endpoint was asked.
+func (e *EVM) ResetStats() {
+	e.target.requests.Store(0)
+	for _, n := range e.calls {
+		n.Store(0)
+	}
+}
+
+// Close stops the endpoint and waits for its goroutines.
+func (e *EVM) Close() error {
+	e.target.close()
+	return nil
+}

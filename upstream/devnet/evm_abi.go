@@ -1,0 +1,58 @@
+package devnet
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+)
+
+// A word is the unit of the execution chain's encoding.
+type word [32]byte
+
+func numberWord(n uint64) (w word) {
+	binary.BigEndian.PutUint64(w[24:], n)
+	return w
+}
+
+func addressWord(a address) (w word) {
+	copy(w[12:], a[:])
+	return w
+}
+
+func boolWord(yes bool) (w word) {
+	if yes {
+		w[31] = 1
+	}
+	return w
+}
+
+// pack encodes the arguments of an event or the results of a call. Those that
+// are words stand where they are; byte strings come behind the others, and where
+// stands in their place.
+func pack(arguments ...any) []byte {
+	head, tail := make([]byte, 0, 32*len(arguments)), []byte(nil)
+	for _, argument := range arguments {
+		switch a := argument.(type) {
+		case word:
+			head = append(head, a[:]...)
+		case []byte:
+			length, where := numberWord(uint64(len(a))), numberWord(uint64(32*len(arguments)+len(tail)))
+			head = append(head, where[:]...)
+			tail = append(append(tail, length[:]...), a...)
+			tail = append(tail, make([]byte, -len(a)&31)...) // to a whole word
+		}
+	}
+	return append(head, tail...)
+}
+
+// mustAddress decodes an address that is part of the program.
+func mustAddress(text string) address { return addressOf(mustHex(text)) }
+
+// mustWord decodes a word that is part of the program.
+func mustWord(text string) word { return word(mustHex(text)) }
+
+// hexText is raw as JSON-RPC has it.
+func hexText(raw []byte) string { return "0x" + hex.EncodeToString(raw) }
+
+// quantity is a number as JSON-RPC has it.
+func quantity(n int64) string { return "0x" + strconv.FormatInt(n, 16) }

@@ -1,0 +1,247 @@
+package devnet_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func TestFiltersPickFromTheLogs(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 30})
+	from, to := d.EVMStart()-300, d.EVMStart()
+	all := logs(t, d.EVMURL(), from, to, "")
+	licensor := all[slices.IndexFunc(all, func(g logged) bool { return g.Topics[0] == licenseMinted })].Topics[2]
+	any := func(logged) bool { return true }
+	by := func(contract string) func(logged) bool {
+		return func(g logged) bool { return strings.EqualFold(g.Address, contract) }
+	}
+	of := func(topics ...string) func(logged) bool {
+		return func(g logged) bool { return slices.Contains(topics, g.Topics[0]) }
+	}
+	for name, c := range map[string]struct {
+		filter string
+		want   func(logged) bool
+	}{
+		"nothing":                 {``, any},
+		"nulls":                   {`,"address":null,"topics":null`, any},
+		"empty lists":             {`,"address":[],"topics":[]`, any},
+		"an address":              {`,"address":"` + devnet.LicensingModule + `"`, by(devnet.LicensingModule)},
+		"addresses in lower case": {`,"address":["` + strings.ToLower(devnet.DisputeModule) + `"]`, by(devnet.DisputeModule)},
+		"an address without logs": {`,"address":["` + devnet.GroupNFT + `"]`, by(devnet.GroupNFT)},
+		"a topic":                 {`,"topics":["` + ipRegistered + `"]`, of(ipRegistered)},
+		"one of two topics":       {`,"topics":[["` + ipRegistered + `","` + disputeJudged + `"]]`, of(ipRegistered, disputeJudged)},
+		"a list with null":        {`,"topics":[["` + ipRegistered + `",null]]`, any},
+		"a third topic":           {`,"topics":[null,null,["` + licensor + `"]]`, func(g logged) bool { return len(g.Topics) > 2 && g.Topics[2] == licensor }},
+		"as many topics":          {`,"topics":[[],null,[]]`, func(g logged) bool { return len(g.Topics) > 2 }},
+		"both": {`,"address":["` + devnet.IPAssetRegistry + `","` + devnet.LicensingModule + `"],"topics":[["` + ipRegistered + `","` + licenseMinted + `"]]`,
+			of(ipRegistered, licenseMinted)},
+	} {
+		want := slices.DeleteFunc(slices.Clone(all), func(g logged) bool { return !c.want(g) })
+		if diff := gocmp.Diff(want, logs(t, d.EVMURL(), from, to, c.filter)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestALogSaysWhereItIs(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 30})
+	all := logs(t, d.EVMURL(), 0, d.EVMStart(), "")
+	crowded, transactions := 0, map[string]bool{}
+	for i, g := range all {
+		switch follows := i > 0 && all[i-1].BlockNumber == g.BlockNumber; {
+		case follows && number(t, g.LogIndex) != number(t, all[i-1].LogIndex)+1, !follows && g.LogIndex != "0x0":
+			t.Fatalf("out of place: %+v", g)
+		case follows:
+			crowded++
+		case i > 0 && number(t, g.BlockNumber) < number(t, all[i-1].BlockNumber):
+			t.Fatalf("out of order: %+v", g)
+		}
+		transactions[g.TransactionHash] = true
+	}
+	if crowded == 0 || len(transactions) == 0 {
+		t.Errorf("%d logs in %d transactions, %d share a block", len(all), len(transactions), crowded)
+	}
+	middle := all[len(all)/2]
+	block := result[struct {
+		Hash         string
+		Transactions []string
+	}](t, d.EVMURL(), "eth_getBlockByNumber", `"`+middle.BlockNumber+`",false`)
+	if block.Hash != middle.BlockHash || !slices.Contains(block.Transactions, middle.TransactionHash) {
+		t.Errorf("%+v is not in %+v", middle, block)
+	}
+	same := logs(t, d.EVMURL(), number(t, middle.BlockNumber), number(t, middle.BlockNumber), "")
+	byHash := result[[]logged](t, d.EVMURL(), "eth_getLogs", `{"blockHash":"`+block.Hash+`"}`)
+	if diff := gocmp.Diff(same, byHash); diff != "" || len(same) == 0 {
+		t.Errorf("by hash (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnyPartOfTheLogsIsTheSame(t *testing.T) {
+	o := devnet.Options{Interval: -1, Collections: 30, Seed: 5}
+	d, twin := start(t, o), start(t, o)
+	whole := logs(t, d.EVMURL(), 0, d.EVMStart(), "")
+	var parts []logged
+	for from := int64(0); from <= d.EVMStart(); from += 37 {
+		parts = append(parts, logs(t, twin.EVMURL(), from, min(from+36, d.EVMStart()), "")...)
+	}
+	if diff := gocmp.Diff(whole, parts); diff != "" {
+		t.Errorf("in parts of a twin (-whole +parts):\n%s", diff)
+	}
+	o.Seed = 6
+	other := start(t, o)
+	if gocmp.Equal(whole[:10], logs(t, other.EVMURL(), 0, d.EVMStart(), "")[:10]) {
+		t.Error("another seed makes the same logs")
+	}
+}
+
+func TestTooMuchIsRefusedInTheWayOfTheProvider(t *testing.T) {
+	for refusal, want := range map[devnet.Refusal]struct {
+		status, code int
+		text         string
+	}{
+		"":                   {200, -32005, "query returned more than 10000 results"},
+		devnet.RefuseResults: {200, -32005, "query returned more than 10000 results"},
+		devnet.RefuseParams:  {200, -32602, "block range too large, max is 10 blocks"},
+		devnet.RefuseServer:  {200, -32000, "exceed maximum block range: 10"},
+		devnet.Refuse413:     {413, 0, "Request Entity Too Large"},
+		devnet.Refuse400:     {400, -32600, "You can make eth_getLogs requests with up to a 10 block range."},
+	} {
+		d := start(t, devnet.Options{Interval: -1, Collections: 3, EVMRange: 10, EVMRefusal: refusal})
+		logs(t, d.EVMURL(), 1001, 1010, "")
+		one := `{"id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x3e9","toBlock":"0x3f3"}]}`
+		for _, body := range []string{one, "[" + one + "]"} {
+			resp, answer := post(t, d.EVMURL(), body)
+			code := fmt.Sprintf(`"code":%d,`, want.code)
+			if resp.StatusCode != want.status || !strings.Contains(string(answer), want.text) || want.code != 0 && !strings.Contains(string(answer), code) {
+				t.Errorf("%q: %d %s", refusal, resp.StatusCode, answer)
+			}
+		}
+	}
+}
+
+func TestLimitsCanChange(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	refused := func(to int64) bool {
+		r := call(t, d.EVMURL(), "eth_getLogs", fmt.Sprintf(`{"fromBlock":"0x3e8","toBlock":"0x%x"}`, to))
+		return r.Error != nil
+	}
+	if refused(1000+9999) || !refused(1000+10_000) {
+		t.Error("10,000 blocks are not the default")
+	}
+	must(t, d.EVM().SetLimits(100, 20, devnet.RefuseParams))
+	if refused(1002) || !refused(1080) || !refused(1100) {
+		t.Error("100 blocks and 20 logs are not the limit")
+	}
+	for _, bad := range []error{
+		d.EVM().SetLimits(0, 0, devnet.RefuseParams), d.EVM().SetLimits(1, -1, devnet.RefuseParams), d.EVM().SetLimits(1, 0, "418"),
+	} {
+		if bad == nil {
+			t.Error("took limits that make no sense")
+		}
+	}
+	if _, err := devnet.New(devnet.Options{EVMRefusal: "418"}); err == nil {
+		t.Error("took a refusal that makes no sense")
+	}
+}
+
+func TestALateEndpointHasNothingPastItsHead(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	d.Advance(50)
+	late, err := d.AddEVM(devnet.EVMOptions{Lag: 20})
+	must(t, err)
+	head := late.Height()
+	if head != d.EVM().Height()-20 || number(t, result[string](t, late.URL(), "eth_blockNumber", "")) != head {
+		t.Errorf("the head is %d", head)
+	}
+	if got := logs(t, late.URL(), head+1, head+20, ""); got == nil || len(got) != 0 {
+		t.Errorf("past the head: %v", got)
+	}
+	want := logs(t, d.EVMURL(), head-20, head, "")
+	if diff := gocmp.Diff(want, logs(t, late.URL(), head-20, head+20, "")); diff != "" {
+		t.Errorf("across the head (-want +got):\n%s", diff)
+	}
+	late.SetLag(0)
+	if late.Height() != d.EVM().Height() || len(logs(t, late.URL(), head+1, head+20, "")) == 0 {
+		t.Error("did not catch up")
+	}
+	must(t, late.Close())
+}
+
+func TestAnEndpointCanBecomeAnother(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	type block struct{ Hash, ParentHash string }
+	at := func(n int64) block {
+		return result[block](t, d.EVMURL(), "eth_getBlockByNumber", fmt.Sprintf(`"0x%x",false`, n))
+	}
+	head := d.EVM().Height()
+	first, below := at(head), at(head-5)
+	for range 2 {
+		before := at(head)
+		d.EVM().Rewrite(head - 2)
+		d.Advance(1)
+		if after := at(head + 1); after.ParentHash == before.Hash || after.ParentHash != at(head).Hash || at(head) == first {
+			t.Errorf("%+v still follows %+v", after, before)
+		}
+	}
+	if at(head-5) != below || at(head-2).ParentHash != at(head-3).Hash {
+		t.Error("more was rewritten than was said")
+	}
+	d.EVM().SetChainID(1514)
+	if got := result[string](t, d.EVMURL(), "eth_chainId", ""); got != "0x5ea" {
+		t.Errorf("chain %s", got)
+	}
+}
+
+func TestTheExecutionClientFailsOnItsOwn(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	body := `{"id":1,"method":"eth_chainId"}`
+	for _, wait := range []time.Duration{0, 2 * time.Second} {
+		must(t, d.SetFaults(devnet.Faults{EVM: devnet.Fault{ErrorRate: 1, ErrorStatus: 429, RetryAfter: wait}}))
+		resp, _ := post(t, d.EVMURL(), body)
+		want := map[time.Duration]string{0: "", 2 * time.Second: "2"}[wait]
+		if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != want {
+			t.Errorf("%s, Retry-After %q, want %q", resp.Status, resp.Header.Get("Retry-After"), want)
+		}
+	}
+	must(t, d.SetFaults(devnet.Faults{EVM: devnet.Fault{Outage: devnet.Refuse}}))
+	if _, err := client.Post(d.EVMURL(), "application/json", strings.NewReader(body)); err == nil {
+		t.Error("answered while out")
+	}
+	get(t, d, "/staking/params", 0)
+	must(t, d.SetFaults(devnet.Faults{}))
+	d.ResetStats()
+	post(t, d.EVMURL(), "["+body+","+body+"]")
+	if diff := gocmp.Diff(devnet.EVMStats{Requests: 1, Calls: map[string]int64{"eth_chainId": 2}}, d.Stats().EVM); diff != "" {
+		t.Errorf("stats (-want +got):\n%s", diff)
+	}
+}
+
+func BenchmarkLogs(b *testing.B) {
+	d := start(b, devnet.Options{Interval: -1})
+	wanted := `,"topics":[["` + strings.Join([]string{
+		ipRegistered, licenseMinted, disputeRaised, disputeRaisedBy, disputeJudged, disputeCancelled, disputeResolved, taggedAsRelated,
+	}, `","`) + `"]]`
+	for _, blocks := range []int64{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("of %d blocks", blocks), func(b *testing.B) {
+			filter := fmt.Sprintf(`{"id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x%x","toBlock":"0x%x"%s}]}`, d.EVMStart()-blocks+1, d.EVMStart(), wanted)
+			for b.Loop() {
+				_, answer := post(b, d.EVMURL(), filter)
+				b.SetBytes(int64(len(answer)))
+			}
+		})
+	}
+}
+
+func BenchmarkCollections(b *testing.B) {
+	for b.Loop() {
+		for range devnet.Collections(1, 500) {
+		}
+	}
+}

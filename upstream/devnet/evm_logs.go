@@ -1,0 +1,157 @@
+package devnet
+
+import (
+	"cmp"
+	"encoding/hex"
+	"iter"
+	"slices"
+	"strconv"
+)
+
+// The first topics of the events. The first one comes with every registration
+// and says less about it.
+var (
+	topicIPAccountRegistered = mustWord("0x5be70b68c8361762980ec7d425d79fd33f6d49cac8a498e6ddf514f995b987f7")
+	topicIPRegistered        = mustWord("0x02ad3a2e0356b65fdfe4a73c825b78071ae469db35162978518b8c258abb3767")
+	topicLicenseTokensMinted = mustWord("0x0d96f072d487d7f8b4891a4e4cf14e8cdad444a34248230085c20808d57caa1a")
+	topicDisputeRaised       = mustWord("0x0d33aef6594f31a48636b65156c5ef95cc55d30bc086f59468bb1461153e8743")
+	topicDisputeRaisedBy     = mustWord("0x4e5e36f19970922c3ec3bdf165b280da2032e133d27ba5ef4a78e10c8406f1e1")
+	topicDisputeJudgementSet = mustWord("0xfa3dcf1b0e225a1550712d56af15c1babdd6997813dfe7559f127361edeb31e3")
+	topicDisputeCancelled    = mustWord("0xfebcb1416e54dcfc6be64b1ad5531b7ffe4733b94972361567dd8da40e404c03")
+	topicDisputeResolved     = mustWord("0xe552ae9fc3589b0b34444687568547a934871d53843ce14f33940335d4d70e71")
+	topicIPTagged            = mustWord("0xf0b760f19317a7e4ea4ac34ecddaff62bcecf43c393f3994450d0499e173b327")
+)
+
+// An evmLog is one event as a contract emitted it.
+type evmLog struct {
+	contract address
+	topics   []word
+	data     []byte
+
+	block, transaction, index int64
+}
+
+// logs yields the logs from one block to another, both included, in order.
+func (l ledger) logs(from, to int64) iter.Seq[evmLog] {
+	all := slices.SortedStableFunc(l.happenings(from, to), func(a, b happening) int { return cmp.Compare(a.block, b.block) })
+	return func(yield func(evmLog) bool) {
+		var transaction, index int64 // of the next in the block
+		for i, h := range all {
+			if i > 0 && all[i-1].block != h.block {
+				transaction, index = 0, 0
+			}
+			for _, log := range l.emitted(h) {
+				log.block, log.transaction, log.index = h.block, transaction, index
+				index++
+				if !yield(log) {
+					return
+				}
+			}
+			transaction++
+		}
+	}
+}
+
+// emitted are the logs of one transaction.
+func (l ledger) emitted(h happening) []evmLog {
+	switch h.kind {
+	case registered:
+		return l.registration(h.asset)
+	case licensed:
+		return []evmLog{l.minting(h)}
+	default:
+		return []evmLog{l.aboutDispute(h)}
+	}
+}
+
+func (l ledger) registration(a asset) []evmLog {
+	registry, ip := registryAddress, addressWord(l.ip(a))
+	chain, contract, id := numberWord(l.chainOf(a.collection)), addressWord(collectionAddress(l.seed, a.collection)), a.token()
+	return []evmLog{{
+		contract: registry,
+		topics:   []word{topicIPAccountRegistered, ip, l.someone("implementation", 0), chain},
+		data:     pack(contract, id),
+	}, {
+		contract: registry,
+		topics:   []word{topicIPRegistered, chain, contract, id},
+		data:     pack(ip, []byte(l.name(a)), []byte(a.uri()), l.moment(assetBlock(a.number))),
+	}}
+}
+
+func (l ledger) minting(h happening) evmLog {
+	caller, terms := l.someone("licensee", h.number), numberWord(1+uint64(h.digest[22])%20)
+	return evmLog{
+		contract: licensingAddress,
+		topics:   []word{topicLicenseTokensMinted, caller, addressWord(l.ip(h.asset)), terms},
+		data:     pack(l.someone("template", 0), numberWord(uint64(h.amount())), caller, numberWord(uint64(16*h.number)+8*uint64(h.minting))),
+	}
+}
+
+func (l ledger) aboutDispute(h happening) evmLog {
+	id, at := numberWord(uint64(h.dispute)), l.moment(h.block)
+	log := func(topic word, arguments ...any) evmLog {
+		return evmLog{contract: disputeAddress, topics: []word{topic}, data: pack(arguments...)}
+	}
+	switch h.kind {
+	case disputed:
+		subject, raiser := addressWord(l.subject(h)), l.someone("raiser", h.number)
+		policy, evidence, tag, text := l.someone("policy", 0), l.hash("evidence", h.number), disputeTag(), []byte("liveness="+strconv.FormatInt(h.block, 10))
+		if h.dispute%4 == 1 { // as the contract did before it was upgraded
+			return log(topicDisputeRaised, id, subject, raiser, at, policy, evidence, tag, text)
+		}
+		return log(topicDisputeRaisedBy, id, subject, l.someone("caller", h.number), raiser, at, policy, evidence, tag, text)
+	case judged:
+		return log(topicDisputeJudgementSet, id, boolWord(h.upheld), []byte(nil))
+	case cancelled:
+		return log(topicDisputeCancelled, id, []byte(nil))
+	case resolved:
+		return log(topicDisputeResolved, id, []byte("settled"))
+	default: // tagged
+		infringer := l.ip(l.asset(disputedBy(h.dispute)))
+		return log(topicIPTagged, id, addressWord(infringer), addressWord(l.ip(h.asset)), numberWord(uint64(h.dispute-1)), disputeTag(), at)
+	}
+}
+
+// someone is an account or contract of which only the address matters.
+func (l ledger) someone(role string, i int64) word {
+	w := l.hash(role, i)
+	clear(w[:12])
+	return w
+}
+
+// moment is the time of a block as it stands in logs.
+func (l ledger) moment(block int64) word { return numberWord(uint64(l.time(block).Unix())) }
+
+// disputeTag is the reason of all disputes.
+func disputeTag() (w word) {
+	copy(w[:], "IMPROPER_REGISTRATION")
+	return w
+}
+
+// appendTo appends a log as JSON-RPC has it. Answers can have many.
+func (g evmLog) appendTo(b []byte, l ledger, blockHash word) []byte {
+	b = appendHex(append(b, `{"address":`...), g.contract[:])
+	b = append(b, `,"topics":[`...)
+	for i := range g.topics {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendHex(b, g.topics[i][:])
+	}
+	b = appendHex(append(b, `],"data":`...), g.data)
+	b = appendQuantity(append(b, `,"blockNumber":`...), g.block)
+	transaction := l.transactionHash(g.block, g.transaction)
+	b = appendHex(append(b, `,"transactionHash":`...), transaction[:])
+	b = appendQuantity(append(b, `,"transactionIndex":`...), g.transaction)
+	b = appendHex(append(b, `,"blockHash":`...), blockHash[:])
+	b = appendQuantity(append(b, `,"logIndex":`...), g.index)
+	return append(b, `,"removed":false}`...)
+}
+
+func appendHex(b, raw []byte) []byte {
+	return append(hex.AppendEncode(append(b, `"0x`...), raw), '"')
+}
+
+func appendQuantity(b []byte, n int64) []byte {
+	return append(strconv.AppendInt(append(b, `"0x`...), n, 16), '"')
+}

@@ -1,0 +1,229 @@
+package devnet_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// A reply is one JSON-RPC answer.
+type reply struct {
+	ID     json.RawMessage `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// A logged event, as eth_getLogs has it.
+type logged struct {
+	Address         string
+	Topics          []string
+	Data            string
+	BlockNumber     string
+	TransactionHash string
+	BlockHash       string
+	LogIndex        string
+}
+
+// post sends a body to a JSON-RPC server.
+func post(t testing.TB, target, body string) (*http.Response, []byte) {
+	t.Helper()
+	resp, err := client.Post(target, "application/json", strings.NewReader(body))
+	must(t, err)
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return resp, answer
+}
+
+// call calls a method with parameters as JSON.
+func call(t testing.TB, target, method, params string) reply {
+	t.Helper()
+	_, body := post(t, target, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":[%s]}`, method, params))
+	var r reply
+	if err := json.Unmarshal(body, &r); err != nil {
+		t.Fatalf("%s: %v: %.200s", method, err, body)
+	}
+	return r
+}
+
+// result is the result of a call that must succeed.
+func result[T any](t testing.TB, target, method, params string) (value T) {
+	t.Helper()
+	r := call(t, target, method, params)
+	if r.Error != nil {
+		t.Fatalf("%s(%s): %v", method, params, *r.Error)
+	}
+	must(t, json.Unmarshal(r.Result, &value))
+	return value
+}
+
+// logs are the logs of a filter over a range of blocks. More of the filter, if
+// any, begins with a comma.
+func logs(t testing.TB, target string, from, to int64, more string) []logged {
+	t.Helper()
+	return result[[]logged](t, target, "eth_getLogs", fmt.Sprintf(`{"fromBlock":"0x%x","toBlock":"0x%x"%s}`, from, to, more))
+}
+
+// number reads a quantity or a word.
+func number(t testing.TB, text string) int64 {
+	t.Helper()
+	n, ok := new(big.Int).SetString(text, 0)
+	if !ok || !n.IsInt64() {
+		t.Fatalf("%q is no number", text)
+	}
+	return n.Int64()
+}
+
+// The parts of the encoding of events: the i-th word of data, and the byte
+// string to which that word points.
+func wordAt(t testing.TB, data string, i int) string {
+	t.Helper()
+	at := 2 + 64*i
+	if len(data) < at+64 {
+		t.Fatalf("no word %d in %s", i, data)
+	}
+	return "0x" + data[at:at+64]
+}
+
+func textAt(t testing.TB, data string, i int) string {
+	t.Helper()
+	at := int(number(t, wordAt(t, data, i))) / 32
+	raw, err := hex.DecodeString(data[2+64*(at+1):])
+	must(t, err)
+	return string(raw[:number(t, wordAt(t, data, at))])
+}
+
+// addressAt is the address in a word.
+func addressAt(word string) string { return "0x" + word[26:] }
+
+func TestTheExecutionClientSaysWhoItIs(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	for method, want := range map[string]string{
+		"eth_chainId": `"0x523"`, "net_version": `"1315"`, "eth_blockNumber": fmt.Sprintf(`"0x%x"`, d.EVMStart()),
+		"web3_clientVersion": `"Geth/devnet/linux-amd64/go"`,
+	} {
+		if got := call(t, d.EVMURL(), method, "").Result; string(got) != want {
+			t.Errorf("%s: got %s, want %s", method, got, want)
+		}
+	}
+	d.Advance(7)
+	if got := result[string](t, d.EVMURL(), "eth_blockNumber", ""); number(t, got) != d.EVMStart()+7 {
+		t.Errorf("after 7 blocks from %d the head is %s", d.EVMStart(), got)
+	}
+}
+
+func TestBlocksNameTheirParents(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	type block struct{ Number, Hash, ParentHash, Timestamp string }
+	at := func(tag string) block { return result[block](t, d.EVMURL(), "eth_getBlockByNumber", tag+",false") }
+	head := d.EVM().Height()
+	last, before := at(`"latest"`), at(fmt.Sprintf(`"0x%x"`, head-1))
+	if last.ParentHash != before.Hash || number(t, last.Number) != head || number(t, last.Timestamp) <= number(t, before.Timestamp) {
+		t.Errorf("%+v does not follow %+v", last, before)
+	}
+	for _, tag := range []string{`"safe"`, `"finalized"`, `"pending"`, fmt.Sprintf(`"0x%x"`, head)} {
+		if diff := cmp.Diff(last, at(tag)); diff != "" {
+			t.Errorf("%s (-latest +got):\n%s", tag, diff)
+		}
+	}
+	if r := call(t, d.EVMURL(), "eth_getBlockByNumber", fmt.Sprintf(`"0x%x",false`, head+1)); string(r.Result) != "null" {
+		t.Errorf("past the head: %s", r.Result)
+	}
+	if got := at(`"earliest"`); got.Number != "0x0" {
+		t.Errorf("earliest is %s", got.Number)
+	}
+}
+
+func TestMalformedCallsAreRefused(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	for name, c := range map[string]struct {
+		method, params string
+		code           int
+	}{
+		"an unknown method":            {"eth_sendTransaction", ``, -32601},
+		"a parameter is missing":       {"eth_getBlockByNumber", `"latest"`, -32602},
+		"a parameter too many":         {"eth_blockNumber", `1`, -32602},
+		"a number without its prefix":  {"eth_getBlockByNumber", `"12",false`, -32602},
+		"a number with a leading zero": {"eth_getBlockByNumber", `"0x012",false`, -32602},
+		"an unknown tag":               {"eth_getBlockByNumber", `"newest",false`, -32602},
+		"a number as such":             {"eth_getBlockByNumber", `12,false`, -32602},
+		"no filter":                    {"eth_getLogs", ``, -32602},
+		"a filter that is a list":      {"eth_getLogs", `[]`, -32602},
+		"a range backward":             {"eth_getLogs", `{"fromBlock":"0x2","toBlock":"0x1"}`, -32602},
+		"five topics":                  {"eth_getLogs", `{"topics":[null,null,null,null,null]}`, -32602},
+		"a short topic":                {"eth_getLogs", `{"topics":["0x12"]}`, -32602},
+		"a short address":              {"eth_getLogs", `{"address":["0x12"]}`, -32602},
+		"a hash and a range":           {"eth_getLogs", `{"blockHash":"0x` + strings.Repeat("1", 64) + `","toBlock":"0x1"}`, -32602},
+		"an unknown hash":              {"eth_getLogs", `{"blockHash":"0x` + strings.Repeat("1", 64) + `"}`, -32000},
+		"the code of no address":       {"eth_getCode", `"0x12","latest"`, -32602},
+		"code in the future":           {"eth_getCode", `"` + devnet.GroupNFT + `","0xffffff"`, -32000},
+		"a call to nobody":             {"eth_call", `{},"latest"`, -32602},
+		"a call a contract lacks":      {"eth_call", `{"to":"` + devnet.GroupNFT + `","data":"0x01020304"},"latest"`, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := call(t, d.EVMURL(), c.method, c.params)
+			if r.Error == nil || r.Error.Code != c.code || r.Error.Message == "" || r.Result != nil {
+				t.Errorf("got %+v and %s, want code %d", r.Error, r.Result, c.code)
+			}
+		})
+	}
+}
+
+func TestABatchIsAnsweredInItsOrder(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	for name, c := range map[string]struct{ body, want string }{
+		"some good, some bad": {
+			`[{"id":"a","method":"eth_chainId"},{"id":2,"method":"nope","params":[]},5,{"id":3,"method":"net_version","params":[]}]`,
+			`[{"jsonrpc":"2.0","id":"a","result":"0x523"},{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"the method nope does not exist/is not available"}},` +
+				`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}},{"jsonrpc":"2.0","id":3,"result":"1315"}]`,
+		},
+		"nothing":  {`[]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"empty batch"}}`},
+		"not JSON": {`[{`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`},
+		"no list of parameters": {
+			`{"id":7,"method":"eth_chainId","params":{}}`, `{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"non-array args"}}`,
+		},
+		"neither":  {`{"id"`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`},
+		"too much": {`[` + strings.Repeat(`{},`, 1000) + `{}]`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}`},
+	} {
+		resp, got := post(t, d.EVMURL(), c.body)
+		if diff := cmp.Diff(c.want, string(bytes.TrimSpace(got))); diff != "" || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d (-want +got):\n%s", name, resp.StatusCode, diff)
+		}
+	}
+}
+
+func TestOnlyPostIsTaken(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Collections: 3})
+	if status, body := fetch(t, d.EVMURL(), 0); status != http.StatusMethodNotAllowed {
+		t.Errorf("%d %s", status, body)
+	}
+	if resp, body := post(t, d.EVMURL(), strings.Repeat(" ", 6<<20)); resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+// Whatever is posted, the answer is JSON.
+func FuzzJSONRPC(f *testing.F) {
+	f.Add(`{"id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x3e8","toBlock":"0x7ffffffffffffff0","topics":[[null],["0x"]]}]}`)
+	f.Add(`[{"id":{},"method":"eth_call","params":[{"to":"0x9b7A9c70AFF961C799110954fc06F3093aeb94C5","data":"0x564a565d"},null]}]`)
+	f.Add(`{"id":[1],"method":"eth_getBlockByNumber","params":["0x-1",true]}`)
+	d := start(f, devnet.Options{Interval: -1, Collections: 3})
+	f.Fuzz(func(t *testing.T, body string) {
+		if resp, answer := post(t, d.EVMURL(), body); resp.StatusCode != http.StatusOK || !json.Valid(answer) {
+			t.Errorf("%d %s", resp.StatusCode, answer)
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package upstream
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// StartSpan begins the span of one call of an origin, below the one of ctx and
+// for whoever collects that. Where ctx has none, or its trace is not sampled,
+// the span does nothing. No attribute may hold a credential.
+func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	above := trace.SpanFromContext(ctx)
+	if !above.SpanContext().IsSampled() {
+		return ctx, noop.Span{}
+	}
+	return above.TracerProvider().Tracer("tipcache/upstream").Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient))
+}
+
+// EndSpan ends a span, with what went wrong unless err is nil.
+func EndSpan(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// PassTrace tells an origin of the trace it is called in, sampled or not.
+func PassTrace(ctx context.Context, to http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(to))
+}
