@@ -22,7 +22,9 @@ type Cache struct {
 	o      Options
 	shared *shared // nil without a shared store
 	counts counts
-	unlist func() // takes the metrics off the registerer
+
+	encoders *encoders
+	unlist   func() // takes the metrics off the registerer
 
 	chain atomic.Pointer[chain]
 
@@ -53,7 +55,7 @@ func New(o Options) (*Cache, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	c := &Cache{o: o.withDefaults(), counts: counts{leaseSeconds: newLeaseSeconds()}}
+	c := &Cache{o: o.withDefaults(), counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: newEncoders()}
 	c.life, c.end = context.WithCancel(context.Background())
 	if o.Redis != nil {
 		c.shared = newShared(&c.o, &c.counts)
@@ -73,8 +75,8 @@ func New(o Options) (*Cache, error) {
 // with the failure in Result.Err; without such an entry the failure is the
 // error: the origin's own, ctx's or [ErrOverloaded].
 //
-// An entry may be below q.MinHeight, or older than q.Policy wants it, only if
-// the origin has given it since Get was called: it has nothing better then.
+// An entry may be below q.MinHeight, or older than q.Policy or q.Since want it,
+// only if the origin has given it since Get was called: it has nothing better then.
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()
 	at := ch.memory.get(q.Key)
@@ -223,14 +225,15 @@ func (c *Cache) newChain(id string) *chain {
 	ch := &chain{id: id, memory: newMemory(c.o.MemoryBytes, &c.counts), leave: func() {}}
 	if id != "" && c.shared != nil {
 		ctx, cancel := context.WithCancel(c.life)
-		ch.wake, ch.leave = newWake(), cancel
+		ch.wake, ch.leave = newWake(ch.memory), cancel
 		c.tasks.Go(func() { ch.wake.listen(ctx, c.o.Redis, channelOf(id)) })
 	}
 	return ch
 }
 
-// Purge empties memory. The shared store keeps what it has.
-func (c *Cache) Purge() { c.chain.Load().memory.purge() }
+// Purge empties memory. The shared store keeps what it has; PurgeKeys does not
+// spare it.
+func (c *Cache) Purge() { c.chain.Load().memory.purge(Selection{}) }
 
 // Close cancels the flights under way and waits for them. From then on only
 // memory answers. The Redis client is the caller's to close.

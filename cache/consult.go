@@ -110,6 +110,9 @@ func (q *Query) demand(accept State, now time.Time) demand {
 	case q.Tip > 0 && accept == Fresh:
 		d.since = never
 	}
+	if q.Tip == 0 && !q.Since.IsZero() {
+		d.since = max(d.since, q.Since.UnixMicro())
+	}
 	return d
 }
 

@@ -17,6 +17,8 @@ type Content struct {
 	Body   []byte
 	ETag   string // strong validator with its quotes, made from all of the above
 	Source uint64 // digest of the origin's raw answer: equal means that shaping it again would give the same content; 0 unknown
+
+	variants variants // what was made of it since
 }
 
 // NewContent makes a content and its ETag. It keeps body, which must not change

@@ -38,7 +38,10 @@ func (c *Cache) fly(ctx context.Context, ch *chain, q Query, origin Origin, acce
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.FlightTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	return f.run(ctx)
+	ctx, span := startSpan(ctx, "cache.flight")
+	l, err := f.run(ctx)
+	f.endFlight(span, l, err)
+	return l, err
 }
 
 func (f *flight) run(ctx context.Context) (landing, error) {
@@ -68,6 +71,9 @@ func (f *flight) ask(ctx context.Context, found finding) (landing, error) {
 		l.forward = "uri-miss"
 	} else {
 		prev = l.at.entry
+		if f.q.Policy.State(prev, f.q.Tip, f.c.o.Now()) == Fresh {
+			l.forward = "request" // which wanted a newer one
+		}
 	}
 	entry, err := f.fetch(ctx, prev)
 	if err != nil {

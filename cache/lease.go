@@ -50,8 +50,10 @@ func (l *lease) keys() []string { return []string{l.entry, l.entry + ":l"} }
 // ask looks for an entry that meets the demand, and takes the lease if there is
 // none and nobody has it. known is in memory already: its body is not sent again.
 // A corrupt entry is removed, and asked for a second time if it stood in the way.
-func (l *lease) ask(ctx context.Context, d demand, known *held) (said, error) {
-	answer, err := l.askOnce(ctx, d, known)
+func (l *lease) ask(ctx context.Context, d demand, known *held) (answer said, err error) {
+	ctx, span := startSpan(ctx, "redis.ask")
+	defer func() { endLease(span, string(answer.verdict), err) }()
+	answer, err = l.askOnce(ctx, d, known)
 	if !errors.Is(err, errCorrupt) {
 		return answer, err
 	}
@@ -145,22 +147,25 @@ func (l *lease) settle(ctx context.Context, e *Entry) {
 	}
 	l.stop()
 	l.held = false
+	ctx, span := startSpan(ctx, "redis.settle")
 	meta, body := l.s.codec.encodeMeta(e), []byte(nil)
 	if e.ETag != l.seen {
 		body = l.s.codec.encodeBody(e.Body)
 	}
-	if l.write(ctx, meta, body, keep) == "body" { // another content has come between
-		l.write(ctx, meta, l.s.codec.encodeBody(e.Body), keep)
+	reply, err := l.write(ctx, meta, body, keep)
+	if reply == "body" { // another content has come between
+		reply, err = l.write(ctx, meta, l.s.codec.encodeBody(e.Body), keep)
 	}
+	endLease(span, reply, err)
 }
 
-func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (reply string) {
-	_ = l.do(ctx, func(ctx context.Context) (err error) { // counted
+func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (reply string, err error) {
+	err = l.do(ctx, func(ctx context.Context) (err error) { // counted
 		reply, err = l.s.settle.Run(ctx, l.s.rdb, l.keys(),
 			meta, body, keep.Milliseconds(), l.token, l.channel, l.key).Text()
 		return err
 	})
-	return reply
+	return reply, err
 }
 
 // abandon gives the lease back if it has not been settled. Those who wait for it

@@ -63,7 +63,7 @@ func newMemory(bytes int64, evictions *counts) *memory {
 }
 
 func weigh(key string, h *held) uint32 {
-	weight := overhead + len(key) + len(h.entry.Type) + len(h.entry.Link) + len(h.entry.Body)
+	weight := overhead + len(key) + h.entry.weight()
 	return uint32(min(weight, math.MaxUint32))
 }
 
@@ -84,7 +84,10 @@ func (m *memory) put(key string, e *Entry) *held {
 	return h
 }
 
-func (m *memory) purge() { m.store.InvalidateAll() }
+// reweigh has the entry of a key weighed again, after something was made of it.
+func (m *memory) reweigh(key string) {
+	m.store.ComputeIfPresent(key, func(h *held) (*held, otter.ComputeOp) { return h, otter.WriteOp })
+}
 
 func (m *memory) entries() int { return m.store.EstimatedSize() }
 

@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
@@ -54,6 +55,9 @@ func (c *Cache) metrics() []prometheus.Collector {
 				&n.requests[o][i], "outcome", Outcome(o).String(), "store", store))
 		}
 	}
+	for coding := Gzip; coding < codings; coding++ {
+		all = append(all, counter("encodings_total", "Bodies encoded, by coding; each is kept and served as it is.", &n.variants[coding], "coding", coding.String()))
+	}
 	for t := range n.troubles {
 		all = append(all, counter("shared_errors_total", "Failures of the shared store by kind.", &n.troubles[t], "kind", trouble(t).String()))
 	}
@@ -76,11 +80,17 @@ func gauge(name, help string, value func() float64) prometheus.Collector {
 }
 
 func newLeaseSeconds() *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "tipcache_cache_lease_wait_seconds",
 		Help:    "Waits for another replica's lease, by how they ended: woken, failed (the other's origin), expired, timeout.",
 		Buckets: prometheus.ExponentialBuckets(.001, 4, 8), // 1 ms to 16 s
+
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"end"})
+	for _, end := range []string{"woken", "failed", "expired", "timeout"} {
+		seconds.WithLabelValues(end) // begins at zero: a rate needs a beginning
+	}
+	return seconds
 }
 
 // breakerState gives the breaker's state in gobreaker's numbers.

@@ -46,7 +46,7 @@ type Result struct {
 	Entry     *Entry
 	Outcome   Outcome
 	Store     string // where Entry was found: "memory" or "shared"; "" when it comes from the origin
-	Forward   string // why the origin was asked, as RFC 9211 says it: "uri-miss", "stale"; "" when it was not
+	Forward   string // why the origin was asked, as RFC 9211 says it: "uri-miss", "stale", "request" (it was fresh, but not new enough for this caller); "" when it was not
 	Collapsed bool   // Entry comes from another caller's flight
 	Err       error  // what the origin failed with, when Outcome is StaleError
 }

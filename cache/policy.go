@@ -13,6 +13,11 @@ const (
 	Gone                      // as good as absent
 )
 
+// String gives the state in one word.
+func (s State) String() string {
+	return [...]string{"fresh", "stale", "stale_if_error", "gone"}[s]
+}
+
 // Policy says how long an entry serves. Its age is measured in blocks where
 // the caller knows the tip and the entry its height, else in seconds since it
 // was read. All bounds are inclusive and count from the same beginning, so they
@@ -73,13 +78,14 @@ func (p Policy) bySeconds(age time.Duration) State {
 type Query struct {
 	Key       string
 	Policy    Policy
-	Tip       int64 // newest block known, 0 = none: seconds count
-	MinHeight int64 // entries below it are Gone for this caller (read your writes); 0 = none
+	Tip       int64     // newest block known, 0 = none: seconds count
+	MinHeight int64     // entries below it are Gone for this caller (read your writes); 0 = none
+	Since     time.Time // where no tip is known, entries read before it are Gone for this caller; zero = none
 }
 
 // state judges what memory holds, which may be nothing.
 func (q *Query) state(h *held, now time.Time) State {
-	if h == nil || h.entry.Height < q.MinHeight {
+	if h == nil || h.entry.Height < q.MinHeight || q.Tip == 0 && h.entry.ReadAt.Before(q.Since) {
 		return Gone
 	}
 	return q.Policy.State(h.entry, q.Tip, now)

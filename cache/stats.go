@@ -24,6 +24,7 @@ type Stats struct {
 	LeaseWaits   uint64 // waits for another replica
 	SharedErrors uint64
 	Evictions    uint64 // from memory
+	Encodings    uint64 // bodies encoded
 
 	Waiting       int64 // callers waiting in flights now
 	Background    int64 // flights in the background now
@@ -45,6 +46,9 @@ func (c *Cache) Stats() Stats {
 		Waiting: c.waiting.Load(), Background: c.background.Load(),
 		MemoryEntries: memory.entries(), MemoryBytes: memory.bytes(),
 	}
+	for i := range n.variants {
+		s.Encodings += n.variants[i].Load()
+	}
 	s.Gets = s.Hits + s.StaleHits + s.Misses + s.StaleErrors + s.Failures
 	for i := range n.troubles {
 		s.SharedErrors += n.troubles[i].Load()
@@ -58,6 +62,7 @@ type counts struct {
 
 	requests [StaleError + 1][3]atomic.Uint64 // by outcome and store
 	troubles [troubles]atomic.Uint64
+	variants [codings]atomic.Uint64
 
 	collapsed, flights, skipped, originCalls, originErrors, leaseWaits, evictions atomic.Uint64
 

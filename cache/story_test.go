@@ -102,8 +102,8 @@ func TestStories(t *testing.T) {
 		}},
 		{"a caller reads its own writes", []step{
 			{"there is an entry", 100, "a", 100, 0, 0, "A", "miss uri-miss: a at 100", 1},
-			{"fresh to others, too low for the writer", 101, "b", 101, 101, 0, "A", "miss stale: b at 101", 1},
-			{"on another replica too", 102, "c", 102, 102, 0, "B", "miss stale: c at 102", 1},
+			{"fresh to others, too low for the writer", 101, "b", 101, 101, 0, "A", "miss request: b at 101", 1},
+			{"on another replica too", 102, "c", 102, 102, 0, "B", "miss request: c at 102", 1},
 			{"where the shared store is high enough it serves", 102, "c", 102, 102, 0, "A", "hit shared: c at 102", 0},
 		}},
 		{"the tip gets lost", []step{

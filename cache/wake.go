@@ -17,13 +17,15 @@ const (
 
 // wake wakes flights that wait for another replica's lease. A flight is the only
 // one of its key, so a key has one channel at most. It carries whether to ask the
-// shared store again; false means that the other replica failed.
+// shared store again; false means that the other replica failed. The same
+// messages tell of purges.
 type wake struct {
+	memory  *memory // to purge
 	mu      sync.Mutex
 	waiting map[string]chan bool
 }
 
-func newWake() *wake { return &wake{waiting: make(map[string]chan bool)} }
+func newWake(m *memory) *wake { return &wake{memory: m, waiting: make(map[string]chan bool)} }
 
 func (w *wake) join(key string) <-chan bool {
 	woken := make(chan bool, 1)
@@ -105,7 +107,18 @@ func (w *wake) hear(msg any) {
 		w.callAll()
 	case *redis.Message:
 		if len(msg.Payload) > 0 {
-			w.call(msg.Payload[1:], msg.Payload[0] == '+')
+			w.obey(msg.Payload[0], msg.Payload[1:])
 		}
+	}
+}
+
+// obey reads one message: a mark and what it is about.
+func (w *wake) obey(mark byte, about string) {
+	if mark != purgeMark {
+		w.call(about, mark == '+')
+		return
+	}
+	if sel, err := readSelection(about); err == nil {
+		w.memory.purge(sel)
 	}
 }

@@ -1,0 +1,71 @@
+package cache
+
+import (
+	"context"
+	"hash/fnv"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// startSpan begins a span below the one of ctx, for whoever collects that.
+// Where ctx has none, or its trace is not sampled, the span does nothing.
+// A flight outlives the request it began with, but stays in its trace.
+func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	above := trace.SpanFromContext(ctx)
+	if !above.SpanContext().IsSampled() {
+		return ctx, noop.Span{}
+	}
+	return above.TracerProvider().Tracer("tipcache/cache").Start(ctx, name)
+}
+
+// endSpan ends a span, with what went wrong unless err is nil.
+func endSpan(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// endFlight says of a flight's span what the flight came to.
+func (f *flight) endFlight(span trace.Span, l landing, err error) {
+	if span.IsRecording() {
+		span.SetAttributes(
+			attribute.String("tipcache.key_hash", keyHash(f.q.Key)),
+			attribute.Bool("tipcache.background", f.accept == Fresh),
+			attribute.String("tipcache.outcome", l.outcome(err)),
+		)
+		if l.at != nil {
+			span.SetAttributes(attribute.Int64("tipcache.height", l.at.entry.Height))
+		}
+	}
+	endSpan(span, err)
+}
+
+// endLease says of a lease's span what the shared store replied.
+func endLease(span trace.Span, reply string, err error) {
+	span.SetAttributes(attribute.String("tipcache.reply", reply))
+	endSpan(span, err)
+}
+
+// outcome is where the answer came from, or that there is none.
+func (l landing) outcome(err error) string {
+	switch {
+	case err != nil:
+		return "failed"
+	case l.store == fromOrigin:
+		return "origin"
+	default:
+		return l.store
+	}
+}
+
+// keyHash names a key in traces: keys are as long as requests.
+func keyHash(key string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key))
+	return strconv.FormatUint(h.Sum64(), 16)
+}

@@ -1,0 +1,57 @@
+package cache_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+func TestAFlightTellsItsStoryInTheTraceOfItsRequest(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+	c := member(t, client(t, startRedis(t).addr), "story-1")
+	ask := func(name string, tip int64, origin cache.Origin) {
+		ctx, request := provider.Tracer("test").Start(t.Context(), name)
+		_, _ = c.Get(ctx, cache.Query{Key: "k", Policy: live, Tip: tip}, origin)
+		request.End()
+		eventually(t, "the background is idle", func() bool { return c.Stats().Background == 0 })
+	}
+	down := func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, errDown }
+	ask("cold", 100, answer(100, page))
+	ask("hit", 100, nil)
+	ask("stale", 105, answer(105, page))
+	ask("failing", 150, down)
+
+	var got []string
+	names := map[string]string{}
+	for _, s := range spans.GetSpans() {
+		names[s.SpanContext.SpanID().String()] = s.Name
+	}
+	for _, s := range spans.GetSpans() {
+		line := names[s.Parent.SpanID().String()] + " > " + s.Name
+		for _, key := range []attribute.Key{"tipcache.outcome", "tipcache.reply"} {
+			for _, a := range s.Attributes {
+				if a.Key == key {
+					line += ": " + a.Value.AsString()
+				}
+			}
+		}
+		if s.Parent.IsValid() {
+			got = append(got, line)
+		}
+	}
+	want := []string{
+		"cache.flight > redis.ask: leased", "cache.flight > redis.settle: done", "cold > cache.flight: origin",
+		"cache.flight > redis.ask: leased", "cache.flight > redis.settle: done", "stale > cache.flight: origin",
+		"cache.flight > redis.ask: leased", "failing > cache.flight: failed",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,204 @@
+package cache_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+var codings = []cache.Coding{cache.Gzip, cache.Zstd, cache.Brotli}
+
+// decoded undoes a coding.
+func decoded(t *testing.T, coding cache.Coding, body []byte) string {
+	t.Helper()
+	var from io.Reader = bytes.NewReader(body)
+	switch coding {
+	case cache.Gzip:
+		r, err := gzip.NewReader(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from = r
+	case cache.Zstd:
+		r, err := zstd.NewReader(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		from = r
+	case cache.Brotli:
+		from = brotli.NewReader(from)
+	}
+	plain, err := io.ReadAll(from)
+	if err != nil {
+		t.Fatalf("%v: %v", coding, err)
+	}
+	return string(plain)
+}
+
+func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
+	weigh := func() uint64 { return c.Stats().MemoryBytes }
+	eventually(t, "the entry weighs", func() bool { return weigh() > uint64(len(page)) })
+	weight := weigh()
+	for i, coding := range codings {
+		first, ok := c.Encoded("k", content, coding, false)
+		if !ok || decoded(t, coding, first) != string(page) {
+			t.Errorf("%v does not decode to the body", coding)
+		}
+		weight += uint64(len(first))
+		eventually(t, "what was made weighs", func() bool { return weigh() == weight })
+		if again, _ := c.Encoded("k", content, coding, false); &again[0] != &first[0] {
+			t.Errorf("%v was not kept", coding)
+		}
+		if made := c.Stats().Encodings; made != uint64(i+1) {
+			t.Errorf("%d bodies were encoded, want %d", made, i+1)
+		}
+	}
+	later := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 200}, func(_ context.Context, prev *cache.Entry) (*cache.Entry, error) {
+		return prev.Confirm(200, time.Now()), nil
+	})
+	if _, ok := c.Encoded("k", later.Entry.Content, cache.Gzip, false); !ok || c.Stats().Encodings != 3 {
+		t.Error("confirming the content lost what was made of it")
+	}
+	eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
+}
+
+func TestIdentityIsTheBodyItself(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)
+	if body, ok := c.Encoded("k", content, cache.Identity, false); !ok || string(body) != "x" || c.Stats().Encodings != 0 {
+		t.Errorf("%q, %d encoded", body, c.Stats().Encodings)
+	}
+}
+
+func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	content := cache.NewContent(200, "text/plain", "", bytes.Repeat(page, 20), 0)
+	var callers sync.WaitGroup
+	for i := range 200 {
+		callers.Go(func() {
+			coding, must := codings[i%3], i%2 == 0
+			body, ok := c.Encoded("k", content, coding, must)
+			if must && !ok {
+				t.Errorf("%v was refused to one who must have it", coding)
+			}
+			if ok && decoded(t, coding, body) != string(content.Body) {
+				t.Errorf("%v does not decode to the body", coding)
+			}
+		})
+	}
+	callers.Wait()
+	if made := c.Stats().Encodings; made != 3 {
+		t.Errorf("%d bodies were encoded, want 3", made)
+	}
+}
+
+func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	of := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
+	plain := c.Stats().MemoryBytes
+	calls := 0
+	derive := func(name string) *cache.Content {
+		return c.Derived("k", of, name, func(of *cache.Content) *cache.Content {
+			calls++
+			return cache.NewContent(of.Status, of.Type, of.Link, append([]byte(name), of.Body...), 0)
+		})
+	}
+	for range 2 {
+		for i := range 4 {
+			name := fmt.Sprint("name", i)
+			if got := derive(name); !strings.HasPrefix(string(got.Body), name) {
+				t.Errorf("%s got %.10s", name, got.Body)
+			}
+		}
+	}
+	if calls != 4 {
+		t.Errorf("derived %d times for 4 names", calls)
+	}
+	eventually(t, "what was derived weighs", func() bool { return c.Stats().MemoryBytes > plain+4*uint64(len(page)) })
+	last := derive("one too many")
+	if derive("one too many"); calls != 6 {
+		t.Errorf("derived %d times, want one more at each call", calls-4)
+	}
+	if _, ok := c.Encoded("k", last, cache.Gzip, false); ok {
+		t.Error("what is not kept was encoded")
+	}
+	if body, ok := c.Encoded("k", last, cache.Gzip, true); !ok || !strings.HasPrefix(decoded(t, cache.Gzip, body), "one too many") {
+		t.Error("and was not for one who must have it")
+	}
+}
+
+func TestOneNameIsDerivedAlikeForAll(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	of := cache.NewContent(200, "text/plain", "", page, 0)
+	found := make([]*cache.Content, 100)
+	var callers sync.WaitGroup
+	for i := range found {
+		callers.Go(func() {
+			found[i] = c.Derived("k", of, fmt.Sprint(i%4), func(*cache.Content) *cache.Content {
+				return cache.NewContent(200, "text/plain", "", []byte{byte(i % 4)}, 0)
+			})
+		})
+	}
+	callers.Wait()
+	for i, got := range found {
+		if got != found[i%4] || got.Body[0] != byte(i%4) {
+			t.Errorf("caller %d got another one", i)
+		}
+	}
+}
+
+func TestAnEncodedHitAllocatesNothing(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	of := cache.NewContent(200, "text/plain", "", page, 0)
+	derive := func(of *cache.Content) *cache.Content { return cache.NewContent(200, "text/plain", "", of.Body, 0) }
+	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), cache.Gzip, false) }
+	hit()
+	if n := testing.AllocsPerRun(1000, hit); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+func TestSinceWantsAnEntryReadAfterIt(t *testing.T) {
+	store := startRedis(t)
+	now := time.Now()
+	replica := func() *cache.Cache {
+		c := newCache(t, cache.Options{Redis: client(t, store.addr), RedisTimeout: time.Second})
+		c.SetNamespace("story-1")
+		return c
+	}
+	one, two := replica(), replica()
+	long := cache.Policy{Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
+	steps := []struct {
+		name    string
+		replica *cache.Cache
+		since   time.Time
+		body    string
+		forward string
+	}{
+		{"the first reads the origin", one, time.Time{}, "1", "uri-miss"},
+		{"an entry read after it is a hit", one, now.Add(-time.Hour), "1", ""},
+		{"so is one of another replica", two, now.Add(-time.Hour), "1", ""},
+		{"a fresh entry read before it is not", one, now.Add(time.Hour), "4", "request"},
+		{"nor is one in the shared store", two, now.Add(time.Hour), "5", "request"},
+	}
+	for i, step := range steps {
+		res := mustGet(t, step.replica, cache.Query{Key: "k", Policy: long, Since: step.since}, answer(0, fmt.Append(nil, i+1)))
+		if got := string(res.Entry.Body); got != step.body || res.Forward != step.forward {
+			t.Errorf("%s: got %s (forward %q), want %s (%q)", step.name, got, res.Forward, step.body, step.forward)
+		}
+	}
+}
