@@ -97,6 +97,7 @@ func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response
 	if s.key != "" {
 		req.Header.Set("X-Api-Key", s.key)
 	}
+	upstream.PassTrace(ctx, req.Header)
 	return s.client.Do(req)
 }
 

@@ -21,6 +21,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		Name:    "tipcache_collections_list_seconds",
 		Help:    "Time the collection store took for a page, by result.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"result"})
 	if err := r.Register(seconds); err != nil {
 		return nil, err

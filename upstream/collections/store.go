@@ -106,8 +106,12 @@ func (s *Store) Name() string { return s.name }
 // List returns one page. A silent store is an *upstream.Error; a cancelled
 // context is the context's error; a query out of bounds is neither.
 func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
+	ctx, span := upstream.StartSpan(ctx, "collections.list")
 	began := time.Now()
-	defer func() { s.metrics.observe(time.Since(began), err) }()
+	defer func() {
+		s.metrics.observe(time.Since(began), err)
+		s.endSpan(span, page, err)
+	}()
 	if q, err = q.normal(); err != nil {
 		return Page{}, err
 	}

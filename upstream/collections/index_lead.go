@@ -1,0 +1,103 @@
+package collections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// leaderLock is another number that all tipcaches of a database agree on. Those
+// of another schema have another lock.
+const (
+	leaderLock = migrationLock + 2
+	tryLead    = `SELECT pg_try_advisory_lock(hashtextextended(current_schema(), $1))`
+)
+
+const (
+	leadInterval = time.Second     // between two tries to take the lock, and two looks at the connection that has it
+	leadTimeout  = 5 * time.Second // for an answer on that connection
+)
+
+// errLeadLost says why work was ended that nobody cancelled.
+var errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
+
+// lead takes a lock that belongs to a connection of its own: the server frees it
+// when the connection ends, however the process does.
+func (s *postgresStore) lead(ctx context.Context, work func(context.Context) error) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+	if err != nil {
+		return postgresError(err)
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadTimeout)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if err := awaitLead(ctx, conn); err != nil {
+		return err
+	}
+	working, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watchLead(working, conn, cancel)
+	}()
+	err = work(working)
+	cancel(nil)
+	<-watched
+	if cause := context.Cause(working); errors.Is(cause, errLeadLost) {
+		return postgresError(cause)
+	}
+	return err
+}
+
+// awaitLead asks for the lock until it is ours. It does not wait in the server:
+// a server that went away would be waited for in vain.
+func awaitLead(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		var ours bool
+		err := answered(ctx, func(ctx context.Context) error {
+			return conn.QueryRow(ctx, tryLead, int64(leaderLock)).Scan(&ours)
+		})
+		if err != nil {
+			return postgresError(err)
+		}
+		if ours {
+			return nil
+		}
+		select {
+		case <-time.After(leadInterval):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// watchLead ends the work when the connection breaks.
+func watchLead(ctx context.Context, conn *pgx.Conn, end context.CancelCauseFunc) {
+	tick := time.NewTicker(leadInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := answered(ctx, conn.Ping); err != nil && ctx.Err() == nil {
+				end(fmt.Errorf("%w: %w", errLeadLost, err))
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func answered(ctx context.Context, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
+	defer cancel()
+	return ask(ctx)
+}

@@ -1,0 +1,138 @@
+package collections
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// What an indexer writes comes as one JSON array per table: SQLite unpacks it
+// several times faster than it takes as many parameters. Blobs are in hex there.
+const (
+	sqliteChanges = `SELECT value->>0, value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8
+FROM json_each($1) WHERE true`
+	sqlitePairs   = `INSERT INTO %s SELECT unhex(substr(value, 1, %[2]d)), unhex(substr(value, %[2]d + 1)) FROM json_each($1) WHERE true ON CONFLICT DO NOTHING`
+	sqliteOwnerOf = `SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s IN (SELECT unhex(value) FROM json_each($1))`
+)
+
+func (s *sqliteStore) mark(ctx context.Context) (m Mark, err error) {
+	err = whileLocked(ctx, func() error {
+		m, err = scanMark(s.readers.QueryRowContext(ctx, selectMark))
+		return err
+	})
+	return m, sqliteError(err)
+}
+
+func (s *sqliteStore) owners(ctx context.Context, ips []upstream.Address, disputes []upstream.Hash) (upstream.Owners, error) {
+	var ipIDs, disputeIDs []string
+	for _, ip := range ips {
+		ipIDs = append(ipIDs, hex.EncodeToString(ip[:]))
+	}
+	for _, id := range disputes {
+		disputeIDs = append(disputeIDs, hex.EncodeToString(id[:]))
+	}
+	found, addIP, addDispute := newOwners()
+	err := s.ownersOf(ctx, "ip", ipIDs, addIP)
+	if err == nil {
+		err = s.ownersOf(ctx, "dispute", disputeIDs, addDispute)
+	}
+	return found, sqliteError(err)
+}
+
+// ownersOf looks up ids of a kind, which names the column and the table.
+func (s *sqliteStore) ownersOf(ctx context.Context, kind string, ids []string, found func(id []byte, collection upstream.Address)) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	return whileLocked(ctx, func() error {
+		rows, err := s.readers.QueryContext(ctx, fmt.Sprintf(sqliteOwnerOf, kind), string(list)) //nolint:rowserrcheck // scanPairs checks it
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		return scanPairs(rows, found)
+	})
+}
+
+func (s *sqliteStore) apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
+	w, err := s.writer.Conn(ctx)
+	if err != nil {
+		return sqliteError(err)
+	}
+	defer w.Close()
+	moved := false
+	err = s.write(ctx, w, func() error {
+		if moved, err = advance(ctx, w, prev, t.Cursor); err != nil || !moved {
+			return err
+		}
+		if err := insertPairs(ctx, w, "index_ips", ipPairs(t.Learned)); err != nil {
+			return err
+		}
+		if err := insertPairs(ctx, w, "index_disputes", disputePairs(t.Learned)); err != nil {
+			return err
+		}
+		return addChanges(ctx, w, t.Changes)
+	})
+	if err == nil && !moved {
+		return upstream.ErrCursorMoved
+	}
+	return sqliteError(err)
+}
+
+// advance moves the cursor, and reports whether it was at prev.
+func advance(ctx context.Context, w *sql.Conn, prev, next upstream.Cursor) (bool, error) {
+	statement, args := moveCursor(prev, next, func(t time.Time) any { return t.UnixMicro() })
+	result, err := w.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows == 1, err
+}
+
+func insertPairs(ctx context.Context, w *sql.Conn, table string, pairs []pair) error {
+	if len(pairs) == 0 {
+		return nil
+	}
+	list := []byte{'['}
+	for _, p := range pairs {
+		list = append(list, '"')
+		list = hex.AppendEncode(hex.AppendEncode(list, p.id), p.collection)
+		list = append(list, '"', ',')
+	}
+	list[len(list)-1] = ']'
+	_, err := w.ExecContext(ctx, fmt.Sprintf(sqlitePairs, table, 2*len(pairs[0].id)), string(list))
+	return err
+}
+
+func addChanges(ctx context.Context, w *sql.Conn, changes []upstream.Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	rows := make([][9]any, len(changes))
+	for i, c := range changes {
+		rows[i] = [...]any{c.Collection.String(), c.Assets, c.Licenses, c.Raised, c.Cancelled, c.Judged, c.Resolved,
+			c.First.UnixMicro(), c.Last.UnixMicro()}
+	}
+	list, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	_, err = w.ExecContext(ctx, fmt.Sprintf(countFormat, sqliteChanges), string(list))
+	return err
+}
+
+// lead has no lock to wait for: a file is for one process, and apply copes with
+// more.
+func (s *sqliteStore) lead(ctx context.Context, work func(context.Context) error) error {
+	return work(ctx)
+}

@@ -1,0 +1,242 @@
+package collections_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+// everyLedger runs a test with each driver that an indexer can write to.
+func everyLedger(t *testing.T, test func(t *testing.T, url string)) {
+	for name, url := range map[string]func(testing.TB) string{"sqlite": sqliteFile, "postgres": postgresURL} {
+		t.Run(name, func(t *testing.T) { test(t, url(t)) })
+	}
+}
+
+var (
+	zebra = upstream.Address{0xee, 19: 1}
+	apple = upstream.Address{0xaa, 19: 2}
+	first = time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
+)
+
+func cursorAt(block int64) upstream.Cursor {
+	return upstream.Cursor{Chain: 1514, Block: block, Hash: upstream.Hash{31: byte(block)}, Time: first.Add(time.Duration(block) * time.Second)}
+}
+
+// tallyTo counts one asset for zebra and two licenses for apple.
+func tallyTo(block int64) upstream.Tally {
+	at := first.Add(time.Duration(block) * time.Second)
+	return upstream.Tally{
+		Cursor: cursorAt(block),
+		Changes: []upstream.Change{
+			{Collection: apple, Licenses: 2, Raised: 3, Cancelled: 4, Judged: 5, Resolved: 6, First: at, Last: at},
+			{Collection: zebra, Assets: 1, First: at, Last: at.Add(time.Minute)},
+		},
+		Learned: upstream.Owners{
+			IPs:      map[upstream.Address]upstream.Address{{19: byte(block)}: zebra},
+			Disputes: map[upstream.Hash]upstream.Address{{31: byte(block)}: apple},
+		},
+	}
+}
+
+func TestTalliesAddUp(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != (upstream.Cursor{}) || m.Generation == 0 {
+			t.Errorf("Mark of a new store = %+v, %v", m, err)
+		}
+		prev := upstream.Cursor{}
+		for _, block := range []int64{10, 20} {
+			if err := s.Apply(t.Context(), prev, tallyTo(block)); err != nil {
+				t.Fatal(err)
+			}
+			prev = cursorAt(block)
+		}
+		page := list(t, s, collections.Query{OrderBy: collections.AssetCount})
+		want := []collections.Collection{
+			{
+				Address: apple.String(), LicensesCount: 4, RaisedDisputeCount: 6, CancelledDisputeCount: 8, JudgedDisputeCount: 10, ResolvedDisputeCount: 12,
+				CreatedAt: first.Add(10 * time.Second), UpdatedAt: first.Add(20 * time.Second),
+			},
+			{Address: zebra.String(), AssetCount: 2, CreatedAt: first.Add(10 * time.Second), UpdatedAt: first.Add(80 * time.Second)},
+		}
+		if diff := gocmp.Diff(want, page.Items); diff != "" || page.Total != 2 {
+			t.Errorf("total %d (-want +got)\n%s", page.Total, diff)
+		}
+		m, err := s.Mark(t.Context())
+		if err != nil || m.Generation != page.Generation {
+			t.Errorf("Mark = %+v, %v; the page is of generation %d", m, err, page.Generation)
+		}
+		if diff := gocmp.Diff(cursorAt(20), m.Cursor); diff != "" {
+			t.Errorf("cursor (-want +got)\n%s", diff)
+		}
+	})
+}
+
+func TestOwnersAreRemembered(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		tally := tallyTo(10)
+		if err := s.Apply(t.Context(), upstream.Cursor{}, tally); err != nil {
+			t.Fatal(err)
+		}
+		other := tallyTo(20)
+		other.Learned = upstream.Owners{IPs: map[upstream.Address]upstream.Address{{19: 10}: apple}} // known already: the first one stays
+		if err := s.Apply(t.Context(), cursorAt(10), other); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Owners(t.Context(), []upstream.Address{{19: 10}, {19: 99}}, []upstream.Hash{{31: 10}, {31: 99}})
+		if diff := gocmp.Diff(tally.Learned, got); err != nil || diff != "" {
+			t.Errorf("%v (-want +got)\n%s", err, diff)
+		}
+		if none, err := s.Owners(t.Context(), nil, nil); err != nil || len(none.IPs)+len(none.Disputes) > 0 {
+			t.Errorf("Owners of nothing = %+v, %v", none, err)
+		}
+	})
+}
+
+func TestATallyCountsOnlyWhereItBegins(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		if err := s.Apply(t.Context(), upstream.Cursor{}, tallyTo(10)); err != nil {
+			t.Fatal(err)
+		}
+		before := list(t, s, collections.Query{})
+		otherHash, otherChain := cursorAt(10), cursorAt(10)
+		otherHash.Hash[0], otherChain.Chain = 1, 1315
+		for name, prev := range map[string]upstream.Cursor{
+			"from the beginning": {}, "from an earlier block": cursorAt(9), "from a later block": cursorAt(11),
+			"from another history": otherHash, "from another chain": otherChain,
+		} {
+			if err := s.Apply(t.Context(), prev, tallyTo(20)); !errors.Is(err, upstream.ErrCursorMoved) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
+			t.Errorf("(-before +after)\n%s", diff)
+		}
+		if got, err := s.Owners(t.Context(), []upstream.Address{{19: 20}}, nil); err != nil || len(got.IPs) > 0 {
+			t.Errorf("learned %v, %v", got, err)
+		}
+	})
+}
+
+func TestATallyWithoutChangesMovesOnlyTheCursor(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		before := list(t, s, collections.Query{})
+		if err := s.Apply(t.Context(), upstream.Cursor{}, upstream.Tally{Cursor: cursorAt(5)}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
+			t.Errorf("(-before +after)\n%s", diff)
+		}
+		if cursor, err := s.Cursor(t.Context()); err != nil || cursor != cursorAt(5) {
+			t.Errorf("Cursor = %+v, %v", cursor, err)
+		}
+	})
+}
+
+func TestIndexingAddsToWhatWasImported(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		imported := some(1)
+		imported[0].Address = "0xAA00000000000000000000000000000000000002" // apple, as its owner writes it
+		load(t, s, imported)
+		if err := s.Apply(t.Context(), upstream.Cursor{}, tallyTo(10)); err != nil {
+			t.Fatal(err)
+		}
+		want := imported[0]
+		want.LicensesCount += 2
+		want.RaisedDisputeCount += 3
+		want.CancelledDisputeCount += 4
+		want.JudgedDisputeCount += 5
+		want.ResolvedDisputeCount += 6
+		want.UpdatedAt = first.Add(10 * time.Second)
+		got := list(t, s, collections.Query{Addresses: []string{apple.String()}})
+		if diff := gocmp.Diff([]collections.Collection{want}, got.Items); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+}
+
+func TestAStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
+	s := open(t, "http://127.0.0.1:1/api/v4", collections.Options{})
+	_, errMark := s.Mark(t.Context())
+	_, errCursor := s.Cursor(t.Context())
+	_, errOwners := s.Owners(t.Context(), nil, nil)
+	for _, err := range []error{
+		errMark, errCursor, errOwners, s.Apply(t.Context(), upstream.Cursor{}, upstream.Tally{}),
+		s.Lead(t.Context(), func(context.Context) error { t.Error("leads"); return nil }),
+	} {
+		if !errors.Is(err, collections.ErrNotIndexed) {
+			t.Errorf("error = %v", err)
+		}
+	}
+}
+
+func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
+	url := postgresURL(t)
+	a, b := open(t, url, collections.Options{}), open(t, url, collections.Options{})
+	var leading atomic.Int32
+	lead := func(ctx context.Context, s *collections.Store, began chan<- struct{}) <-chan error {
+		ended := make(chan error, 1)
+		go func() {
+			ended <- s.Lead(ctx, func(ctx context.Context) error {
+				if leading.Add(1) > 1 {
+					t.Error("two lead")
+				}
+				close(began)
+				<-ctx.Done()
+				leading.Add(-1)
+				return ctx.Err()
+			})
+		}()
+		return ended
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first, second := make(chan struct{}), make(chan struct{})
+	endedA := lead(ctx, a, first)
+	<-first
+	endedB := lead(ctx, b, second)
+	select {
+	case <-second:
+		t.Error("the second leads while the first does")
+	case <-time.After(1500 * time.Millisecond):
+	}
+	// The first one's connection dies under it.
+	execute(t, url, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
+		AND objid = (hashtextextended(current_schema(), 8388359353092237415) & 4294967295)::oid`)
+	silent(t, <-endedA, upstream.Unreachable)
+	<-second
+	cancel()
+	if err := <-endedB; !errors.Is(err, context.Canceled) {
+		t.Errorf("Lead: %v", err)
+	}
+}
+
+func TestDatabasesOfOtherSchemasLeadByThemselves(t *testing.T) {
+	for range 2 {
+		s := open(t, postgresURL(t), collections.Options{})
+		began := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- s.Lead(ctx, func(ctx context.Context) error {
+				close(began)
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		<-began
+		t.Cleanup(func() { cancel(); <-ended })
+	}
+}

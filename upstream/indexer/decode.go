@@ -1,0 +1,211 @@
+package indexer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// maxAmount bounds what one event can add, so that no counter overflows.
+const maxAmount = 1<<53 - 1
+
+// wordDigits is how many hex digits a word of the ABI has.
+const wordDigits = 64
+
+// DecodeLogs makes events of the result of eth_getLogs: valid JSON, an array of
+// logs. Logs of other events are left out. A log that is not what its signature
+// promises is an error: to leave it out would be to lose it.
+func (n *Network) DecodeLogs(logs []byte) ([]Event, error) {
+	array := gjson.ParseBytes(logs)
+	if !array.IsArray() {
+		return nil, errors.New("the logs are not an array")
+	}
+	return n.decode(array)
+}
+
+func (n *Network) decode(array gjson.Result) (events []Event, err error) {
+	array.ForEach(func(_, log gjson.Result) bool {
+		var e Event
+		var counts bool
+		if e, counts, err = n.decodeLog(log); counts {
+			events = append(events, e)
+		}
+		return err == nil
+	})
+	return events, err
+}
+
+// A rawLog is a log's fields as they came.
+type rawLog struct {
+	address, data, block, time string
+	topics                     [4]string
+	count                      int // of topics
+	removed                    bool
+}
+
+func readLog(log gjson.Result) (raw rawLog) {
+	log.ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case "address":
+			raw.address = value.Str
+		case "data":
+			raw.data = value.Str
+		case "blockNumber":
+			raw.block = value.Str
+		case "blockTimestamp":
+			raw.time = value.Str
+		case "removed":
+			raw.removed = value.Bool()
+		case "topics":
+			value.ForEach(func(_, topic gjson.Result) bool {
+				if raw.count < len(raw.topics) {
+					raw.topics[raw.count] = topic.Str
+				}
+				raw.count++
+				return true
+			})
+		}
+		return true
+	})
+	return raw
+}
+
+func (n *Network) decodeLog(log gjson.Result) (e Event, counts bool, err error) {
+	raw := readLog(log)
+	contract, err := ParseAddress(raw.address)
+	if err != nil {
+		return e, false, fmt.Errorf("a log's address: %w", err)
+	}
+	sig, known := n.signatureOf(contract, strings.ToLower(raw.topics[0]))
+	if !known {
+		return e, false, nil
+	}
+	e, err = raw.event(sig)
+	if err != nil {
+		return e, false, fmt.Errorf("a log of %s in block %.20q: %w", sig.kind, raw.block, err)
+	}
+	return e, true, nil
+}
+
+// event reads the parts that the signature promises.
+func (raw *rawLog) event(sig signature) (e Event, err error) {
+	e.Kind = sig.kind
+	data, ok := strings.CutPrefix(raw.data, "0x")
+	switch {
+	case raw.removed:
+		return e, errors.New("it was removed: blocks are final here")
+	case raw.count != sig.topics:
+		return e, fmt.Errorf("it has %d topics, not %d", raw.count, sig.topics)
+	case !ok || len(data) < sig.words*wordDigits:
+		return e, errors.New("its data is too short")
+	}
+	if e.Block, err = quantity(raw.block); err != nil {
+		return e, err
+	}
+	if raw.time != "" {
+		if e.Time, err = blockTime(raw.time); err != nil {
+			return e, err
+		}
+	}
+	return e, e.fill(raw, data)
+}
+
+// fill reads what the kind has, from topics and from the words of the data.
+func (e *Event) fill(raw *rawLog, data string) (err error) {
+	word := func(i int) string { return data[i*wordDigits : (i+1)*wordDigits] }
+	read := func(to *upstream.Address, word string) {
+		if err == nil {
+			*to, err = addressWord(word)
+		}
+	}
+	dispute := func(word string) {
+		if _, decodeErr := hex.Decode(e.Dispute[:], []byte(word)); decodeErr != nil && err == nil {
+			err = fmt.Errorf("a dispute id: %w", decodeErr)
+		}
+	}
+	switch e.Kind {
+	case Registered:
+		read(&e.Collection, strings.TrimPrefix(raw.topics[2], "0x"))
+		read(&e.IP, word(0))
+	case Minted:
+		read(&e.IP, strings.TrimPrefix(raw.topics[2], "0x"))
+		if err == nil {
+			e.Amount, err = amount(word(1))
+		}
+	case Raised:
+		dispute(word(0))
+		read(&e.IP, word(1))
+	case Tagged:
+		read(&e.IP, word(2))
+		dispute(word(3))
+	default:
+		dispute(word(0))
+	}
+	return err
+}
+
+// addressWord reads an address that is padded to a word.
+func addressWord(word string) (a upstream.Address, err error) {
+	const padding = "000000000000000000000000"
+	digits, ok := strings.CutPrefix(word, padding)
+	if !ok || len(digits) != 2*len(a) {
+		return a, errors.New("an address is not one")
+	}
+	_, err = hex.Decode(a[:], []byte(digits))
+	return a, err
+}
+
+// amount reads a number, cut to maxAmount.
+func amount(word string) (int64, error) {
+	var n upstream.Hash
+	if _, err := hex.Decode(n[:], []byte(word)); err != nil {
+		return 0, fmt.Errorf("an amount: %w", err)
+	}
+	if high := n[:24]; !bytes.Equal(high, make([]byte, len(high))) {
+		return maxAmount, nil
+	}
+	return int64(min(binary.BigEndian.Uint64(n[24:]), maxAmount)), nil
+}
+
+// quantity reads a number as JSON-RPC writes it: 0x and hex digits.
+func quantity(s string) (int64, error) {
+	digits, ok := strings.CutPrefix(s, "0x")
+	n, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil || n > math.MaxInt64 {
+		return 0, fmt.Errorf("%.30q is not a quantity", s)
+	}
+	return int64(n), nil
+}
+
+// maxTime is the end of the year 9999, the last that JSON can say.
+const maxTime = 253402300799
+
+func blockTime(s string) (time.Time, error) {
+	n, err := quantity(s)
+	if err != nil || n > maxTime {
+		return time.Time{}, fmt.Errorf("%.30q is not a block's time", s)
+	}
+	return time.Unix(n, 0).UTC(), nil
+}
+
+// hexQuantity writes a number as JSON-RPC reads it.
+func hexQuantity(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
+
+func parseHash(s string) (h upstream.Hash, err error) {
+	digits, ok := strings.CutPrefix(s, "0x")
+	raw, decodeErr := hex.DecodeString(digits)
+	if !ok || decodeErr != nil || len(raw) != len(h) {
+		return h, fmt.Errorf("%.70q is not a hash", s)
+	}
+	return upstream.Hash(raw), nil
+}

@@ -1,0 +1,21 @@
+// Package indexer fills a collection store from the events of the chain's
+// execution client.
+//
+// [Indexer.Run] goes, top to bottom:
+//
+//  1. run.go reads the store's cursor, or finds the block to start at
+//     (start.go), and the head of the chain;
+//  2. round.go cuts the blocks between them into windows, fetches a few of them
+//     ahead, and checks that each continues the one before by its parent hash;
+//  3. fetch.go asks an endpoint for a window: its head, the logs and the window's
+//     first and last block in one batch, cut smaller where the endpoint refuses
+//     (endpoint.go), by another endpoint where it fails (fleet.go);
+//  4. decode.go makes events of the logs;
+//  5. tally.go counts them by collection, asking the store, and then the chain
+//     (resolve.go), whose IPs and disputes they are;
+//  6. the store takes over the counts, the ids learned and the new cursor in one
+//     transaction, and only if its cursor is still where the window begins.
+//
+// So every event counts once, whenever the process dies and however many
+// indexers work for one store.
+package indexer

@@ -1,0 +1,249 @@
+package indexer_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/indexer"
+)
+
+func memory(t *testing.T) string { t.Helper(); return "sqlite::memory:" }
+
+func TestALaggingEndpointIsNotBelievedPastItsHead(t *testing.T) {
+	h := newHistory(3)
+	h.grow(100)
+	late := serveEVM(t, h, faults{lag: 40})
+	sound := serveEVM(t, h, faults{})
+	store := open(t, memory(t))
+	run(t, quick(store, late)) // as far as it has come
+	if cursor, _ := store.Cursor(t.Context()); cursor.Block != h.head()-40 {
+		t.Errorf("the cursor is at %d", cursor.Block)
+	}
+	h.grow(30)
+	late.set(faults{lag: 40, laggingRate: 0.5}) // a load balancer before two
+	run(t, quick(store, late, sound))
+	run(t, quick(store, sound))
+	expect(t, store, h.count(0))
+}
+
+func TestTheStartIsFoundWhereTheContractsAppear(t *testing.T) {
+	h := newHistory(4)
+	h.grow(500)
+	evm := serveEVM(t, h, faults{})
+	store := open(t, memory(t))
+	x, err := indexer.New(quick(store, evm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := x.Status(); s.First != 5 || s.Cursor.Block != h.head() || s.Head != h.head() {
+		t.Errorf("status = %+v", s)
+	}
+	if n := evm.called("eth_getCode"); n > 3*11 {
+		t.Errorf("%d calls of eth_getCode", n)
+	}
+}
+
+func TestTheStartCanBeNamed(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	evm := serveEVM(t, h, faults{pruned: 150})
+	store := open(t, memory(t))
+	if err := index(t.Context(), quick(store, evm)); !errors.Is(err, indexer.ErrNoStart) || !strings.Contains(err.Error(), "name the first block") {
+		t.Errorf("without the state of old blocks: %v", err)
+	}
+	o := quick(store, evm)
+	o.From = 60 // the IPs and disputes of before are resolved by calls
+	run(t, o)
+	expect(t, store, h.count(60))
+	o.From = 3 // without effect on a store that has begun
+	h.grow(20)
+	run(t, o)
+	expect(t, store, h.count(60))
+}
+
+func TestWindowsFindOutWhatAnEndpointGives(t *testing.T) {
+	for i := range refusals {
+		h := newHistory(6)
+		h.grow(3000)
+		evm := serveEVM(t, h, faults{maxRange: 100, tooMuch: i})
+		store := open(t, memory(t))
+		run(t, quick(store, evm))
+		expect(t, store, h.count(0))
+		evm.mu.Lock()
+		if n := len(evm.asked); n > 80 { // 3000 blocks in windows of at least half of what it gives
+			t.Errorf("refusal %d: %d requests were answered", i, n)
+		}
+		if evm.requests > 170 {
+			t.Errorf("refusal %d: %d requests", i, evm.requests)
+		}
+		evm.mu.Unlock()
+	}
+}
+
+func TestAnEndpointThatRecoversIsAskedForMoreAgain(t *testing.T) {
+	h := newHistory(6)
+	h.grow(1000)
+	evm := serveEVM(t, h, faults{maxRange: 10})
+	store := open(t, memory(t))
+	x, err := indexer.New(func() indexer.Options { o := quick(store, evm); o.Follow = true; o.Window = 512; return o }())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- x.Run(ctx) }()
+	await(t, store, h.head())
+	small := x.Status().Window
+	evm.set(faults{})
+	h.grow(4000)
+	await(t, store, h.head())
+	if grown := x.Status().Window; small > 10 || grown <= 10*small {
+		t.Errorf("the window was %d and is %d", small, grown)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	expect(t, store, h.count(0))
+}
+
+func TestAFailingEndpointIsReplaced(t *testing.T) {
+	h := newHistory(8)
+	h.grow(100)
+	for name, f := range map[string]faults{
+		"one that is down":        {status: http.StatusBadGateway},
+		"one that wants a key":    {status: http.StatusUnauthorized},
+		"one that has had enough": {status: http.StatusTooManyRequests},
+		"one that lags":           {lag: 90, laggingRate: 0},
+	} {
+		first, second := serveEVM(t, h, f), serveEVM(t, h, faults{})
+		store := open(t, memory(t))
+		o := quick(store, second)
+		run(t, o)
+		h.grow(10)
+		run(t, quick(store, first, second))
+		expect(t, store, h.count(0))
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	run(t, quick(store, serveEVM(t, h, faults{})))
+	want := h.count(0)
+	reset := newHistory(9)
+	reset.salt = "anew"
+	reset.grow(60)
+	behind := newHistory(9)
+	behind.grow(20)
+	tests := []struct {
+		name string
+		evm  *fakeEVM
+		want error
+	}{
+		{"an endpoint of another chain", serveEVM(t, h, faults{chainID: 1}), indexer.ErrOtherChain},
+		{"a chain that began anew", serveEVM(t, reset, faults{}), indexer.ErrDiverged},
+		{"a head behind the store that stays there", serveEVM(t, behind, faults{}), indexer.ErrDiverged},
+		{"nobody who lets us ask", serveEVM(t, h, faults{status: http.StatusForbidden}), indexer.ErrForbidden},
+	}
+	for _, test := range tests {
+		for _, follow := range []bool{false, !errors.Is(test.want, indexer.ErrForbidden)} { // to follow is to hope
+			o := quick(store, test.evm)
+			o.Follow = follow
+			if err := index(t.Context(), o); !errors.Is(err, test.want) {
+				t.Errorf("%s: %v", test.name, err)
+			}
+		}
+	}
+	o := quick(store, serveEVM(t, h, faults{chainID: 1315}))
+	o.Network = indexer.Networks()["aeneid"]
+	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) {
+		t.Errorf("a store of another chain: %v", err)
+	}
+	expect(t, store, want)
+}
+
+func TestAParentThatDoesNotFitEndsTheRun(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	o := quick(store, serveEVM(t, h, faults{}))
+	o.Follow = true
+	ended := make(chan error)
+	go func() { ended <- index(t.Context(), o) }()
+	await(t, store, h.head())
+	want := h.count(0)
+	h.mu.Lock()
+	h.salt = "anew"
+	h.mu.Unlock()
+	h.grow(5)
+	if err := <-ended; !errors.Is(err, indexer.ErrDiverged) {
+		t.Errorf("Run: %v", err)
+	}
+	expect(t, store, want)
+}
+
+func TestLimitsAreWaitedFor(t *testing.T) {
+	h := newHistory(10)
+	h.grow(5)
+	evm := serveEVM(t, h, faults{status: http.StatusTooManyRequests})
+	time.AfterFunc(200*time.Millisecond, func() { evm.set(faults{}) })
+	store := open(t, memory(t))
+	run(t, quick(store, evm))
+	expect(t, store, h.count(0))
+	evm.mu.Lock()
+	defer evm.mu.Unlock()
+	if evm.requests > 40 {
+		t.Errorf("%d requests in 200 ms of refusals", evm.requests)
+	}
+}
+
+func TestUnknownIDsAreCounted(t *testing.T) {
+	h := newHistory(11)
+	h.grow(300)
+	r := prometheus.NewRegistry()
+	o := quick(open(t, memory(t)), serveEVM(t, h, faults{}))
+	o.Registerer = r
+	run(t, o)
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			got[family.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	if got["tipcache_indexer_cursor_block"] != float64(h.head()) || got["tipcache_indexer_lag_blocks"] != 0 ||
+		got["tipcache_indexer_ignored_total"] == 0 || got["tipcache_indexer_logs_total"] <= got["tipcache_indexer_ignored_total"] {
+		t.Errorf("metrics = %v", got)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	store := open(t, memory(t))
+	for name, o := range map[string]indexer.Options{
+		"no endpoint":          {Store: store, Network: story},
+		"no store":             {Endpoints: []string{"http://h"}, Network: story},
+		"no network":           {Endpoints: []string{"http://h"}, Store: store},
+		"a malformed endpoint": {Endpoints: []string{"http://user:secret\x00@h"}, Store: store, Network: story},
+	} {
+		if _, err := indexer.New(o); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package indexer_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// fakeEVM is an execution client that serves a history, with the manners of the
+// real ones, good and bad.
+type fakeEVM struct {
+	*httptest.Server
+	*history
+
+	mu       sync.Mutex
+	faults   faults
+	requests int
+	calls    map[string]int // by method
+	asked    []int64        // blocks of each eth_getLogs that was answered with logs or none
+}
+
+type faults struct {
+	maxRange    int64   // of eth_getLogs; 0 for any
+	tooMuch     int     // how a greater one is refused: an index of refusals
+	rate        float64 // share of requests that fail in some way
+	lag         int64   // blocks this endpoint is behind
+	laggingRate float64 // share of requests answered by a server that lags; 1 with lag alone
+	pruned      int64   // blocks below have no state
+	chainID     int64   // another than the history's
+	status      int     // of every answer
+}
+
+// refusals are ways of saying that a range is too great.
+var refusals = []func(w http.ResponseWriter) (code int, message string){
+	func(http.ResponseWriter) (int, string) { return -32005, "query returned more than 10000 results" },
+	func(http.ResponseWriter) (int, string) {
+		return -32602, "eth_getLogs is limited to a 10 block range"
+	},
+	func(http.ResponseWriter) (int, string) { return -32000, "exceed maximum block range" },
+	func(w http.ResponseWriter) (int, string) {
+		http.Error(w, "request entity too large", http.StatusRequestEntityTooLarge)
+		return 0, ""
+	},
+	func(w http.ResponseWriter) (int, string) {
+		http.Error(w, `{"error":"block range too wide"}`, http.StatusBadRequest)
+		return 0, ""
+	},
+}
+
+func serveEVM(t testing.TB, h *history, f faults) *fakeEVM {
+	e := &fakeEVM{history: h, faults: f, calls: map[string]int{}}
+	e.Server = httptest.NewServer(e)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *fakeEVM) set(f faults) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.faults = f
+}
+
+func (e *fakeEVM) called(method string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.calls[method]
+}
+
+type rpcCall struct {
+	ID     json.RawMessage   `json:"id"`
+	Method string            `json:"method"`
+	Params []json.RawMessage `json:"params"`
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+type rpcAnswer struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  any             `json:"result,omitempty"`
+	Error   *rpcError       `json:"error,omitempty"`
+}
+
+func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	f := e.faults
+	e.requests++
+	e.mu.Unlock()
+	if f.status != 0 {
+		http.Error(w, "not for you", f.status)
+		return
+	}
+	if rand.Float64() < f.rate && !misbehave(w) {
+		return
+	}
+	var calls []rpcCall
+	if err := json.NewDecoder(r.Body).Decode(&calls); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	head := e.head()
+	if f.lag > 0 && (f.laggingRate == 0 || rand.Float64() < f.laggingRate) {
+		head -= f.lag
+	}
+	answers := make([]rpcAnswer, len(calls))
+	for i, c := range calls {
+		e.mu.Lock()
+		e.calls[c.Method]++
+		e.mu.Unlock()
+		answers[i] = rpcAnswer{Version: "2.0", ID: c.ID}
+		if result, failure, done := e.answer(w, f, head, c); done {
+			return
+		} else if failure != nil {
+			answers[i].Error = failure
+		} else if answers[i].Result = result; result == nil {
+			answers[i].Result = json.RawMessage("null")
+		}
+	}
+	rand.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(answers)
+}
+
+// misbehave fails a request in one of many ways, or lets it pass.
+func misbehave(w http.ResponseWriter) (pass bool) {
+	switch rand.IntN(8) {
+	case 0:
+		w.Header().Set("Retry-After", "0")
+		http.Error(w, "slow down", http.StatusTooManyRequests)
+	case 1:
+		http.Error(w, "bad gateway", http.StatusBadGateway)
+	case 2:
+		panic(http.ErrAbortHandler)
+	case 3:
+		fmt.Fprint(w, `[{"jsonrpc":"2.0","id":0,"resu`)
+	case 4:
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}`)
+	case 5:
+		fmt.Fprint(w, `[]`)
+	case 6:
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":429,"message":"compute units exceeded"}}`)
+	default:
+		return true
+	}
+	return false
+}
+
+func (e *fakeEVM) answer(w http.ResponseWriter, f faults, head int64, c rpcCall) (result any, failure *rpcError, done bool) {
+	switch c.Method {
+	case "eth_chainId":
+		if f.chainID != 0 {
+			return hexInt(f.chainID), nil, false
+		}
+		return hexInt(e.chainID), nil, false
+	case "eth_blockNumber":
+		return hexInt(head), nil, false
+	case "eth_getBlockByNumber":
+		if n := parseInt(text(c.Params[0])); n <= head {
+			return e.header(n), nil, false
+		}
+		return nil, nil, false
+	case "eth_getCode":
+		return e.getCode(f, text(c.Params[0]), parseInt(text(c.Params[1])))
+	case "eth_getLogs":
+		return e.getLogs(w, f, head, c.Params[0])
+	case "eth_call":
+		var call struct{ To, Data string }
+		json.Unmarshal(c.Params[0], &call)
+		return e.ethCall(call.To, call.Data)
+	}
+	return nil, &rpcError{-32601, "the method does not exist"}, false
+}
+
+func (e *fakeEVM) getCode(f faults, contract string, block int64) (any, *rpcError, bool) {
+	if block < f.pruned {
+		return nil, &rpcError{-32000, "missing trie node 9f3c (path ) state is not available"}, false
+	}
+	if begins, ok := e.deployed[contract]; ok && block >= begins {
+		return "0x6080", nil, false
+	}
+	return "0x", nil, false
+}
+
+func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter json.RawMessage) (any, *rpcError, bool) {
+	var wanted struct {
+		FromBlock, ToBlock string
+		Address            []string
+		Topics             [][]string
+	}
+	json.Unmarshal(filter, &wanted)
+	from, to := parseInt(wanted.FromBlock), parseInt(wanted.ToBlock)
+	if f.maxRange > 0 && to-from+1 > f.maxRange {
+		code, message := refusals[f.tooMuch%len(refusals)](w)
+		return nil, &rpcError{code, message}, code == 0
+	}
+	e.mu.Lock()
+	e.asked = append(e.asked, to-from+1)
+	e.mu.Unlock()
+	return e.logs(from, min(to, head), wanted.Address, wanted.Topics[0]), nil, false
+}
+
+func (e *fakeEVM) ethCall(to, data string) (any, *rpcError, bool) {
+	e.history.mu.Lock()
+	defer e.history.mu.Unlock()
+	if data == "0xfc0c546a" {
+		collection, ok := e.owners[to]
+		if !ok {
+			return "0x", nil, false // no contract there
+		}
+		return "0x" + word("5ea") + word(collection[2:]) + word("7"), nil, false
+	}
+	target, ok := e.targets[strings.TrimPrefix(data, "0x564a565d")]
+	if !ok {
+		return nil, &rpcError{3, "execution reverted: no such dispute"}, false
+	}
+	return "0x" + word(target[2:]) + strings.Repeat(word("1"), 9), nil, false
+}
+
+func text(raw json.RawMessage) (s string) {
+	json.Unmarshal(raw, &s)
+	return s
+}
+
+func hexInt(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
+
+func parseInt(s string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimPrefix(s, "0x"), 16, 64)
+	return n
+}
+
+// word pads hex digits to a word of the ABI.
+func word(digits string) string { return strings.Repeat("0", 64-len(digits)) + digits }
+
+func address(kind byte, n int) string {
+	a := upstream.Address{0: kind, 18: byte(n >> 8), 19: byte(n)}
+	return a.String()
+}

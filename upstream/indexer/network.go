@@ -1,0 +1,54 @@
+package indexer
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A Network is a chain and the contracts on it whose events count. Groups
+// register under a contract of their own, which therefore is a collection like
+// any other.
+type Network struct {
+	ChainID   int64            // the execution layer's
+	Registry  upstream.Address // IPAssetRegistry
+	Licensing upstream.Address // LicensingModule
+	Disputes  upstream.Address // DisputeModule
+}
+
+// Networks are the public ones, by name. The contracts are proxies and have the
+// same addresses on both.
+func Networks() map[string]Network {
+	contracts := Network{
+		Registry:  mustAddress("0x77319B4031e6eF1250907aa00018B8B1c67a244b"),
+		Licensing: mustAddress("0x04fbd8a2e56dd85CFD5500A4A4DfA955B9f1dE6f"),
+		Disputes:  mustAddress("0x9b7A9c70AFF961C799110954fc06F3093aeb94C5"),
+	}
+	story, aeneid := contracts, contracts
+	story.ChainID, aeneid.ChainID = 1514, 1315
+	return map[string]Network{"story": story, "aeneid": aeneid}
+}
+
+func (n Network) contracts() []upstream.Address {
+	return []upstream.Address{n.Registry, n.Licensing, n.Disputes}
+}
+
+// ParseAddress reads 0x and 40 hex digits of any case.
+func ParseAddress(s string) (a upstream.Address, err error) {
+	digits, ok := strings.CutPrefix(s, "0x")
+	raw, decodeErr := hex.DecodeString(digits)
+	if !ok || decodeErr != nil || len(raw) != len(a) {
+		return a, fmt.Errorf("%.60q is not 0x and 40 hexadecimal digits", s)
+	}
+	return upstream.Address(raw), nil
+}
+
+func mustAddress(s string) upstream.Address {
+	a, err := ParseAddress(s)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}

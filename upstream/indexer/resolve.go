@@ -1,0 +1,156 @@
+package indexer
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// Selectors of the calls that tell an id's owner.
+const (
+	tokenSelector    = "0xfc0c546a" // IPAccount.token() returns (chainId, tokenContract, tokenId)
+	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
+)
+
+// maxCalls is how many contracts are called at once.
+const maxCalls = 50
+
+// resolveIPs asks IP accounts for their token's contract.
+func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []upstream.Address, head int64) error {
+	calls := make([]ethCall, len(ips))
+	for i, ip := range ips {
+		calls[i] = ethCall{To: ip.String(), Data: tokenSelector}
+	}
+	words, err := x.callWords(ctx, calls, 1, head)
+	if err != nil {
+		return err
+	}
+	for i, ip := range ips {
+		if words[i] != (upstream.Address{}) {
+			c.learnIP(ip, words[i])
+		}
+	}
+	return nil
+}
+
+// resolveDisputes asks the dispute module for the targets of disputes, and then
+// for the owners of these.
+func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []upstream.Hash, head int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	calls := make([]ethCall, len(ids))
+	for i, id := range ids {
+		calls[i] = ethCall{To: x.o.Network.Disputes.String(), Data: disputesSelector + hex.EncodeToString(id[:])}
+	}
+	targets, err := x.callWords(ctx, calls, 0, head)
+	if err != nil {
+		return err
+	}
+	if err := x.findTargets(ctx, c, targets, head); err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if collection, known := c.owners.IPs[targets[i]]; known {
+			c.learnDispute(id, collection)
+		}
+	}
+	return nil
+}
+
+func (x *Indexer) findTargets(ctx context.Context, c *count, targets []upstream.Address, head int64) error {
+	none := func(a upstream.Address) bool { return a == upstream.Address{} }
+	ips := c.unknownIPs(slices.DeleteFunc(slices.Clone(targets), none))
+	if len(ips) == 0 {
+		return nil
+	}
+	stored, err := x.o.Store.Owners(ctx, ips, nil)
+	if err != nil {
+		return err
+	}
+	for ip, collection := range stored.IPs {
+		c.owners.IPs[ip] = collection
+	}
+	return x.resolveIPs(ctx, c, c.unknownIPs(ips), head)
+}
+
+// An ethCall is the argument of eth_call.
+type ethCall struct {
+	To   string `json:"to"`
+	Data string `json:"data"`
+}
+
+// callWords calls contracts and returns of each the word with the index, an
+// address. It is zero where there is no contract or it refuses. The state asked
+// for is the newest, which no client has pruned, of an endpoint that has come
+// at least as far as head: what is asked for never changes once it is there.
+func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]upstream.Address, error) {
+	var words []upstream.Address
+	for some := range slices.Chunk(calls, maxCalls) {
+		err := x.fleet.try(ctx, func(e *endpoint) error {
+			answers, err := e.each(ctx, ethCalls(some)...)
+			if err != nil {
+				return err
+			}
+			if _, err := covers(answers[0], head); err != nil {
+				return err
+			}
+			got, err := readWords(answers[1:], index)
+			if err == nil {
+				words = append(words, got...)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return words, nil
+}
+
+// ethCalls asks for the head first.
+func ethCalls(some []ethCall) []call {
+	calls := []call{{method: "eth_blockNumber"}}
+	for _, c := range some {
+		calls = append(calls, call{"eth_call", []any{c, "latest"}})
+	}
+	return calls
+}
+
+func readWords(answers []answer, index int) ([]upstream.Address, error) {
+	words := make([]upstream.Address, len(answers))
+	for i, a := range answers {
+		if a.err != nil && !reverted(a.err) {
+			return nil, a.err
+		}
+		data := strings.TrimPrefix(a.result.Str, "0x")
+		if a.err != nil || len(data) < (index+1)*wordDigits {
+			continue
+		}
+		if word, err := addressWord(data[index*wordDigits : (index+1)*wordDigits]); err == nil {
+			words[i] = word
+		}
+	}
+	return words, nil
+}
+
+// codeReverted is what JSON-RPC's error code is when a contract refuses a call.
+const codeReverted = 3
+
+// reverted reports whether the contract failed, and not the endpoint. Older
+// clients say so in words only.
+func reverted(t *trouble) bool {
+	if t.reason != refused {
+		return false
+	}
+	said := strings.ToLower(t.Error())
+	for _, words := range []string{"revert", "invalid opcode", "invalid jump", "stack underflow", "out of gas", "vm execution"} {
+		if strings.Contains(said, words) {
+			return true
+		}
+	}
+	return t.code == codeReverted
+}

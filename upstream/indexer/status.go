@@ -1,0 +1,61 @@
+package indexer
+
+import (
+	"sync"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// Status is how far an Indexer has come. The zero Status is that of one that
+// has not begun, or waits for its turn.
+type Status struct {
+	First  int64           // block this run began at
+	Cursor upstream.Cursor // the last block taken over
+	Head   int64           // the newest block there is, as far as known
+	Logs   int64           // events taken over in this run
+	Window int64           // blocks asked for at once
+	Err    error           // what ended Run
+}
+
+type status struct {
+	mu sync.Mutex
+	s  Status
+}
+
+// Status returns how far the indexer has come.
+func (x *Indexer) Status() Status {
+	window := x.fleet.window()
+	x.status.mu.Lock()
+	defer x.status.mu.Unlock()
+	s := x.status.s
+	s.Window = window
+	return s
+}
+
+// at notes what the store and the chain say.
+func (st *status) at(cursor upstream.Cursor, head int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.s.Cursor, st.s.Head = cursor, head; st.s.First == 0 && cursor.Chain != 0 {
+		st.s.First = cursor.Block + 1
+	}
+}
+
+// begin notes the first block of a store that had none.
+func (st *status) begin(first int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.s.First = first
+}
+
+func (st *status) moved(to upstream.Cursor, logs int) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.s.Cursor, st.s.Logs = to, st.s.Logs+int64(logs)
+}
+
+func (st *status) stopped(err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.s.Err = err
+}
