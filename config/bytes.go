@@ -9,6 +9,9 @@ import (
 // Bytes is an amount of memory, written as a number or with KiB, MiB or GiB.
 type Bytes int64
 
+// Auto is an amount that depends on how much there is, written as auto.
+const Auto Bytes = -1
+
 var units = []struct {
 	name string
 	size int64
@@ -16,6 +19,10 @@ var units = []struct {
 
 // UnmarshalText reads 1024, 64KiB, 256MiB or 2GiB.
 func (b *Bytes) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*b = Auto
+		return nil
+	}
 	s, size := strings.TrimSpace(string(text)), int64(1)
 	for _, u := range units {
 		if rest, ok := strings.CutSuffix(s, u.name); ok {
@@ -33,6 +40,9 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 
 // String writes b with the largest unit that divides it.
 func (b Bytes) String() string {
+	if b == Auto {
+		return "auto"
+	}
 	for _, u := range units {
 		if b != 0 && int64(b)%u.size == 0 {
 			return strconv.FormatInt(int64(b)/u.size, 10) + u.name

@@ -11,6 +11,7 @@ func Default() Config {
 			Nodes:         []string{"http://127.0.0.1:1317"},
 			Comet:         []string{"http://127.0.0.1:26657"},
 			Shape:         "documented",
+			Auth:          "none",
 			MaxPageLimit:  100_000,
 			Timeout:       5 * time.Second,
 			MaxBody:       64 << 20,
@@ -33,11 +34,15 @@ func Default() Config {
 			Pinned:   time.Hour,
 			Negative: 3 * time.Second,
 		},
-		Cache: Cache{Memory: 256 << 20, Flight: 10 * time.Second, Lease: 3 * time.Second, Patience: time.Second, Waiters: 10_000},
+		Cache: Cache{Memory: Auto, Flight: 10 * time.Second, Lease: 3 * time.Second, Patience: time.Second, Waiters: 10_000},
 		Redis: Redis{URL: "none", Timeout: 100 * time.Millisecond},
 		Collections: Collections{
-			Store: "sqlite:tipcache.db", Auth: "closed",
+			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",
 			Timeout: 5 * time.Second, Fresh: 5 * time.Second, Stale: time.Minute, OnError: time.Hour,
+		},
+		Index: Index{
+			EVM: []string{"http://127.0.0.1:8545"}, Network: "story",
+			Window: 10_000, Ahead: 4, Poll: time.Second, Timeout: 30 * time.Second,
 		},
 		Metadata: Metadata{
 			Provider: "none", Network: "story-mainnet",
@@ -45,9 +50,11 @@ func Default() Config {
 		},
 		HTTP: HTTP{
 			Request: 15 * time.Second, Header: 5 * time.Second, Idle: 2 * time.Minute,
+			Rate: "0", MaxConnections: 10_000, CORSOrigins: []string{"*"},
 			MaxHeader: 16 << 10, MaxURL: 8 << 10, Drain: 20 * time.Second,
 		},
-		Log: Log{Level: "info", Format: "json", Access: true},
+		Log:     Log{Level: "info", Format: "json", Access: true, Sample: 1},
+		Tracing: Tracing{Ratio: 0.01},
 	}
 }
 

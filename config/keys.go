@@ -14,34 +14,39 @@ type Key struct {
 	Doc     string
 	Default any
 	List    bool // several values: repeat the flag, separate by commas in the variable
-	Secret  bool // never printed
+	Secret  bool // never printed; the variable with _FILE behind it names a file
+	Reload  bool // can change while serving
 }
 
 // Keys lists all that can be set, in the order of the struct.
 func Keys() []Key {
-	return keysOf("", reflect.ValueOf(Default()))
-}
-
-func keysOf(prefix string, v reflect.Value) []Key {
 	var keys []Key
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		path := prefix + f.Tag.Get("koanf")
-		if f.Type.Kind() == reflect.Struct {
-			keys = append(keys, keysOf(path+".", v.Field(i))...)
-			continue
-		}
+	eachKey("", reflect.ValueOf(Default()), func(path string, f reflect.StructField, v reflect.Value) {
 		keys = append(keys, Key{
 			Path:    path,
 			Env:     envName(path),
 			Flag:    f.Tag.Get("flag"),
 			Doc:     f.Tag.Get("doc"),
-			Default: plain(v.Field(i)),
+			Default: plain(v),
 			List:    f.Type.Kind() == reflect.Slice,
 			Secret:  f.Tag.Get("secret") != "",
+			Reload:  f.Tag.Get("reload") != "",
 		})
-	}
+	})
 	return keys
+}
+
+// eachKey visits all that can be set in a configuration.
+func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.StructField, v reflect.Value)) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		path := prefix + f.Tag.Get("koanf")
+		if f.Type.Kind() == reflect.Struct {
+			eachKey(path+".", v.Field(i), visit)
+		} else {
+			visit(path, f, v.Field(i))
+		}
+	}
 }
 
 // isKey reports whether a path in a file names a setting.

@@ -119,15 +119,42 @@ func fromEnviron(environ []string) (map[string]any, error) {
 		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") {
 			continue
 		}
-		k, ok := known[name]
-		if !ok {
-			problems = append(problems, fmt.Errorf("%s: no such setting", name))
+		setting, err := fromVariable(known, name, value)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
-		m[k.Path] = valueOf(k, strings.Split(value, ","), value)
+		if _, twice := m[setting.path]; twice {
+			problems = append(problems, fmt.Errorf("%s: both the value and a file are given", setting.path))
+		}
+		if setting.value != nil {
+			m[setting.path] = setting.value
+		}
 	}
 	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return m, errors.Join(problems...)
+}
+
+type setting struct {
+	path  string
+	value any // nil: nothing is said
+}
+
+// fromVariable reads a variable, or the file that it names.
+func fromVariable(known map[string]Key, name, value string) (setting, error) {
+	if k, ok := known[name]; ok {
+		return setting{k.Path, valueOf(k, strings.Split(value, ","), value)}, nil
+	}
+	base, isFile := strings.CutSuffix(name, fileSuffix)
+	k, ok := known[base]
+	if !ok || !isFile || !k.Secret {
+		return setting{}, errors.New("no such setting")
+	}
+	if value == "" {
+		return setting{path: k.Path}, nil
+	}
+	secret, err := secretFrom(k, value)
+	return setting{k.Path, secret}, err
 }
 
 func fromFlags(flags map[string][]string) map[string]any {

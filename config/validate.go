@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -23,11 +22,18 @@ func (c Config) Validate() error {
 	v.class("classes.params", c.Classes.Params)
 	v.redis(c)
 	v.collections(c.Collections)
+	v.access(c)
+	v.index(c)
 	v.metadata(c.Metadata)
 	v.sizes(c)
 	v.deadlines(c)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
 	v.oneOf("log.format", c.Log.Format, "json", "text")
+	v.share("log.sample", c.Log.Sample)
+	if c.Tracing.Endpoint != "" {
+		v.httpURL("tracing.endpoint", c.Tracing.Endpoint)
+	}
+	v.share("tracing.ratio", c.Tracing.Ratio)
 	return errors.Join(v.problems...)
 }
 
@@ -46,6 +52,10 @@ func (v *validation) address(key, addr string) {
 
 func (v *validation) oneOf(key, value string, allowed ...string) {
 	v.check(slices.Contains(allowed, value), key, "%q is none of %s", value, strings.Join(allowed, ", "))
+}
+
+func (v *validation) share(key string, value float64) {
+	v.check(0 <= value && value <= 1, key, "%v is not from 0 to 1", value)
 }
 
 // httpURL never prints the value: it may hold a key or a password.
@@ -105,11 +115,7 @@ func (v *validation) collections(c Collections) {
 		"collections.store", "not sqlite:PATH, postgres://... or an https:// base")
 	v.oneOf("collections.auth", c.Auth, "keys", "none", "closed")
 	v.check(c.Auth != "keys" || len(c.Keys) > 0, "collections.keys",
-		"none is set: add NAME:HEX, the SHA-256 digest of a key (printf %%s KEY | sha256sum), or say collections.auth: none")
-	for i, k := range c.Keys {
-		_, _, err := ParseKey(k)
-		v.check(err == nil, fmt.Sprintf("collections.keys[%d]", i), "%v", err)
-	}
+		"none is set: add the line that tipcache key new NAME prints, or say collections.auth: none")
 	if c.PublicURL != "" {
 		v.httpURL("collections.public_url", c.PublicURL)
 	}
@@ -128,7 +134,7 @@ func (v *validation) metadata(m Metadata) {
 }
 
 func (v *validation) sizes(c Config) {
-	v.check(c.Cache.Memory >= 1<<20, "cache.memory", "%v is less than 1MiB", c.Cache.Memory)
+	v.check(c.Cache.Memory == Auto || c.Cache.Memory >= 1<<20, "cache.memory", "%v is less than 1MiB", c.Cache.Memory)
 	v.check(c.Chain.MaxBody >= 1<<20, "chain.max_body", "%v is less than 1MiB", c.Chain.MaxBody)
 	v.check(c.HTTP.MaxHeader >= 4<<10, "http.max_header", "%v is less than 4KiB", c.HTTP.MaxHeader)
 	v.check(c.HTTP.MaxURL >= 1<<10, "http.max_url", "%d is less than 1024", c.HTTP.MaxURL)
@@ -160,20 +166,11 @@ func (v *validation) deadlines(c Config) {
 	for _, key := range sortedKeys(positive) {
 		v.check(positive[key] > 0, key, "%v is not a positive time", positive[key])
 	}
+	v.check(c.HTTP.DrainDelay >= 0, "http.drain_delay", "must not be negative")
 	v.check(c.Chain.MinHeightWait < c.HTTP.Request, "chain.min_height_wait", "%v must be shorter than http.request (%v)", c.Chain.MinHeightWait, c.HTTP.Request)
 	v.check(c.Redis.Timeout < c.Cache.Lease && c.Cache.Lease < c.Cache.Flight, "cache.lease", "%v must be between redis.timeout (%v) and cache.flight (%v)", c.Cache.Lease, c.Redis.Timeout, c.Cache.Flight)
 	v.check(c.Cache.Patience < c.Cache.Flight, "cache.patience", "%v must be shorter than cache.flight (%v)", c.Cache.Patience, c.Cache.Flight)
 	v.check(c.Collections.Timeout < c.Cache.Flight, "collections.timeout", "%v must be shorter than cache.flight (%v)", c.Collections.Timeout, c.Cache.Flight)
-}
-
-// ParseKey reads NAME:HEX.
-func ParseKey(s string) (name string, digest [32]byte, err error) {
-	name, hexDigest, ok := strings.Cut(s, ":")
-	raw, decodeErr := hex.DecodeString(hexDigest)
-	if !ok || name == "" || decodeErr != nil || len(raw) != len(digest) {
-		return "", digest, errors.New("not NAME:HEX with the 64 hex digits of a SHA-256 digest")
-	}
-	return name, [32]byte(raw), nil
 }
 
 func sortedKeys[T any](m map[string]T) []string {

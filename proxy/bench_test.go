@@ -39,6 +39,49 @@ func BenchmarkMemoryHit(b *testing.B) {
 	measure(b, h, "/staking/validators", nothing)
 }
 
+// A body encoded before costs no more than a plain one.
+func BenchmarkEncodedMemoryHit(b *testing.B) {
+	for _, coding := range []string{"gzip", "zstd", "br"} {
+		b.Run(coding, func(b *testing.B) {
+			h, _ := newChainProxy(b, proxy.Options{})
+			measure(b, h, "/staking/validators", nothing, "Accept-Encoding", coding)
+		})
+	}
+}
+
+func BenchmarkMemoryHitForAPageOfAnotherOrigin(b *testing.B) {
+	h, _ := newChainProxy(b, proxy.Options{CORSOrigins: []string{"https://app.example"}})
+	measure(b, h, "/staking/validators", nothing, "Origin", "https://app.example")
+}
+
+// A hit has few allocations, in whatever coding, and origins add none.
+func TestAHitAllocatesLittle(t *testing.T) {
+	tests := []struct {
+		name    string
+		origins []string
+		headers []string
+	}{
+		{"a plain body", nil, nil},
+		{"gzip", nil, []string{"Accept-Encoding", "gzip, deflate"}},
+		{"what browsers accept", nil, []string{"Accept-Encoding", "gzip, deflate, br, zstd", "Origin", "https://app.example"}},
+		{"a listed origin", []string{"https://app.example"}, []string{"Accept-Encoding", "zstd", "Origin", "https://app.example"}},
+		{"an answer the client has", nil, []string{"Accept-Encoding", "br", "If-None-Match", "*"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h, _ := newChainProxy(t, proxy.Options{CORSOrigins: tt.origins})
+			r := httptest.NewRequest(http.MethodGet, "/staking/validators", nil)
+			for i := 0; i < len(tt.headers); i += 2 {
+				r.Header.Set(tt.headers[i], tt.headers[i+1])
+			}
+			w := &discard{http.Header{}}
+			if n := testing.AllocsPerRun(500, func() { h.ServeHTTP(w, r) }); n > 12 {
+				t.Errorf("%v allocations, want 12 at most", n)
+			}
+		})
+	}
+}
+
 func BenchmarkMemoryHitOfAPage(b *testing.B) {
 	h, _ := newChainProxy(b, proxy.Options{})
 	measure(b, h, "/staking/validators?pagination.limit=5&pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ", nothing)

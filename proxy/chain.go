@@ -17,40 +17,26 @@ import (
 type chainRoute struct {
 	*Server
 	*reader
-	policy cache.Policy
+	row int // in the table
 }
 
 // mountChain mounts the table.
 func (s *Server) mountChain(r *gin.Engine) {
-	for _, rt := range routes {
-		cr := &chainRoute{s, newReader(rt, s.o.Shape, s.o.MaxPageLimit), s.policyOf(rt)}
+	for row, rt := range routes {
+		cr := &chainRoute{s, newReader(rt, s.o.Shape, s.o.MaxPageLimit), row}
 		h := s.observed(rt.name, s.writeFailure, cr.serve)
 		r.GET(rt.pattern, h)
 		r.HEAD(rt.pattern, h)
+		s.explain.GET(rt.pattern, s.explained(s.writeFailure, cr.explainRow))
 	}
-}
-
-// policyOf is the route's own policy, or that of its class.
-func (s *Server) policyOf(rt route) cache.Policy {
-	if own, ok := s.o.Routes[rt.name]; ok {
-		return own
-	}
-	if rt.class == params {
-		return s.o.Classes.Params
-	}
-	return s.o.Classes.Live
 }
 
 // serve answers one request.
 func (cr *chainRoute) serve(c *gin.Context, rec *record) error {
-	if hasBody(c.Request) {
-		return badInput("a %s request takes no body", c.Request.Method)
-	}
-	h, err := readHeights(c.Request.Header, cr.asSent)
-	if err != nil {
+	if err := cr.admit(c); err != nil {
 		return err
 	}
-	q, err := cr.read(c.Params, c.Request.URL.RawQuery, h.pinned)
+	q, h, err := cr.asked(c)
 	if err != nil {
 		return err
 	}
@@ -62,6 +48,9 @@ func (cr *chainRoute) serve(c *gin.Context, rec *record) error {
 		return err
 	}
 	query := cr.query(q, h, tip)
+	if h.pinned == 0 && cr.wantsAnew(c.Request.Header) {
+		query = anew(query, rec.start)
+	}
 	res, err := cr.o.Cache.Get(ctx, query, cr.origin(q))
 	if err != nil {
 		return err
@@ -71,21 +60,42 @@ func (cr *chainRoute) serve(c *gin.Context, rec *record) error {
 		cr.o.Nodes.Raise(res.Entry.Height) // another replica has read there
 	}
 	cr.respond(c.Writer, c.Request, answer{
-		Result: res, policy: query.Policy, tip: tip, seconds: !tip.Known && h.pinned == 0,
+		Result: res, key: query.Key, policy: query.Policy, tip: tip, seconds: !tip.Known && h.pinned == 0, private: cr.o.ChainAuth,
 		vary: heightHeader + ", " + minHeightHeader,
 	})
 	return nil
 }
 
+// asked reads what a request asks for.
+func (cr *chainRoute) asked(c *gin.Context) (q question, h heights, err error) {
+	if hasBody(c.Request) {
+		return q, h, badInput("a %s request takes no body", c.Request.Method)
+	}
+	if h, err = readHeights(c.Request.Header, cr.asSent); err != nil {
+		return q, h, err
+	}
+	q, err = cr.read(c.Params, c.Request.URL.RawQuery, h.pinned)
+	return q, h, err
+}
+
+// admit lets those pass who may ask.
+func (cr *chainRoute) admit(c *gin.Context) error {
+	if !cr.o.ChainAuth {
+		return nil
+	}
+	return cr.admitKey(c)
+}
+
 // query is what the cache is asked: one slot for the newest state, replaced
 // block by block, and one for each block that is asked for by its height.
 func (cr *chainRoute) query(q question, h heights, tip node.Tip) cache.Query {
-	query := cache.Query{Key: q.key, Policy: cr.policy, MinHeight: h.min}
+	inForce := cr.policies.Load()
+	query := cache.Query{Key: q.key, Policy: inForce.rows[cr.row], MinHeight: h.min}
 	if tip.Known {
 		query.Tip = tip.Height
 	}
 	if h.pinned > 0 {
-		query.Policy, query.MinHeight = cr.o.Classes.Pinned, 0
+		query.Policy, query.MinHeight = inForce.Pinned, 0
 	}
 	return query
 }

@@ -28,12 +28,13 @@ const (
 // chainService is a proxy on a socket before a fake chain.
 type chainService struct {
 	*httptest.Server
+	proxy *proxy.Server
 	chain *fakeChain
 }
 
 func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 	tb.Helper()
-	c, err := cache.New(cache.Options{})
+	c, err := cache.New(cache.Options{Registerer: o.Registerer})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 func startChain(t *testing.T, o proxy.Options) *chainService {
 	t.Helper()
 	p, chain := newChainProxy(t, o)
-	s := &chainService{Server: httptest.NewServer(p.Handler()), chain: chain}
+	s := &chainService{Server: httptest.NewServer(p.Handler()), proxy: p, chain: chain}
 	t.Cleanup(s.Close)
 	return s
 }

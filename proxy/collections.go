@@ -34,15 +34,17 @@ type CollectionsOptions struct {
 	Store    CollectionStore
 	Metadata MetadataProvider // nil: only what the store itself knows
 
-	Keys   []Key // who may ask; none and not NoAuth: nobody. Server.SetKeys replaces them
+	Keys   []Key // who may ask, of the chain too with Options.ChainAuth; none and not NoAuth: nobody. Server.SetKeys replaces them
 	NoAuth bool  // anybody may ask
+
+	// Progress is how far the store has come; nil: unknown. It is asked for on
+	// every request.
+	Progress func() StoreProgress
 
 	Policy      cache.Policy  // in seconds; zero: fresh for 5 s, stale for a minute, an hour while the store fails
 	DegradedTTL time.Duration // life of a page that lacks metadata it should have; default 5 s
 
 	PublicURL string // scheme and host of $schema; "" takes those of the request
-
-	inForce *keyring // New makes it of Keys
 }
 
 func (o CollectionsOptions) withDefaults() *CollectionsOptions {
@@ -52,15 +54,7 @@ func (o CollectionsOptions) withDefaults() *CollectionsOptions {
 	if o.DegradedTTL == 0 {
 		o.DegradedTTL = 5 * time.Second
 	}
-	o.inForce = newKeyring(o.Keys)
 	return &o
-}
-
-// SetKeys puts other keys in force, from the next request on.
-func (s *Server) SetKeys(keys []Key) {
-	if s.o.Collections != nil {
-		s.o.Collections.inForce.set(keys)
-	}
 }
 
 // A lister serves the collection listing. A request goes, top to bottom:
@@ -80,13 +74,12 @@ type lister struct {
 // mountCollections mounts the listing and the documents that describe it.
 func (s *Server) mountCollections(r *gin.Engine) {
 	s.o.Collections = s.o.Collections.withDefaults()
-	l := &lister{s, s.o.Collections, newListSchema()}
+	s.SetKeys(s.o.Collections.Keys)
+	l := &lister{s, s.o.Collections, newListSchema(apiPrefix, documentSuffix)}
 	r.POST(apiPrefix+"collections", s.observed("collections", s.writeProblem, l.serve))
+	s.explain.POST(apiPrefix+"collections", s.explained(s.writeProblem, l.explainList))
 	l.schema.mount(r)
 }
-
-// tenantKey is where the tenant's name is in Gin's context.
-const tenantKey = "tenant"
 
 // serve answers one request.
 func (l *lister) serve(c *gin.Context, rec *record) error {
@@ -104,15 +97,23 @@ func (l *lister) serve(c *gin.Context, rec *record) error {
 	if err != nil {
 		return err
 	}
-	res, err := l.o.Cache.Get(ctx, cache.Query{Key: asked.key(), Policy: l.Policy}, l.origin(asked))
+	query := l.query(asked)
+	if l.wantsAnew(r.Header) {
+		query = anew(l.querySeconds(asked), rec.start) // the generation known may be a moment old
+	}
+	res, err := l.o.Cache.Get(ctx, query, l.origin(asked))
 	if err != nil {
 		return err
 	}
+	until := l.lasts(query, res.Entry, time.Now())
+	res.Entry = l.withSchema(query.Key, res.Entry, l.schemaURL(r, pageSchema))
 	rec.result(res)
-	res.Entry = withSchema(res.Entry, l.schemaURL(r, pageSchema))
+	rec.degraded = !res.Entry.Expires.IsZero()
 	// The request is a query, and a POST only to have a body: If-None-Match gets
 	// the 304 of a GET and saves the page, not the 412 of a change.
-	l.respond(c.Writer, r, answer{Result: res, policy: l.Policy, control: "private, no-cache"})
+	l.respond(c.Writer, r, answer{
+		Result: res, key: query.Key, policy: l.Policy, until: until, behind: l.progress().Behind, control: "private, no-cache",
+	})
 	return nil
 }
 
@@ -121,9 +122,7 @@ func (l *lister) admit(c *gin.Context) error {
 	if l.NoAuth {
 		return nil
 	}
-	tenant, err := l.inForce.authorize(c.Request)
-	c.Set(tenantKey, tenant)
-	return err
+	return l.admitKey(c)
 }
 
 // origin asks the store, then the provider, which is what a miss comes to.
@@ -136,11 +135,12 @@ func (l *lister) origin(asked listing) cache.Origin {
 		}
 		metadata, degraded := l.describe(ctx, page.Items)
 		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
-		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, jsonType, describedBy(pageSchema), body, 0), ReadAt: now}
+		edition := l.editionOf(page, now)
+		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, jsonType, describedBy(pageSchema), body, 0), Height: edition, ReadAt: now}
 		if degraded {
 			e.Expires = now.Add(l.DegradedTTL)
 		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {
-			return prev.Confirm(0, now), nil
+			return prev.Confirm(edition, now), nil
 		}
 		return e, nil
 	}
@@ -168,15 +168,16 @@ func (l *lister) describe(ctx context.Context, items []collections.Collection) (
 	return l.Metadata.Lookup(ctx, addresses)
 }
 
-// withSchema puts $schema first into the body. The validator stays: what it
-// vouches for is the page.
-func withSchema(e *cache.Entry, url string) *cache.Entry {
-	quoted, _ := json.Marshal(url) // a string always encodes
-	body := make([]byte, 0, len(e.Body)+len(quoted)+12)
-	body = append(append(body, `{"$schema":`...), quoted...)
-	body = append(append(body, ','), e.Body[1:]...)
-	return &cache.Entry{
-		Content: &cache.Content{Status: e.Status, Type: e.Type, Link: e.Link, Body: body, ETag: e.ETag},
-		Height:  e.Height, ReadAt: e.ReadAt, Expires: e.Expires,
-	}
+// withSchema puts $schema first into the body. What comes of it is kept with the
+// page, and encoded like any other, for the few hosts that we are known by. The
+// validator stays: what it vouches for is the page.
+func (l *lister) withSchema(key string, e *cache.Entry, url string) *cache.Entry {
+	content := l.o.Cache.Derived(key, e.Content, url, func(page *cache.Content) *cache.Content {
+		quoted, _ := json.Marshal(url) // a string always encodes
+		body := make([]byte, 0, len(page.Body)+len(quoted)+12)
+		body = append(append(body, `{"$schema":`...), quoted...)
+		body = append(append(body, ','), page.Body[1:]...)
+		return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
+	})
+	return &cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
 }

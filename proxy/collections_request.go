@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,10 +97,13 @@ func isCollectionAddress(a string) bool {
 	return ok && len(digits) == 40 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
+// listingPrefix begins the keys of listings.
+const listingPrefix = "collections/"
+
 // key is the listing's key in the cache. It is short, however many addresses
 // are asked for.
 func (l listing) key() string {
-	b := append(make([]byte, 0, 160), "collections/"...)
+	b := append(make([]byte, 0, 160), listingPrefix...)
 	b = strconv.AppendInt(b, int64(l.OrderBy), 10)
 	b = strconv.AppendBool(append(b, '/'), l.Desc)
 	b = strconv.AppendInt(append(b, '/'), int64(l.Limit), 10)
@@ -125,4 +129,27 @@ func appendBound(b []byte, n *int64) []byte {
 		return b
 	}
 	return strconv.AppendInt(b, *n, 10)
+}
+
+// String says in words what is asked for.
+func (l listing) String() string {
+	if l.Nothing {
+		return "nothing: the filters exclude everything"
+	}
+	direction := "least first"
+	if l.Desc {
+		direction = "greatest first"
+	}
+	order := [...]string{collections.UpdatedAt: "updatedAt", collections.AssetCount: "assetCount", collections.LicensesCount: "licensesCount"}[l.OrderBy]
+	text := fmt.Sprintf("%d collections from %d on by %s, %s", l.Limit, l.Offset, order, direction)
+	if l.MinAssets != nil {
+		text += fmt.Sprintf(", with at least %d assets", *l.MinAssets)
+	}
+	if l.MaxAssets != nil {
+		text += fmt.Sprintf(", with at most %d assets", *l.MaxAssets)
+	}
+	if len(l.Addresses) > 0 {
+		text += ", among " + strings.Join(l.Addresses, ", ")
+	}
+	return text
 }

@@ -17,10 +17,12 @@ import (
 // apiPrefix begins every path of the collection interface.
 const apiPrefix = "/api/v4/"
 
-// Names of the documents that describe the bodies, those of the real service.
+// Names of the schemas of the bodies, those of the real service, and what they
+// end with as documents of their own.
 const (
-	pageSchema    = "CollectionsResponseBodyHuma.json"
-	problemSchema = "ErrorModel.json"
+	pageSchema     = "CollectionsResponseBodyHuma"
+	problemSchema  = "ErrorModel"
+	documentSuffix = ".json"
 )
 
 // listSchema validates requests and publishes what describes them and their
@@ -30,16 +32,17 @@ type listSchema struct {
 	request  *huma.Schema
 }
 
-func newListSchema() *listSchema {
-	// With .json in the names, the references between the documents are their paths.
-	r := huma.NewMapRegistry(apiPrefix, func(t reflect.Type, hint string) string {
+// newListSchema makes the schemas. They are called by their names and the
+// suffix, and a reference to one begins with refs.
+func newListSchema(refs, suffix string) *listSchema {
+	r := huma.NewMapRegistry(refs, func(t reflect.Type, hint string) string {
 		switch t {
 		case reflect.TypeFor[listPage]():
-			return pageSchema
+			return pageSchema + suffix
 		case reflect.TypeFor[problem]():
-			return problemSchema
+			return problemSchema + suffix
 		}
-		return huma.DefaultSchemaNamer(t, hint) + ".json"
+		return huma.DefaultSchemaNamer(t, hint) + suffix
 	})
 	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[metadataDocument]())
 	r.Schema(reflect.TypeFor[listPage](), true, "")
@@ -66,19 +69,24 @@ func serveDocument(d *cache.Content) gin.HandlerFunc {
 	}
 }
 
-// schemaURL is where a document is served: at the public address if one is
-// configured, else where the client has just found us.
+// schemaURL is where a document is served.
 func (s *Server) schemaURL(r *http.Request, name string) string {
-	if base := s.o.Collections.PublicURL; base != "" {
-		return strings.TrimSuffix(base, "/") + apiPrefix + name
+	return s.baseURL(r) + apiPrefix + name + documentSuffix
+}
+
+// baseURL is our public address if one is configured, else where the client
+// has just found us; "" if that cannot be told.
+func (s *Server) baseURL(r *http.Request) string {
+	switch {
+	case s.o.Collections != nil && s.o.Collections.PublicURL != "":
+		return strings.TrimSuffix(s.o.Collections.PublicURL, "/")
+	case !isHost(r.Host):
+		return ""
+	case r.TLS != nil:
+		return "https://" + r.Host
+	default:
+		return "http://" + r.Host
 	}
-	if !isHost(r.Host) {
-		return apiPrefix + name
-	}
-	if r.TLS != nil {
-		return "https://" + r.Host + apiPrefix + name
-	}
-	return "http://" + r.Host + apiPrefix + name
 }
 
 // isHost keeps what a URL could not hold out of ours: the Host header is the
@@ -90,5 +98,5 @@ func isHost(host string) bool {
 
 // describedBy is the Link header of a body.
 func describedBy(schema string) string {
-	return "<" + apiPrefix + schema + `>; rel="describedBy"`
+	return "<" + apiPrefix + schema + documentSuffix + `>; rel="describedBy"`
 }

@@ -70,13 +70,16 @@ type renderer func(c *gin.Context, f *failure)
 
 // writeFailure writes the envelope of the chain's interface.
 func (s *Server) writeFailure(c *gin.Context, f *failure) {
-	setRetryAfter(c.Writer.Header(), f)
+	setAdvice(c.Writer.Header(), f)
 	send(c.Writer, c.Request, f.Status, jsonType, errorEnvelope(f.Status, f.Public))
 }
 
-// setRetryAfter tells when trying again makes sense: in whole seconds, at
-// least one, and always with 429 and 503.
-func setRetryAfter(h http.Header, f *failure) {
+// setAdvice tells what would help: a key, or trying again later, in whole
+// seconds, at least one, and always with 429 and 503.
+func setAdvice(h http.Header, f *failure) {
+	if f.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `ApiKey header="X-Api-Key"`)
+	}
 	refused := f.Status == http.StatusServiceUnavailable || f.Status == http.StatusTooManyRequests
 	if f.RetryAfter <= 0 && !refused {
 		return

@@ -15,6 +15,7 @@ type form struct {
 	zero    string  // the JSON of the empty value
 	members []field // of an object
 	items   *form   // of a list; nil: any
+	edit    reshape // makes a msg of this form where filling in is not enough; nil: fill
 }
 
 type formKind int

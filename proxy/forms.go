@@ -2,17 +2,24 @@ package proxy
 
 // The scalars of the documented interface, with what stands for absent ones.
 var (
-	textForm    = &form{kind: textKind, zero: `""`}
-	amountForm  = &form{kind: textKind, zero: `"0"`}
-	decimalForm = &form{kind: textKind, zero: `"0.000000000000000000"`}
-	timeForm    = &form{kind: textKind, zero: `"1970-01-01T00:00:00Z"`}
-	integerForm = &form{kind: integerKind, zero: `0`}
-	booleanForm = &form{kind: booleanKind, zero: `false`}
+	textForm     = &form{kind: textKind, zero: `""`}
+	amountForm   = &form{kind: textKind, zero: `"0"`}
+	decimalForm  = &form{kind: textKind, zero: `"0.000000000000000000"`}
+	fractionForm = &form{kind: textKind, zero: `"0"`}
+	timeForm     = &form{kind: textKind, zero: `"1970-01-01T00:00:00Z"`}
+	integerForm  = &form{kind: integerKind, zero: `0`}
+	booleanForm  = &form{kind: booleanKind, zero: `false`}
 )
 
 var coinForm = objectOf(
 	field{"denom", textForm, required},
 	field{"amount", amountForm, required},
+)
+
+// decCoinForm is a coin that is not yet whole.
+var decCoinForm = objectOf(
+	field{"denom", textForm, required},
+	field{"amount", fractionForm, required},
 )
 
 var paginationForm = objectOf(
@@ -68,16 +75,19 @@ var periodDelegationForm = objectOf(
 
 var rewardForm = objectOf(
 	field{"validator_address", textForm, required},
-	field{"reward", coinForm, required},
+	field{"reward", decCoinForm, required},
 )
 
-// What msg is on each documented path but two (reshape.go).
+// What msg is on each documented path.
 var (
 	validatorsMsg    = pageOf("validators", validatorForm)
 	delegationsMsg   = pageOf("delegation_responses", delegationResponseForm)
 	redelegationsMsg = pageOf("redelegation_responses", nil)
 	validatorMsg     = objectOf(field{"validator", validatorForm, essential})
 	delegationMsg    = objectOf(field{"delegation_response", delegationResponseForm, essential})
+
+	periodDelegationsMsg = listOf(periodDelegationForm).editedBy(reshapePeriodDelegations)
+	rewardsMsg           = objectOf(field{"rewards", listOf(rewardForm), required}).editedBy(reshapeRewards)
 
 	stakingParamsMsg = paramsOf(
 		field{"unbonding_time", amountForm, required},
@@ -120,6 +130,12 @@ func pageOf(name string, items *form) *form {
 		field{name, listOf(items), required},
 		field{"pagination", paginationForm, required},
 	)
+}
+
+// editedBy says that a msg needs more than filling in to have the form.
+func (f *form) editedBy(edit reshape) *form {
+	f.edit = edit
+	return f
 }
 
 func paramsOf(members ...field) *form {

@@ -14,20 +14,31 @@ const forever = 365 * 24 * time.Hour
 // serve and which part of the cache it came from: Age, Cache-Control (RFC
 // 9111) and Cache-Status (RFC 9211).
 func (a answer) freshness(h *headers, now time.Time) {
-	left := a.lifetime(now)
-	age := max(0, int64(now.Sub(a.Entry.ReadAt)/time.Second))
-	h.setInt("Age", age)
+	left, age := a.lifetime(now), int64(0)
+	if a.Outcome != cache.Miss || a.Collapsed { // an Age says that the origin was not asked for this request
+		age = max(0, int64(now.Sub(a.Entry.ReadAt)/time.Second))
+		h.setInt("Age", age)
+	}
 	switch {
 	case a.control != "":
 		h.set("Cache-Control", a.control)
 	case left == forever:
-		h.set("Cache-Control", "public, max-age=31536000, immutable")
+		h.set("Cache-Control", a.audience()+", max-age=31536000, immutable")
+	case left < time.Second || a.Outcome == cache.StaleError:
+		h.set("Cache-Control", a.audience()+", max-age=0")
 	default:
 		// A cache behind us subtracts the Age it is told, so the age goes on top.
-		text := append(h.begin("Cache-Control"), "public, max-age="...)
-		h.finish(strconv.AppendInt(text, age+max(0, seconds(left)), 10))
+		text := append(append(h.begin("Cache-Control"), a.audience()...), ", max-age="...)
+		h.finish(strconv.AppendInt(text, age+seconds(left), 10))
 	}
 	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
+}
+
+func (a answer) audience() string {
+	if a.private {
+		return "private"
+	}
+	return "public"
 }
 
 // lifetime is how much longer the answer is fresh; less than zero when it is
@@ -36,6 +47,8 @@ func (a answer) lifetime(now time.Time) time.Duration {
 	e, left := a.Entry, forever
 	switch {
 	case a.policy.Immutable:
+	case !a.until.IsZero():
+		left = a.until.Sub(now)
 	case a.inBlocks():
 		since := min(now.Sub(a.tip.Seen), a.tip.Interval)
 		left = time.Duration(e.Height+a.policy.FreshBlocks+1-a.tip.Height)*a.tip.Interval - since
@@ -103,6 +116,9 @@ func (a answer) appendDetail(b []byte) []byte {
 	}
 	if a.seconds {
 		add("seconds")
+	}
+	if a.behind > 0 {
+		add("behind=" + a.behind.Truncate(time.Second).String())
 	}
 	if len(b) == start {
 		return b

@@ -18,7 +18,7 @@ type headers struct {
 }
 
 const (
-	maxHeaders = 10  // more are a programming error
+	maxHeaders = 12  // more are a programming error
 	headerRoom = 400 // all values of an ordinary answer
 )
 

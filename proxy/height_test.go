@@ -33,7 +33,7 @@ func TestAPastBlockIsReadOnceAndForever(t *testing.T) {
 		got := s.get(t, anyPath, "X-Block-Height", "100")
 		got.has(t, "X-Block-Height", "100")
 		got.has(t, "Cache-Control", "public, max-age=31536000, immutable")
-		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height")
+		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, Accept-Encoding")
 		s.chain.grow(10_000)
 	}
 	s.get(t, anyPath, "X-Block-Height", "101").has(t, "X-Block-Height", "101")

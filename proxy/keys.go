@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
 )
 
 // apiKeyHeader carries the key of the collection interface.
@@ -16,6 +18,7 @@ const apiKeyHeader = "X-Api-Key"
 type Key struct {
 	Name   string            // whose it is; logged, unlike the key
 	SHA256 [sha256.Size]byte // digest of the key: the key itself is not kept
+	Rate   Rate              // how often it may ask; zero: Limits.Key
 }
 
 // A keyring is the set of keys in force.
@@ -34,22 +37,37 @@ func (k *keyring) set(keys []Key) {
 	k.keys.Store(&keys)
 }
 
-// authorize names the tenant a request is served for. How long it takes does
-// not depend on how much of a key was guessed: digests are compared, and always
-// all of them.
-func (k *keyring) authorize(r *http.Request) (tenant string, err error) {
+// find returns the key a request comes with. How long it takes does not depend
+// on how much of a key was guessed: digests are compared, and always all of them.
+func (k *keyring) find(r *http.Request) (found Key, err error) {
 	presented := r.Header.Get(apiKeyHeader)
 	if presented == "" {
-		return "", &failure{Status: http.StatusUnauthorized, Public: "the " + apiKeyHeader + " header is required"}
+		return Key{}, &failure{Status: http.StatusUnauthorized, Public: "the " + apiKeyHeader + " header is required"}
 	}
 	digest, known := sha256.Sum256([]byte(presented)), false
 	for _, key := range *k.keys.Load() {
 		if subtle.ConstantTimeCompare(key.SHA256[:], digest[:]) == 1 {
-			tenant, known = key.Name, true
+			found, known = key, true
 		}
 	}
 	if !known {
-		return "", &failure{Status: http.StatusUnauthorized, Public: "the " + apiKeyHeader + " is not valid"}
+		return Key{}, &failure{Status: http.StatusUnauthorized, Public: "the " + apiKeyHeader + " is not valid"}
 	}
-	return tenant, nil // a rate of the tenant's would be spent here
+	return found, nil
+}
+
+// SetKeys puts other keys in force, from the next request on.
+func (s *Server) SetKeys(keys []Key) { s.keys.set(keys) }
+
+// tenantKey is where the tenant's name is in Gin's context.
+const tenantKey = "tenant"
+
+// admitKey lets those pass who have a key, for as long as they may ask.
+func (s *Server) admitKey(c *gin.Context) error {
+	key, err := s.keys.find(c.Request)
+	if err != nil {
+		return err
+	}
+	c.Set(tenantKey, key.Name)
+	return s.admitTenant(c, key)
 }

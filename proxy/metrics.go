@@ -16,6 +16,9 @@ type metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 	staleness *prometheus.HistogramVec
+	ages      *prometheus.HistogramVec
+	degraded  prometheus.Counter
+	limits    *prometheus.CounterVec
 }
 
 // newMetrics registers them; a nil registerer keeps them to itself.
@@ -30,12 +33,27 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name:    "tipcache_proxy_request_duration_seconds",
 			Help:    "Time from a request's arrival to the end of its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // 50 us to 13 s
+
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"route", "outcome"}),
 		staleness: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_staleness_blocks",
 			Help:    "Blocks by which the tip was ahead of the answers given.",
 			Buckets: []float64{0, 1, 2, 3, 5, 10, 30, 100, 1000},
 		}, []string{"route"}),
+		ages: f.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "tipcache_proxy_age_seconds",
+			Help:    "Time since the origin last confirmed the answers given, where freshness is not measured in blocks.",
+			Buckets: prometheus.ExponentialBuckets(0.1, 4, 9), // 0.1 s to 1.8 h
+		}, []string{"route"}),
+		degraded: f.NewCounter(prometheus.CounterOpts{
+			Name: "tipcache_proxy_degraded_pages_total",
+			Help: "Pages of collections given without metadata that they should have.",
+		}),
+		limits: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_proxy_limits_total",
+			Help: "Requests counted against a rate limit, by limit, by the store that decided (memory: this process alone) and by verdict.",
+		}, []string{"limit", "store", "verdict"}),
 	}
 }
 
@@ -43,9 +61,24 @@ func (m *metrics) observe(c *gin.Context, rec *record, took time.Duration) {
 	status := strconv.Itoa(c.Writer.Status())
 	m.requests.WithLabelValues(rec.route, methodClass(c.Request.Method), status, rec.outcome).Inc()
 	m.durations.WithLabelValues(rec.route, rec.outcome).Observe(took.Seconds())
-	if rec.height > 0 && rec.tip > 0 && !rec.pinned {
+	switch {
+	case !rec.cached || rec.pinned:
+	case rec.height > 0 && rec.tip > 0:
 		m.staleness.WithLabelValues(rec.route).Observe(float64(max(0, rec.tip-rec.height)))
+	default:
+		m.ages.WithLabelValues(rec.route).Observe(rec.age.Seconds())
 	}
+	if rec.degraded {
+		m.degraded.Inc()
+	}
+}
+
+func (m *metrics) limit(kind, store string, allowed bool) {
+	verdict := "refused"
+	if allowed {
+		verdict = "allowed"
+	}
+	m.limits.WithLabelValues(kind, store, verdict).Inc()
 }
 
 // methodClass bounds the label: a method may be any word.

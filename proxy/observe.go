@@ -4,11 +4,13 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
 )
@@ -28,10 +30,15 @@ type record struct {
 	pinned  bool  // the client chose the height
 	age     time.Duration
 	err     error
+	span    trace.Span // nil where traces are off
+
+	cached   bool // the cache gave the answer, and what is known of its age
+	degraded bool // a page that lacks metadata it should have
 }
 
 // result notes what came of asking the cache.
 func (rec *record) result(res cache.Result) {
+	rec.cached = true
 	rec.outcome, rec.store, rec.err = outcome(res), res.Store, res.Err
 	rec.height, rec.age = res.Entry.Height, max(0, rec.start.Sub(res.Entry.ReadAt))
 }
@@ -48,13 +55,18 @@ func outcome(res cache.Result) string {
 type handler func(c *gin.Context, rec *record) error
 
 // observed makes a handler of Gin's: with a request id, an end for oversized
-// requests, errors and panics rendered, and one record of it all.
+// requests and for clients that ask too often, errors and panics rendered, and
+// one record of it all.
 func (s *Server) observed(route string, render renderer, h handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		rec := &record{route: route, start: time.Now(), id: [1]string{requestID(c.Request.Header)}}
 		c.Writer.Header()[requestIDHeader] = rec.id[:]
+		s.trace(c, rec)
 		defer s.conclude(c, rec, render)
 		err := s.oversized(c.Request)
+		if err == nil {
+			err = s.admitAddress(c)
+		}
 		if err == nil {
 			err = h(c, rec)
 		}
@@ -103,6 +115,7 @@ func (s *Server) conclude(c *gin.Context, rec *record, render renderer) {
 	took := time.Since(rec.start)
 	s.metrics.observe(c, rec, took)
 	s.logAccess(c, rec, took)
+	rec.endSpan(c)
 }
 
 // logAccess writes the request's one record; at a level that tells operators
@@ -112,7 +125,7 @@ func (s *Server) logAccess(c *gin.Context, rec *record, took time.Duration) {
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if level == slog.LevelInfo && s.o.NoAccessLog || !s.log.Enabled(c.Request.Context(), level) {
+	if level == slog.LevelInfo && s.o.NoAccessLog || s.skips(status) || !s.log.Enabled(c.Request.Context(), level) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -124,10 +137,18 @@ func (s *Server) logAccess(c *gin.Context, rec *record, took time.Duration) {
 	if tenant := c.GetString(tenantKey); tenant != "" {
 		attrs = append(attrs, slog.String("tenant", tenant))
 	}
+	if id := rec.traceID(); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
 	if rec.err != nil {
 		attrs = append(attrs, slog.String("error", rec.err.Error()))
 	}
 	s.log.LogAttrs(c.Request.Context(), level, "request", attrs...)
+}
+
+// skips leaves out the share of the records that is not wanted.
+func (s *Server) skips(status int) bool {
+	return status < http.StatusBadRequest && s.o.SkipLog > 0 && mathrand.Float64() < s.o.SkipLog
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

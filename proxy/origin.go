@@ -46,7 +46,7 @@ func (cr *chainRoute) expiry(a *node.Answer, now time.Time) time.Time {
 	case node.Other:
 		return now.Add(brokenLife)
 	default:
-		return now.Add(cr.o.Classes.Negative)
+		return now.Add(cr.policies.Load().Negative)
 	}
 }
 
@@ -58,7 +58,7 @@ func (cr *chainRoute) content(q question, a *node.Answer, status int, source uin
 	if status != http.StatusOK {
 		return cache.NewContent(status, jsonType, "", errorEnvelope(status, cmp.Or(a.Text, http.StatusText(status))), source), nil
 	}
-	body, nextKey, err := shape(a.Body, cr.route.reshape)
+	body, nextKey, err := shape(a.Body, cr.msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}

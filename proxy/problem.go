@@ -48,10 +48,7 @@ func (s *Server) writeProblem(c *gin.Context, f *failure) {
 	found := violations{}
 	_ = errors.As(f.Err, &found)
 	h := c.Writer.Header()
-	setRetryAfter(h, f)
-	if f.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `ApiKey header="X-Api-Key"`)
-	}
+	setAdvice(h, f)
 	h.Set("Link", describedBy(problemSchema))
 	send(c.Writer, c.Request, f.Status, problemType, encode(problem{
 		Schema:   s.schemaURL(c.Request, problemSchema),

@@ -15,13 +15,13 @@ type reshape func(e *splicer, msg gjson.Result) (nextKey string, err error)
 
 var errNotJSON = errors.New("not JSON")
 
-// shape makes a documented answer of the raw one. With no reshape there is no
-// documented shape, and the node's stays.
-func shape(raw []byte, edit reshape) (body []byte, nextKey string, err error) {
+// shape makes a documented answer of the raw one. With no form of msg there is
+// no documented shape, and the node's stays.
+func shape(raw []byte, want *form) (body []byte, nextKey string, err error) {
 	if !json.Valid(raw) {
 		return nil, "", errNotJSON
 	}
-	if edit == nil {
+	if want == nil {
 		return raw, "", nil
 	}
 	src := string(raw)
@@ -30,14 +30,17 @@ func shape(raw []byte, edit reshape) (body []byte, nextKey string, err error) {
 		return nil, "", fmt.Errorf("msg: want an object, have %.40s", msg.Raw)
 	}
 	e := &splicer{src: src, out: make([]byte, 0, len(src)+512)}
-	if nextKey, err = edit(e, msg); err != nil {
+	if nextKey, err = want.reshape(e, msg); err != nil {
 		return nil, "", fmt.Errorf("msg: %w", err)
 	}
 	return e.bytes(), nextKey, nil
 }
 
-// reshape is that of a msg which only needs filling in.
+// reshape brings msg into the form.
 func (f *form) reshape(e *splicer, msg gjson.Result) (string, error) {
+	if f.edit != nil {
+		return f.edit(e, msg)
+	}
 	return "", f.fill(e, msg)
 }
 

@@ -9,7 +9,8 @@ import (
 
 // A route is one row of the table: all there is to know about a path of the
 // chain's interface. Router, cache key, query allow-list, the node's
-// concurrency limits, metrics and the reshaping of answers read it.
+// concurrency limits, metrics, the reshaping of answers and the OpenAPI document
+// (openapi.go) read it.
 type route struct {
 	name    string      // metric label and operation id
 	pattern string      // path; a segment with a colon is a parameter, read by its name (parameters.go)
@@ -17,7 +18,7 @@ type route struct {
 	cost    node.Cost   // what a read costs the node
 	query   []string    // parameters read from the query, besides pagination.*
 	page    pageKeyForm // nil: the path takes no pagination.*
-	reshape reshape     // makes the documented answer of the node's; nil: the node's own bytes
+	msg     *form       // what the documented msg is; nil: the node's own bytes
 }
 
 // class names the freshness class of a route.
@@ -33,18 +34,18 @@ func (c class) String() string { return [...]string{"live", "params"}[c] }
 // routes is the table: first the documented paths, then what else the node
 // offers to read, which keeps the node's own shape.
 var routes = []route{
-	{name: "validators", pattern: "/staking/validators", cost: node.Page, query: []string{"status"}, page: lengthPrefixed, reshape: validatorsMsg.reshape},
-	{name: "validator", pattern: "/staking/validators/:validator_addr", reshape: validatorMsg.reshape},
-	{name: "validator_delegations", pattern: "/staking/validators/:validator_addr/delegations", cost: node.Page, page: bareAddress, reshape: delegationsMsg.reshape},
-	{name: "delegator_delegations", pattern: "/staking/delegations/:delegator_addr", cost: node.Page, page: lengthPrefixed, reshape: delegationsMsg.reshape},
-	{name: "redelegations", pattern: "/staking/delegators/:delegator_addr/redelegations", cost: node.Page, query: []string{"src_validator_addr", "dst_validator_addr"}, page: twoLengthPrefixed, reshape: redelegationsMsg.reshape},
-	{name: "delegator_validator", pattern: "/staking/delegators/:delegator_addr/validators/:validator_addr", reshape: validatorMsg.reshape},
-	{name: "delegation", pattern: "/staking/validators/:validator_addr/delegations/:delegator_addr", reshape: delegationMsg.reshape},
-	{name: "period_delegations", pattern: "/staking/validators/:validator_addr/delegators/:delegator_addr/period_delegations", cost: node.Page, page: decimalDigits, reshape: reshapePeriodDelegations},
-	{name: "staking_params", pattern: "/staking/params", class: params, reshape: stakingParamsMsg.reshape},
-	{name: "delegator_rewards", pattern: "/distribution/delegators/:delegator_address/rewards", cost: node.Page, reshape: reshapeRewards},
-	{name: "distribution_params", pattern: "/distribution/params", class: params, reshape: distributionParamsMsg.reshape},
-	{name: "auth_params", pattern: "/auth/params", class: params, reshape: authParamsMsg.reshape},
+	{name: "validators", pattern: "/staking/validators", cost: node.Page, query: []string{"status"}, page: lengthPrefixed, msg: validatorsMsg},
+	{name: "validator", pattern: "/staking/validators/:validator_addr", msg: validatorMsg},
+	{name: "validator_delegations", pattern: "/staking/validators/:validator_addr/delegations", cost: node.Page, page: bareAddress, msg: delegationsMsg},
+	{name: "delegator_delegations", pattern: "/staking/delegations/:delegator_addr", cost: node.Page, page: lengthPrefixed, msg: delegationsMsg},
+	{name: "redelegations", pattern: "/staking/delegators/:delegator_addr/redelegations", cost: node.Page, query: []string{"src_validator_addr", "dst_validator_addr"}, page: twoLengthPrefixed, msg: redelegationsMsg},
+	{name: "delegator_validator", pattern: "/staking/delegators/:delegator_addr/validators/:validator_addr", msg: validatorMsg},
+	{name: "delegation", pattern: "/staking/validators/:validator_addr/delegations/:delegator_addr", msg: delegationMsg},
+	{name: "period_delegations", pattern: "/staking/validators/:validator_addr/delegators/:delegator_addr/period_delegations", cost: node.Page, page: decimalDigits, msg: periodDelegationsMsg},
+	{name: "staking_params", pattern: "/staking/params", class: params, msg: stakingParamsMsg},
+	{name: "delegator_rewards", pattern: "/distribution/delegators/:delegator_address/rewards", cost: node.Page, msg: rewardsMsg},
+	{name: "distribution_params", pattern: "/distribution/params", class: params, msg: distributionParamsMsg},
+	{name: "auth_params", pattern: "/auth/params", class: params, msg: authParamsMsg},
 
 	{name: "bank_params", pattern: "/bank/params", class: params},
 	{name: "supply", pattern: "/bank/supply/by_denom", query: []string{"denom"}},

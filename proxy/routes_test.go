@@ -9,40 +9,43 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+const pubkey = "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452b171"
+
+// readPaths are all that the node serves, by what they cost it.
+var readPaths = map[node.Cost][]string{
+	node.Cheap: {
+		"/auth/params", "/bank/params", "/bank/supply/by_denom?denom=stake", "/bank/balances/" + del0 + "/by_denom?denom=stake",
+		"/bank/spendable_balances/" + del0 + "/by_denom?denom=ibc%2FAB", "/distribution/params", "/distribution/validators/" + val5,
+		"/distribution/validators/" + val5 + "/commission", "/distribution/validators/" + val5 + "/outstanding_rewards",
+		"/distribution/delegators/" + del0 + "/rewards/" + val5, "/evmengine/pending_upgrade", "/evmstaking/params",
+		"/evmstaking/delegators/" + del0 + "/operator_address", "/evmstaking/delegators/" + del0 + "/withdraw_address",
+		"/evmstaking/delegators/" + del0 + "/reward_address", "/mint/params", "/slashing/params", "/slashing/signing_infos/" + pubkey,
+		"/staking/params", "/staking/pool", "/staking/validators/" + val5, "/staking/delegators/" + del0 + "/validators/" + val5,
+		"/staking/validators/" + val5 + "/delegations/" + del0, "/staking/validators/" + val5 + "/delegations/" + del0 + "/unbonding_delegation",
+		"/staking/validators/" + val5 + "/delegators/" + del0 + "/period_delegations/007", "/upgrade/applied_plan/v1%20x",
+		"/upgrade/authority", "/upgrade/current_plan", "/upgrade/module_versions?module_name=staking",
+	},
+	node.Page: {
+		"/distribution/validators/" + val5 + "/slashes?starting_height=1&ending_height=9&pagination.key=%00%00%00%00%00%00%00%01%00%00%00%00%00%00%00%02",
+		"/distribution/delegators/" + del0 + "/validators", "/distribution/delegators/" + del0 + "/rewards",
+		"/evmstaking/withdrawal_queue?pagination.key=%00%00%00%00%00%00%00%A0", "/evmstaking/reward_withdrawal_queue", "/staking/historical_info/100",
+		"/staking/validators?status=BOND_STATUS_UNBONDING", "/staking/validators/" + val5 + "/delegations?pagination.limit=1000",
+		"/staking/validators/" + val5 + "/unbonding_delegations", "/staking/validators/" + val5 + "/delegators/" + del0 + "/period_delegations",
+		"/staking/delegations/" + del0, "/staking/delegators/" + del0 + "/redelegations?src_validator_addr=" + val5 + "&dst_validator_addr=" + val6,
+		"/staking/delegators/" + del0 + "/unbonding_delegations", "/staking/delegators/" + del0 + "/validators",
+		"/staking/delegators/" + del0 + "/staked_token", "/staking/delegators/" + del0 + "/total_staked_token",
+		"/staking/delegators/" + del0 + "/rewards_token", "/staking/delegators/" + del0 + "/total_rewards_token",
+	},
+	node.Scan: {
+		"/staking/total_delegators_count", "/staking/total_staked_token", "/staking/validators/" + val5 + "/total_delegations_count",
+		"/staking/validators/" + val5 + "/delegations?pagination.limit=1001",
+	},
+}
+
 func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
-	const pubkey = "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452b171"
-	costs := map[node.Cost][]string{
-		node.Cheap: {
-			"/auth/params", "/bank/params", "/bank/supply/by_denom?denom=stake", "/bank/balances/" + del0 + "/by_denom?denom=stake",
-			"/bank/spendable_balances/" + del0 + "/by_denom?denom=ibc%2FAB", "/distribution/params", "/distribution/validators/" + val5,
-			"/distribution/validators/" + val5 + "/commission", "/distribution/validators/" + val5 + "/outstanding_rewards",
-			"/distribution/delegators/" + del0 + "/rewards/" + val5, "/evmengine/pending_upgrade", "/evmstaking/params",
-			"/evmstaking/delegators/" + del0 + "/operator_address", "/evmstaking/delegators/" + del0 + "/withdraw_address",
-			"/evmstaking/delegators/" + del0 + "/reward_address", "/mint/params", "/slashing/params", "/slashing/signing_infos/" + pubkey,
-			"/staking/params", "/staking/pool", "/staking/validators/" + val5, "/staking/delegators/" + del0 + "/validators/" + val5,
-			"/staking/validators/" + val5 + "/delegations/" + del0, "/staking/validators/" + val5 + "/delegations/" + del0 + "/unbonding_delegation",
-			"/staking/validators/" + val5 + "/delegators/" + del0 + "/period_delegations/007", "/upgrade/applied_plan/v1%20x",
-			"/upgrade/authority", "/upgrade/current_plan", "/upgrade/module_versions?module_name=staking",
-		},
-		node.Page: {
-			"/distribution/validators/" + val5 + "/slashes?starting_height=1&ending_height=9&pagination.key=%00%00%00%00%00%00%00%01%00%00%00%00%00%00%00%02",
-			"/distribution/delegators/" + del0 + "/validators", "/distribution/delegators/" + del0 + "/rewards",
-			"/evmstaking/withdrawal_queue?pagination.key=%00%00%00%00%00%00%00%A0", "/evmstaking/reward_withdrawal_queue", "/staking/historical_info/100",
-			"/staking/validators?status=BOND_STATUS_UNBONDING", "/staking/validators/" + val5 + "/delegations?pagination.limit=1000",
-			"/staking/validators/" + val5 + "/unbonding_delegations", "/staking/validators/" + val5 + "/delegators/" + del0 + "/period_delegations",
-			"/staking/delegations/" + del0, "/staking/delegators/" + del0 + "/redelegations?src_validator_addr=" + val5 + "&dst_validator_addr=" + val6,
-			"/staking/delegators/" + del0 + "/unbonding_delegations", "/staking/delegators/" + del0 + "/validators",
-			"/staking/delegators/" + del0 + "/staked_token", "/staking/delegators/" + del0 + "/total_staked_token",
-			"/staking/delegators/" + del0 + "/rewards_token", "/staking/delegators/" + del0 + "/total_rewards_token",
-		},
-		node.Scan: {
-			"/staking/total_delegators_count", "/staking/total_staked_token", "/staking/validators/" + val5 + "/total_delegations_count",
-			"/staking/validators/" + val5 + "/delegations?pagination.limit=1001",
-		},
-	}
 	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
 		s := startChain(t, proxy.Options{Shape: shape})
-		for cost, targets := range costs {
+		for cost, targets := range readPaths {
 			for _, target := range targets {
 				before := s.chain.calls()
 				s.get(t, target)

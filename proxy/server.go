@@ -24,10 +24,12 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -54,20 +56,11 @@ const (
 	Node       Shape = "node"       // the node's own bytes, statuses and error texts
 )
 
-// Classes are the freshness classes the routes name. A policy left zero gets
-// the default said here.
-type Classes struct {
-	Live     cache.Policy  // what any block may change; default: fresh for its block, stale for 2 more, 10 min while the node fails
-	Params   cache.Policy  // what only governance changes; default: fresh for 30 blocks, stale for 150, a day while the node fails
-	Pinned   cache.Policy  // an explicit height, which never changes; default: immutable, kept for a day
-	Negative time.Duration // life of an answer that says no; default 3 s
-}
-
 // Options configure a Server. Nodes and Cache are required.
 type Options struct {
 	Nodes   Chain
 	Cache   *cache.Cache
-	Classes Classes
+	Classes Classes                 // Server.SetClasses replaces them
 	Routes  map[string]cache.Policy // single routes, by name, in place of their class's policy
 
 	Shape          Shape         // default Documented
@@ -78,10 +71,19 @@ type Options struct {
 	MinHeightWait  time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
 
 	Collections *CollectionsOptions // nil: the collection listing is not served
+	ChainAuth   bool                // the chain's interface requires a key, too: one of Collections.Keys
 
-	NoAccessLog bool // write no record per request
+	CORSOrigins  []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
+	AllowNoCache bool     // a request's Cache-Control: no-cache is obeyed, not ignored
+
+	Limits       Limits // how often clients may ask; Server.SetLimits replaces them
+	SharedLimits SharedLimits
+
+	NoAccessLog bool    // write no record per request
+	SkipLog     float64 // share of the records of successful requests (status below 400) that is not written; default 0
 	Logger      *slog.Logger
 	Registerer  prometheus.Registerer
+	Tracing     trace.TracerProvider // nil: no traces
 }
 
 // Server answers the public interface. It owns no goroutine and needs no
@@ -90,8 +92,17 @@ type Server struct {
 	o       Options
 	log     *slog.Logger
 	engine  *gin.Engine
+	explain *gin.Engine // the same routes, explained
 	metrics *metrics
+	tracer  trace.Tracer // nil: no traces
+	limiter *limiter
+	cors    cors
 	seed    maphash.Seed // digests of the node's raw answers, of this process alone
+
+	// What can be replaced while serving, read without a lock.
+	policies atomic.Pointer[policies]
+	limits   atomic.Pointer[Limits]
+	keys     *keyring
 }
 
 // New checks the options, fills in the defaults and mounts every route.
@@ -106,16 +117,21 @@ func New(o Options) (*Server, error) {
 	if o.Shape != Documented && o.Shape != Node {
 		return nil, fmt.Errorf("proxy: unknown shape %q", o.Shape)
 	}
-	if err := knownRoutes(o.Routes); err != nil {
+	m := newMetrics(o.Registerer)
+	s := &Server{o: o, log: o.Logger, metrics: m, tracer: tracerOf(o.Tracing), cors: newCORS(o.CORSOrigins), seed: maphash.MakeSeed(), keys: newKeyring(nil)}
+	s.limiter = &limiter{newBuckets(), newSharedBuckets(o.SharedLimits, o.Logger), m}
+	s.SetLimits(o.Limits)
+	if err := s.SetClasses(o.Classes, o.Routes); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, log: o.Logger, metrics: newMetrics(o.Registerer), seed: maphash.MakeSeed()}
-	s.engine = newEngine()
+	s.engine, s.explain = newEngine(), newEngine()
 	s.mountChain(s.engine)
 	if o.Collections != nil {
 		s.mountCollections(s.engine)
 	}
+	s.mountDescription(s.engine)
 	s.mountMisses(s.engine)
+	s.mountRest(s.explain)
 	return s, nil
 }
 
@@ -125,13 +141,20 @@ func (s *Server) Handler() http.Handler { return s }
 // ServeHTTP makes a trailing slash and doubled slashes the same resource: the
 // node answers them with a 404 and an empty redirect.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if path := tidyPath(r.URL.Path); path != r.URL.Path {
-		tidied, u := *r, *r.URL
-		u.Path, u.RawPath = path, ""
-		tidied.URL = &u
-		r = &tidied
+	s.cors.allow(w.Header(), r.Header)
+	s.engine.ServeHTTP(w, tidied(r))
+}
+
+// tidied is the request with its path in its one spelling.
+func tidied(r *http.Request) *http.Request {
+	path := tidyPath(r.URL.Path)
+	if path == r.URL.Path {
+		return r
 	}
-	s.engine.ServeHTTP(w, r)
+	tidied, u := *r, *r.URL
+	u.Path, u.RawPath = path, ""
+	tidied.URL = &u
+	return &tidied
 }
 
 // newEngine makes a Gin that only routes: no redirects and no middleware.
@@ -143,18 +166,23 @@ func newEngine() *gin.Engine {
 	return engine
 }
 
-// mountMisses answers what no route does.
+// mountMisses answers what no route does: preflights, whose method no route
+// has, and what is not served.
 func (s *Server) mountMisses(r *gin.Engine) {
-	r.NoRoute(s.observed(noRoute, s.writeMiss, func(c *gin.Context, _ *record) error {
-		if s.o.Shape == Node && !strings.HasPrefix(c.Request.URL.Path, apiPrefix) {
-			send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
-			return nil
-		}
-		return &failure{Status: http.StatusNotFound, Public: "no such path: " + short(c.Request.URL.Path)}
-	}))
-	r.NoMethod(s.observed(noRoute, s.writeMiss, func(c *gin.Context, _ *record) error {
-		return &failure{Status: http.StatusMethodNotAllowed, Public: "the method " + short(c.Request.Method) + " is not served here"}
-	}))
+	r.NoRoute(s.observed(noRoute, s.writeMiss, s.orPreflight(func(c *gin.Context, _ *record) error { return s.noPath(c) })))
+	r.NoMethod(s.observed(noRoute, s.writeMiss, s.orPreflight(func(c *gin.Context, _ *record) error { return noMethod(c) })))
+}
+
+func (s *Server) noPath(c *gin.Context) error {
+	if s.o.Shape == Node && !strings.HasPrefix(c.Request.URL.Path, apiPrefix) {
+		send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
+		return nil
+	}
+	return &failure{Status: http.StatusNotFound, Public: "no such path: " + short(c.Request.URL.Path)}
+}
+
+func noMethod(c *gin.Context) error {
+	return &failure{Status: http.StatusMethodNotAllowed, Public: "the method " + short(c.Request.Method) + " is not served here"}
 }
 
 // tidyPath takes out doubled slashes and a trailing one.

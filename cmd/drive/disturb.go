@@ -22,8 +22,12 @@ func (b *testbed) disturbance(ctx context.Context, p plan, m *measurement) error
 	if p.killReplica {
 		victim := b.replicas[len(b.replicas)-1]
 		m.note("replica %s killed", victim.url)
-		m.lost.Store(&victim.url)
-		_ = victim.cmd.Process.Kill()
+		victim.kill()
+	}
+	if p.rolling {
+		if err := b.rollingRestart(ctx, m); err != nil {
+			return err
+		}
 	}
 	if p.stopNode > 0 {
 		if err := b.nodeOutage(ctx, p, m); err != nil {
@@ -32,6 +36,24 @@ func (b *testbed) disturbance(ctx context.Context, p plan, m *measurement) error
 	}
 	if p.stopRedis > 0 {
 		return b.redisOutage(ctx, p, m)
+	}
+	return nil
+}
+
+// rollingRestart replaces the replicas one after another, each when the one
+// before takes requests again.
+func (b *testbed) rollingRestart(ctx context.Context, m *measurement) error {
+	for _, r := range b.replicas {
+		m.note("replica %s told to end", r.url)
+		r.terminate()
+		if err := r.wait(); err != nil {
+			return fmt.Errorf("replica %s: %w", r.url, err)
+		}
+		m.note("replica %s ended, and starts again", r.url)
+		if err := r.start(ctx); err != nil {
+			return fmt.Errorf("replica %s does not come back before the run ends: %w", r.url, err)
+		}
+		sleep(ctx, time.Second)
 	}
 	return nil
 }

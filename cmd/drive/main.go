@@ -7,6 +7,7 @@
 //	go run ./cmd/drive -for 2m -stop-node 30s
 //	go run ./cmd/drive -for 2m -stop-redis 30s
 //	go run ./cmd/drive -for 1m -kill-replica
+//	go run ./cmd/drive -for 1m -rolling
 package main
 
 import (
@@ -24,7 +25,7 @@ type plan struct {
 	length, poll, blockTime time.Duration
 	nodeLatency             time.Duration
 	stopNode, stopRedis     time.Duration // outage in the middle of the run; 0 none
-	killReplica             bool
+	killReplica, rolling    bool
 	check                   bool // fail when a promise was broken
 }
 
@@ -50,6 +51,7 @@ func parsePlan() plan {
 	flag.DurationVar(&p.stopNode, "stop-node", 0, "refuse connections to the node for so long in the middle")
 	flag.DurationVar(&p.stopRedis, "stop-redis", 0, "kill Redis for so long in the middle")
 	flag.BoolVar(&p.killReplica, "kill-replica", false, "kill -9 one replica in the middle")
+	flag.BoolVar(&p.rolling, "rolling", false, "restart the replicas one after another")
 	flag.BoolVar(&p.check, "check", false, "exit with an error when a promise was broken")
 	flag.Parse()
 	return p
@@ -81,6 +83,7 @@ func run(ctx context.Context, p plan) error {
 	if err != nil {
 		return err
 	}
+	bed.close() // before a reader who has seen enough ends this program by leaving
 	m.report(os.Stdout, before, after)
 	if p.check {
 		return m.broken()

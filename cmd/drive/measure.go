@@ -21,8 +21,7 @@ type measurement struct {
 	bed  *testbed
 	plan plan
 	keys []string
-	lost atomic.Pointer[string] // URL of the replica that was killed
-	last atomic.Int64           // unix nanoseconds of the newest block
+	last atomic.Int64 // unix nanoseconds of the newest block
 
 	mu        sync.Mutex
 	start     time.Time
@@ -81,6 +80,9 @@ func (m *measurement) note(format string, args ...any) {
 func (m *measurement) drive(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { m.watchBlocks(ctx) })
+	for _, r := range m.bed.replicas {
+		all.Go(func() { r.watch(ctx) })
+	}
 	for i := range m.plan.clients {
 		all.Go(func() { m.client(ctx, i) })
 	}
@@ -97,16 +99,17 @@ func (m *measurement) watchBlocks(ctx context.Context) {
 	}
 }
 
-// client polls random keys on one connection to one replica.
+// client polls random keys on one connection to one replica, as long as that
+// one takes requests.
 func (m *measurement) client(ctx context.Context, i int) {
-	replica := m.bed.replicas[i%len(m.bed.replicas)]
+	replica := m.bed.balance(i)
 	transport := &http.Transport{MaxIdleConnsPerHost: 1}
 	defer transport.CloseIdleConnections()
 	c := &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	seen := map[string]int64{}
 	for sleep(ctx, time.Duration(float64(m.plan.poll)*(0.5+rand.Float64()))) {
-		if lost := m.lost.Load(); lost != nil && *lost == replica.url {
-			replica = m.bed.replicas[0] // as a load balancer would
+		if next := m.bed.balance(i); next != replica {
+			replica = next
 			clear(seen)
 		}
 		m.ask(context.WithoutCancel(ctx), c, replica, m.keys[rand.IntN(len(m.keys))], seen)
@@ -120,7 +123,7 @@ func (m *measurement) ask(ctx context.Context, c *http.Client, r *replica, key s
 	atBlock := sent.Sub(time.Unix(0, m.last.Load())) < atBlockWindow
 	resp, err := send(ctx, c, r.url+key, 0)
 	if err != nil {
-		if lost := m.lost.Load(); lost == nil || *lost != r.url {
+		if !r.killed.Load() {
 			m.fail("no answer")
 		}
 		return

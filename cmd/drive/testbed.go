@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,12 +27,6 @@ type testbed struct {
 	redisCmd *exec.Cmd
 	redis    *redis.Client
 	replicas []*replica
-}
-
-// replica is one tipcache process.
-type replica struct {
-	url, admin string
-	cmd        *exec.Cmd
 }
 
 func newTestbed(ctx context.Context, p plan) (*testbed, error) {
@@ -90,47 +83,24 @@ func (b *testbed) startReplicas(ctx context.Context, p plan) error {
 		return fmt.Errorf("build tipcache: %w\n%s", err, out)
 	}
 	for i := range p.replicas {
-		r, err := b.startReplica(ctx, binary, i)
+		r, err := b.newReplica(ctx, binary, i)
 		if err != nil {
 			return err
 		}
 		b.replicas = append(b.replicas, r)
+		if err := r.start(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (b *testbed) startReplica(ctx context.Context, binary string, i int) (*replica, error) {
-	public, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
-	admin, err := freePort(ctx)
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(b.dir, fmt.Sprintf("replica-%d.log", i)))
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	r := &replica{url: "http://127.0.0.1:" + public, admin: "http://127.0.0.1:" + admin}
-	r.cmd = exec.CommandContext(context.WithoutCancel(ctx), binary, "serve", "--listen", "127.0.0.1:"+public, "--admin", "127.0.0.1:"+admin,
-		"--node", b.devnet.NodeURL(), "--comet", b.devnet.CometURL(), "--redis", "redis://"+b.redis.Options().Addr,
-		"--shape", "node", "--store", "sqlite::memory:", "--collections-auth", "none")
-	r.cmd.Env = append(os.Environ(), "TIPCACHE_LOG_LEVEL=warn")
-	r.cmd.Stdout, r.cmd.Stderr = log, log
-	if err := r.cmd.Start(); err != nil {
-		return nil, err
-	}
-	return r, eventually(ctx, func() error { _, err := get(ctx, r.admin+"/readyz"); return err })
-}
-
 func (b *testbed) close() {
 	for _, r := range b.replicas {
-		_ = r.cmd.Process.Signal(syscall.SIGTERM)
+		r.terminate()
 	}
 	for _, r := range b.replicas {
-		_ = r.cmd.Wait()
+		_ = r.wait()
 	}
 	if b.redisCmd != nil {
 		_ = b.redisCmd.Process.Kill()

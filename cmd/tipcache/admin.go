@@ -18,22 +18,25 @@ func (s *service) adminHandler() http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /admin/explain", s.explain)
+	mux.HandleFunc("POST /admin/purge", s.purge)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return mux
+	return s.guarded(mux)
 }
 
 // readiness is the body of /readyz. Redis and the metadata provider are told
 // of, but their loss only degrades the service and does not make it unready.
 type readiness struct {
 	Ready    bool              `json:"ready"`
-	Problems map[string]string `json:"problems"` // by part: node, store, draining
-	Tip      int64             `json:"tip"`      // 0: no height source
-	Redis    string            `json:"redis"`    // the breaker's state, or off
-	Metadata string            `json:"metadata"` // the breaker's state, or off
+	Problems map[string]string `json:"problems"`        // by part: node, store, draining
+	Tip      int64             `json:"tip"`             // 0: no height source
+	Redis    string            `json:"redis"`           // the breaker's state, or off
+	Metadata string            `json:"metadata"`        // the breaker's state, or off
+	Index    *indexHealth      `json:"index,omitempty"` // of a store that follows the chain
 	Nodes    []nodeHealth      `json:"nodes"`
 }
 
@@ -57,14 +60,21 @@ func (s *service) nodes() []nodeHealth {
 	return all
 }
 
+// readyz says whether requests should be sent here. ?exclude=PART, repeatable,
+// leaves a part out: behind a load balancer, a replica that has lost what all
+// replicas share should go on with what it has cached.
 func (s *service) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	state := readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Nodes: s.nodes()}
+	state := readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
 	if tip := s.pool.Tip(); tip.Known {
 		state.Tip = tip.Height
 	}
-	for part, err := range map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining()} {
+	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining()}
+	for _, part := range r.URL.Query()["exclude"] {
+		delete(parts, part)
+	}
+	for part, err := range parts {
 		if err != nil {
 			state.Problems[part] = err.Error()
 		}

@@ -6,12 +6,7 @@ import (
 )
 
 func checkCommand(_ context.Context, args []string, std streams) error {
-	fs := newFlags("check", "validate the configuration that serve would run with and report every problem at once", std)
-	settings := addSettingFlags(fs)
-	if err := fs.parse(args, 0); err != nil {
-		return err
-	}
-	cfg, err := settings.load()
+	_, cfg, err := parseSettings("check", "validate the configuration that serve would run with and report every problem at once", args, std)
 	if err != nil {
 		return err
 	}

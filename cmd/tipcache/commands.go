@@ -26,7 +26,12 @@ func commands() []command {
 		{"demo", "[flags]", "serve with everything embedded: simulated chain, provider, Redis and store", demoCommand},
 		{"devnet", "[flags]", "run the simulated node, CometBFT and metadata provider alone, for load tests", devnetCommand},
 		{"check", "[flags]", "validate a configuration for serve and report every problem at once", checkCommand},
+		{"health", "[flags]", "ask a running serve whether it is ready", healthCommand},
+		{"config", "", "print every setting with its default and meaning", configCommand},
+		{"key", "new NAME", "make an API key and the line that lets it in", keyCommand},
+		{"explain", "[flags] URL", "say what a running serve would answer a request with now, and why", explainCommand},
 		{"import", "--store URL FILE.jsonl", "load collections into a store, one JSON object a line", importCommand},
+		{"index", "[flags]", "fill a store from the events of the chain's execution client", indexCommand},
 		{"version", "", "print the version", versionCommand},
 	}
 }

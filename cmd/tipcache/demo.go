@@ -53,6 +53,7 @@ func embed(cfg *config.Config, d *devnet.Devnet, key string) {
 	cfg.Metadata.Network = d.ChainID()
 	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
 	cfg.Log.Format = "text"
+	cfg.AdminToken = "none" // nothing here is worth one
 }
 
 // newDemo builds the service with the devnet's collections in its store.
@@ -117,7 +118,7 @@ func printDemo(w io.Writer, s *service, d *devnet.Devnet, key string) {
 		break
 	}
 	fmt.Fprintf(w, "tipcache demo: chain %s and all around it, simulated in this process.\n\n", d.ChainID())
-	fmt.Fprintf(w, "  public   %s\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n\n", base, admin, d.ControlURL(), key)
+	fmt.Fprintf(w, "  public   %s\n  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n\n", base, base, admin, d.ControlURL(), key)
 	fmt.Fprintln(w, "Chain queries:")
 	for _, path := range []string{
 		"/staking/validators?status=bonded&pagination.limit=2",
@@ -143,7 +144,7 @@ func printDemo(w io.Writer, s *service, d *devnet.Devnet, key string) {
 		fmt.Fprintf(w, "  curl -i '%s/api/v4/collections' -H 'X-Api-Key: %s' -H 'Content-Type: application/json' -d '%s'\n", base, key, body)
 	}
 	fmt.Fprintln(w, "\nOperation, and a node that fails for a while:")
-	fmt.Fprintf(w, "  curl '%s/readyz'\n  curl '%s/metrics'\n", admin, admin)
+	fmt.Fprintf(w, "  curl '%[1]s/readyz'\n  curl '%[1]s/metrics'\n  curl '%[1]s/admin/explain?url=/staking/params'\n  curl -X POST '%[1]s/admin/purge?route=staking_params'\n", admin)
 	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{\"outage\":\"refuse\"}}'\n", d.ControlURL())
 	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{}'\n\nCtrl-C ends it.\n", d.ControlURL())
 }

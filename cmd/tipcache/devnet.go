@@ -8,20 +8,22 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 func devnetCommand(ctx context.Context, args []string, std streams) error {
-	fs := newFlags("devnet", "simulate a node (REST and CometBFT) and a metadata provider on fixed ports", std)
+	fs := newFlags("devnet", "simulate a node (REST and CometBFT), its execution client and a metadata provider on fixed ports", std)
 	o := devnet.Options{
 		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657",
-		MetadataAddr: "127.0.0.1:1318", ControlAddr: "127.0.0.1:1319",
+		MetadataAddr: "127.0.0.1:1318", ControlAddr: "127.0.0.1:1319", EVMAddr: "127.0.0.1:8545",
 	}
 	addDevnetFlags(fs.FlagSet, &o)
 	fs.StringVar(&o.NodeAddr, "node-listen", o.NodeAddr, "`address` of the REST server")
 	fs.StringVar(&o.CometAddr, "comet-listen", o.CometAddr, "`address` of the CometBFT RPC server")
+	fs.StringVar(&o.EVMAddr, "evm-listen", o.EVMAddr, "`address` of the execution client's JSON-RPC server")
 	fs.StringVar(&o.MetadataAddr, "metadata-listen", o.MetadataAddr, "`address` of the metadata provider")
 	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` for changing faults at run time")
 	dump := fs.String("write-collections", "", "write the seeded collections to `FILE`, for tipcache import")
@@ -41,7 +43,7 @@ func devnetCommand(ctx context.Context, args []string, std streams) error {
 	if err := d.Start(); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL())
+	fmt.Fprintf(std.out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL(), d.EVMURL())
 	<-ctx.Done()
 	return d.Close()
 }
@@ -50,6 +52,7 @@ const devnetBanner = `The simulated chain runs.
 
   node      %[1]s
   comet     %[2]s
+  evm       %[5]s
   metadata  %[3]s/nft/v3/KEY, for any KEY
   control   %[4]s
 
@@ -59,17 +62,20 @@ Mend it:        curl -X PUT %[4]s/devnet/faults -d '{}'
 Count it:       curl %[4]s/devnet/stats
 `
 
-// addDevnetFlags adds sizes and faults, for demo and devnet alike.
+// addDevnetFlags adds sizes, limits and faults, for demo and devnet alike.
 func addDevnetFlags(fs *flag.FlagSet, o *devnet.Options) {
 	fs.Uint64Var(&o.Seed, "seed", 1, "varies amounts and addresses")
 	fs.IntVar(&o.Validators, "validators", 71, "validators of the chain")
 	fs.IntVar(&o.Delegators, "delegators", 1600, "delegations of the most popular validator")
 	fs.IntVar(&o.Collections, "collections", 500, "collections that exist")
 	fs.DurationVar(&o.Interval, "block-time", 0, "time between blocks (default 2s)")
+	fs.Int64Var(&o.EVMRange, "evm-range", 10_000, "most blocks in one eth_getLogs")
+	fs.StringVar((*string)(&o.EVMRefusal), "evm-refusal", string(devnet.RefuseResults), "`how` more is refused: -32005, -32602, -32000, 413 or 400")
+	o.StartTime = time.Now() // whoever looks at the collections sees them move now
 	for _, target := range []struct {
 		name  string
 		fault *devnet.Fault
-	}{{"node", &o.Faults.Node}, {"comet", &o.Faults.Comet}, {"provider", &o.Faults.Provider}} {
+	}{{"node", &o.Faults.Node}, {"comet", &o.Faults.Comet}, {"provider", &o.Faults.Provider}, {"evm", &o.Faults.EVM}} {
 		addFaultFlags(fs, target.name, target.fault)
 	}
 }

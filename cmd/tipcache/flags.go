@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/tipcache/tipcache/config"
 )
@@ -48,16 +48,39 @@ type settingFlags struct {
 	values map[string][]string
 }
 
+// parseSettings reads the configuration of a command that takes nothing but
+// settings. What was on the command line stays at hand for loading it again.
+func parseSettings(name, about string, args []string, std streams) (*settingFlags, config.Config, error) {
+	fs := newFlags(name, about, std)
+	settings := addSettingFlags(fs)
+	if err := fs.parse(args, 0); err != nil {
+		return nil, config.Config{}, err
+	}
+	cfg, err := settings.load()
+	return settings, cfg, err
+}
+
+// addSettingFlags adds the flags of all settings.
 func addSettingFlags(fs flags) *settingFlags {
+	return addFlagsOf(fs, func(config.Key) bool { return true })
+}
+
+// addFlagsOf adds the flags of those settings that a command needs.
+func addFlagsOf(fs flags, needed func(config.Key) bool) *settingFlags {
 	s := &settingFlags{values: map[string][]string{}}
 	fs.StringVar(&s.file, "config", "", "YAML `file` with settings")
 	for _, k := range config.Keys() {
-		if k.Flag != "" {
-			fs.Func(k.Flag, flagUsage(k), func(v string) error {
-				s.values[k.Flag] = append(s.values[k.Flag], v)
-				return nil
-			})
+		if k.Flag == "" || !needed(k) {
+			continue
 		}
+		add := fs.Func
+		if _, yesOrNo := k.Default.(bool); yesOrNo {
+			add = fs.BoolFunc
+		}
+		add(k.Flag, flagUsage(k), func(v string) error {
+			s.values[k.Flag] = append(s.values[k.Flag], v)
+			return nil
+		})
 	}
 	return s
 }
@@ -67,14 +90,7 @@ func flagUsage(k config.Key) string {
 	if k.List {
 		repeat = "; may be repeated"
 	}
-	return fmt.Sprintf("%s%s\n(%s, %s; default %s)", k.Doc, repeat, k.Path, k.Env, defaultText(k.Default))
-}
-
-func defaultText(v any) string {
-	if s := strings.Trim(fmt.Sprint(v), "[]"); s != "" {
-		return s
-	}
-	return "empty"
+	return fmt.Sprintf("%s%s\n(%s, %s; default %s)", k.Doc, repeat, k.Path, k.Env, cmp.Or(k.DefaultText(), "empty"))
 }
 
 // load reads flags, environment and file into a valid configuration.

@@ -8,8 +8,17 @@ import (
 )
 
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
+	return newLoggerAt(w, cfg, levelOf(cfg))
+}
+
+// levelOf is the level configured; it may change while serving.
+func levelOf(cfg config.Log) slog.Level {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(cfg.Level)) // validated
+	return level
+}
+
+func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "text" {
 		return slog.New(slog.NewTextHandler(w, o))

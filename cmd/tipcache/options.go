@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
@@ -22,7 +23,7 @@ import (
 
 func cacheOptions(cfg config.Config) cache.Options {
 	return cache.Options{
-		MemoryBytes:   int64(cfg.Cache.Memory),
+		MemoryBytes:   cacheMemory(cfg.Cache.Memory, memlimit.FromCgroup),
 		RedisTimeout:  cfg.Redis.Timeout,
 		FlightTimeout: cfg.Cache.Flight,
 		Lease:         cfg.Cache.Lease,
@@ -70,27 +71,42 @@ func metadataOptions(cfg config.Config) metadata.Options {
 }
 
 func proxyOptions(cfg config.Config) proxy.Options {
-	routes := map[string]cache.Policy{}
-	for name := range cfg.Routes {
-		routes[name] = policy(routeClass(cfg, name))
-	}
 	return proxy.Options{
-		Classes: proxy.Classes{
-			Live:     policy(cfg.Classes.Live),
-			Params:   policy(cfg.Classes.Params),
-			Pinned:   cache.Policy{Immutable: true, Keep: cfg.Classes.Pinned},
-			Negative: cfg.Classes.Negative,
-		},
-		Routes:         routes,
+		Classes:        classes(cfg),
+		Routes:         ownPolicies(cfg),
+		ChainAuth:      cfg.Chain.Auth == "keys",
+		Limits:         limits(cfg),
+		SharedLimits:   proxy.SharedLimits{Timeout: cfg.Redis.Timeout, Scope: cfg.Chain.ID},
 		Shape:          proxy.Shape(cfg.Chain.Shape),
 		MaxPageLimit:   cfg.Chain.MaxPageLimit,
 		MaxURL:         cfg.HTTP.MaxURL,
 		MaxHeader:      int(cfg.HTTP.MaxHeader),
 		RequestTimeout: cfg.HTTP.Request,
 		MinHeightWait:  cfg.Chain.MinHeightWait,
-		Collections:    collectionsOptions(cfg.Collections),
+		Collections:    collectionsOptions(cfg),
+		CORSOrigins:    cfg.HTTP.CORSOrigins,
+		AllowNoCache:   cfg.HTTP.AllowNoCache,
 		NoAccessLog:    !cfg.Log.Access,
+		SkipLog:        1 - cfg.Log.Sample,
 	}
+}
+
+func classes(cfg config.Config) proxy.Classes {
+	return proxy.Classes{
+		Live:     policy(cfg.Classes.Live),
+		Params:   policy(cfg.Classes.Params),
+		Pinned:   cache.Policy{Immutable: true, Keep: cfg.Classes.Pinned},
+		Negative: cfg.Classes.Negative,
+	}
+}
+
+// ownPolicies are those of single routes.
+func ownPolicies(cfg config.Config) map[string]cache.Policy {
+	own := map[string]cache.Policy{}
+	for name := range cfg.Routes {
+		own[name] = policy(routeClass(cfg, name))
+	}
+	return own
 }
 
 // routeClass is what is configured for a route, over its class.
@@ -115,17 +131,33 @@ func validateRoutes(cfg config.Config) error {
 	return errors.Join(problems...)
 }
 
-func collectionsOptions(c config.Collections) *proxy.CollectionsOptions {
-	o := &proxy.CollectionsOptions{
+func collectionsOptions(cfg config.Config) *proxy.CollectionsOptions {
+	c := cfg.Collections
+	return &proxy.CollectionsOptions{
+		Keys:      apiKeys(cfg),
 		NoAuth:    c.Auth == "none",
 		PublicURL: c.PublicURL,
 		Policy:    cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
 	}
-	for _, k := range c.Keys {
-		name, digest, _ := config.ParseKey(k) // validated
-		o.Keys = append(o.Keys, proxy.Key{Name: name, SHA256: digest})
+}
+
+func apiKeys(cfg config.Config) (keys []proxy.Key) {
+	for _, line := range cfg.Collections.Keys {
+		key, _ := config.ParseAPIKey(line) // validated
+		keys = append(keys, proxy.Key{Name: key.Name, SHA256: key.SHA256, Rate: proxy.Rate(key.Rate)})
 	}
-	return o
+	return keys
+}
+
+func limits(cfg config.Config) proxy.Limits {
+	key, _ := config.ParseRate(cfg.Collections.Rate) // all validated
+	address, _ := config.ParseRate(cfg.HTTP.Rate)
+	l := proxy.Limits{Key: proxy.Rate(key), Address: proxy.Rate(address)}
+	for _, network := range cfg.HTTP.TrustedProxies {
+		prefix, _ := config.ParseNetwork(network)
+		l.TrustedProxies = append(l.TrustedProxies, prefix)
+	}
+	return l
 }
 
 func policy(c config.Class) cache.Policy {

@@ -1,18 +1,25 @@
 package main
 
-import "context"
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
 
 func serveCommand(ctx context.Context, args []string, std streams) error {
-	fs := newFlags("serve", "answer both interfaces", std)
-	settings := addSettingFlags(fs)
-	if err := fs.parse(args, 0); err != nil {
-		return err
-	}
-	cfg, err := settings.load()
+	settings, cfg, err := parseSettings("serve", "answer both interfaces", args, std)
 	if err != nil {
 		return err
 	}
-	log := newLogger(std.err, cfg.Log)
+	level := new(slog.LevelVar)
+	level.Set(levelOf(cfg.Log))
+	log := newLoggerAt(std.err, cfg.Log, level)
+	limitMemory(log, memlimit.FromCgroup)
 	if cfg.Collections.Auth == "closed" {
 		log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
 	}
@@ -20,5 +27,19 @@ func serveCommand(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	return s.run(ctx)
+	return runReloading(ctx, &reloader{service: s, load: settings.load, level: level, running: cfg})
+}
+
+// runReloading serves until ctx ends. SIGHUP reloads.
+func runReloading(ctx context.Context, r *reloader) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	ctx, stop := context.WithCancel(ctx)
+	var reloading sync.WaitGroup
+	reloading.Go(func() { r.run(ctx, hangup) })
+	err := r.service.run(ctx)
+	stop()
+	reloading.Wait()
+	return err
 }

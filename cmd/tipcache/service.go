@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,12 +14,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/indexer"
 	"github.com/tipcache/tipcache/upstream/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -28,14 +32,19 @@ type service struct {
 	cfg      config.Config
 	log      *slog.Logger
 	registry *prometheus.Registry
+	tracing  trace.TracerProvider // nil: no traces
 
+	redis    redis.UniversalClient // nil: none
 	cache    *cache.Cache
 	pool     *node.Pool
 	store    *collections.Store
+	watch    *storeWatch
+	indexer  *indexer.Indexer  // nil: the store is not filled here
 	metadata *metadata.Service // nil: no provider
 	proxy    *proxy.Server
 
-	public, admin net.Listener // admin is nil when switched off
+	public, admin net.Listener                      // admin is nil when switched off
+	adminToken    atomic.Pointer[[sha256.Size]byte] // its digest; nil: none is required
 	stopping      atomic.Bool
 	closers       []func() error
 }
@@ -44,8 +53,8 @@ type service struct {
 // at start is an error but a listener's address that is taken.
 func newService(ctx context.Context, cfg config.Config, log *slog.Logger) (*service, error) {
 	s := &service{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	build := []func(context.Context) error{s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	build := []func(context.Context) error{s.openTracing, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	for _, step := range build {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
@@ -71,6 +80,7 @@ func (s *service) openCache(context.Context) error {
 		return err
 	}
 	s.onClose(closeClient)
+	s.redis = client
 	o := cacheOptions(s.cfg)
 	o.Redis, o.Logger, o.Registerer = client, s.log, s.registry
 	if s.cache, err = cache.New(o); err != nil {
@@ -91,8 +101,15 @@ func (s *service) openPool(context.Context) (err error) {
 }
 
 func (s *service) openStore(ctx context.Context) (err error) {
-	if s.store, err = openStore(ctx, s.cfg, s.log, s.registry); err == nil {
-		s.onClose(s.store.Close)
+	if s.store, err = openStore(ctx, s.cfg, s.log, s.registry); err != nil {
+		return err
+	}
+	s.onClose(s.store.Close)
+	s.watch = &storeWatch{store: s.store}
+	if s.cfg.Index.Enabled {
+		o := indexOptions(s.cfg)
+		o.Store, o.Follow, o.Logger, o.Registerer = s.store, true, s.log, s.registry
+		s.indexer, err = indexer.New(o)
 	}
 	return err
 }
@@ -108,8 +125,9 @@ func (s *service) openMetadata(context.Context) (err error) {
 
 func (s *service) openProxy(context.Context) (err error) {
 	o := proxyOptions(s.cfg)
-	o.Nodes, o.Cache, o.Logger, o.Registerer = s.pool, s.cache, s.log, s.registry
-	o.Collections.Store = s.store
+	o.Nodes, o.Cache, o.Logger, o.Registerer, o.Tracing = s.pool, s.cache, s.log, s.registry, s.tracing
+	o.Collections.Progress = s.watch.progress
+	o.Collections.Store, o.SharedLimits.Redis = s.store, s.redis
 	if s.metadata != nil {
 		o.Collections.Metadata = s.metadata
 	}
@@ -123,6 +141,8 @@ func (s *service) listen(ctx context.Context) (err error) {
 		return fmt.Errorf("listen: %w", err)
 	}
 	s.onClose(ignoreClosed(s.public.Close))
+	s.public = limited(s.public, s.cfg.HTTP.MaxConnections)
+	s.setAdminToken(s.cfg.AdminToken)
 	if s.cfg.Admin == "none" {
 		return nil
 	}
@@ -136,17 +156,22 @@ func (s *service) listen(ctx context.Context) (err error) {
 // run serves until ctx ends, then drains and closes everything.
 func (s *service) run(ctx context.Context) error {
 	public := &http.Server{
-		Handler:           s.proxy.Handler(),
+		Handler:           s.leaving(s.proxy.Handler()),
 		ReadHeaderTimeout: s.cfg.HTTP.Header,
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      2 * s.cfg.HTTP.Request,
 		IdleTimeout:       s.cfg.HTTP.Idle,
+		ConnState:         countConnections(s.registry, s.cfg.HTTP.MaxConnections),
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	admin := &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: s.cfg.HTTP.Header}
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
+	group.Go(func() error { s.watch.run(gctx); return nil })
+	if s.indexer != nil {
+		group.Go(func() error { s.runIndexer(gctx); return nil })
+	}
 	group.Go(func() error { return served(public.Serve(s.public)) })
 	if s.admin != nil {
 		group.Go(func() error { return served(admin.Serve(s.admin)) })
@@ -160,11 +185,24 @@ func (s *service) run(ctx context.Context) error {
 	return errors.Join(err, s.close())
 }
 
-// drain finishes what is in flight: first the public listener, so that the
-// admin one tells of it to the end.
+// leaving asks clients that keep a connection to open the next one elsewhere
+// once this process is about to end: closing it under them could lose the
+// request they are just sending.
+func (s *service) leaving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// drain lets load balancers notice, then finishes what is in flight: first the
+// public listener, so that the admin one tells of it to the end.
 func (s *service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
-	s.log.Info("draining", "deadline", s.cfg.HTTP.Drain.String())
+	s.log.Info("draining", "delay", s.cfg.HTTP.DrainDelay.String(), "deadline", s.cfg.HTTP.Drain.String())
+	time.Sleep(s.cfg.HTTP.DrainDelay)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
 	defer cancel()
 	start := time.Now()

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// newKey runs the command and returns what it prints.
+func newKey(t *testing.T, name string) (key, line string) {
+	t.Helper()
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"key", "new", name}, streams{&out, io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	printed := strings.Fields(out.String())
+	if len(printed) != 4 || printed[0] != "key" || printed[2] != "line" {
+		t.Fatalf("printed %q", out.String())
+	}
+	return printed[1], printed[3]
+}
+
+func TestANewKeyOpensWhatItsLineConfigures(t *testing.T) {
+	t.Parallel()
+	key, line := newKey(t, "web")
+	another, _ := newKey(t, "web")
+	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) {
+		c.Collections.Keys, c.Chain.Auth = []string{line + ":2/h"}, "keys"
+	})
+	for _, tt := range []struct {
+		key    string
+		status int
+	}{{another, 401}, {"", 401}, {key, 200}, {key, 200}, {key, 429}} {
+		if got := r.get(r.base+"/staking/params", "X-Api-Key", tt.key); got.status != tt.status {
+			t.Errorf("%d %s, want %d", got.status, got.body, tt.status)
+		}
+	}
+	r.key = key
+	if got := r.list(`{}`); got.status != 429 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `"status":429`) {
+		t.Errorf("the rate is one for both interfaces: %d %s", got.status, got.body)
+	}
+}
+
+func TestAKeyNeedsAName(t *testing.T) {
+	for _, args := range [][]string{{"key"}, {"key", ""}, {"key", "new"}, {"key", "new", ""}, {"key", "new", "a:b"}, {"key", "new", "a", "b"}, {"key", "old", "a"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), args, streams{&out, io.Discard}); err == nil || out.Len() > 0 {
+			t.Errorf("%v: %v, printed %q", args, err, out.String())
+		}
+	}
+}
+
+func TestReplicasShareALimitInRedis(t *testing.T) {
+	t.Parallel()
+	address, _ := realRedis(t)
+	d := newDevnet(t, devnet.Options{})
+	limited := func(c *config.Config) { c.Redis.URL, c.Collections.Rate = "redis://"+address, "20/h" }
+	a, b := startRunning(t, d, limited), startRunning(t, d, limited)
+	allowed := 0
+	for range 15 {
+		for _, r := range []*running{a, b} {
+			if r.list(`{}`).status == http.StatusOK {
+				allowed++
+			}
+		}
+	}
+	if allowed != 20 {
+		t.Errorf("%d were allowed, want 20", allowed)
+	}
+}
+
+func TestTheAdminListenerAsksForItsToken(t *testing.T) {
+	t.Parallel()
+	const token = "a token that is long"
+	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.AdminToken = token })
+	for _, tt := range []struct {
+		method, path, authorization string
+		status                      int
+	}{
+		{"GET", "/healthz", "", 200},
+		{"GET", "/metrics", "", 200},
+		{"GET", "/debug/pprof/cmdline", "", 401},
+		{"GET", "/debug/pprof/cmdline", "Bearer another", 401},
+		{"GET", "/debug/pprof/cmdline", token, 401},
+		{"GET", "/debug/pprof/cmdline", "bearer " + token, 200},
+		{"GET", "/healthz/../debug/pprof/cmdline", "", 401},
+		{"POST", "/admin/whatever", "", 401},
+		{"POST", "/nothing", "Bearer " + token, 404},
+	} {
+		got := r.do(tt.method, r.admin+tt.path, "", "Authorization", tt.authorization)
+		if got.status != tt.status {
+			t.Errorf("%s %s with %q: %d %s", tt.method, tt.path, tt.authorization, got.status, got.body)
+		}
+		if got.status == 401 && got.header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: no WWW-Authenticate", tt.path)
+		}
+	}
+	if got := r.do("POST", r.admin+"/nothing", "", "Authorization", "Bearer "+token, "Sec-Fetch-Site", "cross-site"); got.status != 403 {
+		t.Errorf("a page of another site may post: %d", got.status)
+	}
+}
+
+func TestMemoryFollowsTheContainer(t *testing.T) {
+	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
+	for _, tt := range []struct {
+		name      string
+		said      config.Bytes
+		container memlimit.Provider
+		want      int64
+	}{
+		{"what is said is taken", 64 << 20, memlimit.Limit(1 << 30), 64 << 20},
+		{"else a quarter of the container's", config.Auto, memlimit.Limit(1 << 30), 256 << 20},
+		{"of a small one, too", config.Auto, memlimit.Limit(128 << 20), 32 << 20},
+		{"without a limit the usual", config.Auto, none, 256 << 20},
+	} {
+		if got := cacheMemory(tt.said, tt.container); got != tt.want {
+			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	log := newLogger(io.Discard, config.Log{Level: "error"})
+	limitMemory(log, memlimit.Limit(1000<<20))
+	if got := debug.SetMemoryLimit(-1); got != 900<<20 {
+		t.Errorf("the collector's limit is %d", got)
+	}
+	limitMemory(log, none)
+	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
+		t.Errorf("without one it is %d", got)
+	}
+}
+
+func TestTheReferenceIsPrinted(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"config"}, streams{&out, io.Discard}); err != nil || out.String() != config.Reference() {
+		t.Errorf("%v, %.200q", err, out.String())
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+const (
+	dashboardFile = "../../deploy/grafana/tipcache.json"
+	alertsFile    = "../../deploy/prometheus/alerts.yaml"
+)
+
+// expressions are what the panels of the dashboard ask Prometheus for.
+func expressions(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[int]bool{}
+	for _, p := range dashboard.Panels {
+		if ids[p.ID] {
+			t.Errorf("the id of the panel %q is taken", p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			all = append(all, target.Expr)
+		}
+	}
+	return all
+}
+
+// A metric that does not exist is an empty panel and an alert that never fires,
+// and nobody notices either.
+func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond}), func(c *config.Config) { c.HTTP.Rate = "10000/s" })
+	r.get(r.base + "/staking/pool")
+	r.list("{}")
+	scraped := map[string]bool{}
+	for line := range strings.Lines(r.get(r.admin + "/metrics").body) {
+		scraped[regexp.MustCompile(`^\w*`).FindString(line)] = true
+	}
+	alerts, err := os.ReadFile(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string][]string{"dashboard": expressions(t), "alerts": {string(alerts)}}
+	for source, texts := range sources {
+		names := regexp.MustCompile(`\b(tipcache|go|process)_\w+`).FindAllString(strings.Join(texts, "\n"), -1)
+		if len(names) < 10 {
+			t.Errorf("%s: only %d metrics", source, len(names))
+		}
+		for _, name := range names {
+			if !scraped[name] {
+				t.Errorf("%s: there is no metric %s", source, name)
+			}
+		}
+	}
+}
+
+func TestPrometheusTakesTheAlerts(t *testing.T) {
+	path, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("install promtool (Debian: the package prometheus) to run this test: it has to be on the PATH")
+	}
+	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", alertsFile).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	type rule struct {
+		Record string            `json:"record"`
+		Expr   string            `json:"expr"`
+		Labels map[string]string `json:"labels"`
+	}
+	var rules []rule
+	for i, expr := range expressions(t) {
+		expr = strings.ReplaceAll(expr, "$__rate_interval", "5m") // Grafana fills it in
+		rules = append(rules, rule{"dashboard:panel", expr, map[string]string{"n": strconv.Itoa(i)}})
+	}
+	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "dashboard.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("dashboard: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// A client asks over a connection that it keeps, until it is told to open the
+// next one elsewhere. It never asks twice, as a balancer would not.
+type client struct {
+	ask      func(*http.Client) (*http.Response, error)
+	answered *atomic.Int64
+}
+
+func (c client) run() error {
+	transport := &http.Transport{MaxIdleConns: 1}
+	defer transport.CloseIdleConnections()
+	for {
+		resp, err := c.ask(&http.Client{Transport: transport})
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s, %w", resp.Status, err)
+		}
+		c.answered.Add(1)
+		if resp.Close {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestNoRequestIsLostInADrain(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 50 * time.Millisecond})
+	ctx, sigterm := context.WithCancel(context.Background())
+	defer sigterm()
+	r, ended := startStoppable(ctx, t, d, func(c *config.Config) { c.HTTP.DrainDelay = 500 * time.Millisecond })
+	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 100 * time.Millisecond}}); err != nil {
+		t.Fatal(err)
+	}
+
+	var answered atomic.Int64
+	var clients sync.WaitGroup
+	for i := range 20 {
+		pinned := fmt.Sprintf("%s/staking/pool", r.base)
+		ask := func(c *http.Client) (*http.Response, error) { return c.Get(pinned) }
+		if i%2 == 0 {
+			ask = func(c *http.Client) (*http.Response, error) { return c.Do(r.listing(t)) }
+		}
+		clients.Go(func() {
+			if err := (client{ask, &answered}).run(); err != nil {
+				t.Errorf("a client lost a request: %v", err)
+			}
+		})
+	}
+	r.eventually("answering", func() bool { return answered.Load() > 100 })
+	sigterm()
+	clients.Wait()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADrainEndsInTime(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	ctx, sigterm := context.WithCancel(context.Background())
+	defer sigterm()
+	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
+		impatient(c)
+		c.HTTP.Request, c.HTTP.Header, c.HTTP.Drain = 10*time.Second, 10*time.Second, 11*time.Second
+	})
+	r.cfg.HTTP.Drain = 300 * time.Millisecond // less than is valid: no request should be cut off
+	conn := r.dial()
+	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: 10\r\n\r\n", r.key)
+	time.Sleep(50 * time.Millisecond) // it is being read
+	sigterm()
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "cut off") {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it waits on")
+	}
+}
+
+// startStoppable serves until ctx ends, and hands out what it ended with.
+func startStoppable(ctx context.Context, t *testing.T, d *devnet.Devnet, change func(*config.Config)) (*running, <-chan error) {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
+	embed(&cfg, d, "a test's key")
+	change(&cfg)
+	s, err := newDemo(t.Context(), cfg, d, streams{io.Discard, io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{service: s, t: t, devnet: d, key: "a test's key",
+		base: "http://" + s.public.Addr().String(), admin: "http://" + s.admin.Addr().String()}
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
+	return r, ended
+}
+
+// listing asks for a page of collections.
+func (r *running) listing(t *testing.T) *http.Request {
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, r.base+"/api/v4/collections", strings.NewReader(`{}`))
+	if err != nil {
+		t.Error(err)
+	}
+	req.Header.Set("X-Api-Key", r.key)
+	req.Header.Set("Content-Type", "application/json")
+	return req
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
+)
+
+// explainTimeout is for an explanation: memory and one exchange with Redis.
+const explainTimeout = 5 * time.Second
+
+// explain serves GET /admin/explain?url=/staking/params, and &height= and &body=.
+func (s *service) explain(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
+	defer cancel()
+	asked := r.URL.Query()
+	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body")})
+	if err != nil {
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "url: " + err.Error()})
+		return
+	}
+	writeJSON(w, http.StatusOK, e)
+}
+
+func explainCommand(ctx context.Context, args []string, std streams) error {
+	fs := newFlags("explain", "say what a request for URL would come to now, and why, without sending it", std)
+	admin := fs.String("admin", "http://127.0.0.1:9090", "`URL` of the admin listener; its token is taken from TIPCACHE_ADMIN_TOKEN")
+	height := fs.String("height", "", "the request's X-Block-Height")
+	body := fs.String("body", "", "`JSON` of a collection listing")
+	raw := fs.Bool("json", false, "print the explanation as JSON")
+	if err := fs.parse(args, 1); err != nil {
+		return err
+	}
+	if fs.NArg() == 0 {
+		return errors.New("no URL given: tipcache explain /staking/params")
+	}
+	query := url.Values{"url": {fs.Arg(0)}, "height": {*height}, "body": {*body}}
+	text, err := askAdmin(ctx, strings.TrimRight(*admin, "/")+"/admin/explain?"+query.Encode())
+	if err != nil {
+		return err
+	}
+	if *raw {
+		_, err := std.out.Write(text)
+		return err
+	}
+	var e proxy.Explanation
+	if err := json.Unmarshal(text, &e); err != nil {
+		return fmt.Errorf("the answer is no explanation: %w", err)
+	}
+	return printExplanation(std.out, e)
+}
+
+// askAdmin reads from an admin listener, with the token in the environment.
+func askAdmin(ctx context.Context, target string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout+time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token := adminToken(os.Environ()); token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("the admin listener says %s: %s", resp.Status, strings.TrimSpace(string(text)))
+	}
+	return text, err
+}
+
+// adminToken is what the environment says of it; nothing else there matters.
+func adminToken(environ []string) string {
+	var about []string
+	for _, variable := range environ {
+		if strings.HasPrefix(variable, "TIPCACHE_ADMIN_TOKEN") {
+			about = append(about, variable)
+		}
+	}
+	cfg, _ := config.Load(config.Sources{Environ: about}) // without a token the listener says what is wrong
+	return strings.TrimPrefix(cfg.AdminToken, "none")
+}
+
+// printExplanation prints one fact a line.
+func printExplanation(w io.Writer, e proxy.Explanation) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(tw, "  "+name+"\t"+format+"\n", args...) }
+	fmt.Fprintln(tw, e.Request)
+	if e.Refusal != nil {
+		line("refused", "%d %s", e.Refusal.Status, strings.TrimSpace(e.Refusal.Body))
+	}
+	if e.Policy != nil {
+		line("route", "%s, class %s", e.Route, e.Class)
+		line("asks", "%s", e.Asks)
+		line("key", "%s", e.Key)
+		line("policy", "%s", policyText(e))
+		line("tip", "%s", blockOr(e.Tip, "none: seconds count"))
+		line("memory", "%s", entryText(e.Memory))
+		line("redis", "%s", redisText(e))
+	}
+	line("verdict", "%s", e.Verdict)
+	line("why", "%s", e.Why)
+	return tw.Flush()
+}
+
+func policyText(e proxy.Explanation) string {
+	p := e.Policy
+	switch {
+	case p.Immutable:
+		return "never stale"
+	case e.Tip > 0:
+		return fmt.Sprintf("in blocks: fresh %d, stale %d, on error %d", p.FreshBlocks, p.StaleBlocks, p.ErrorBlocks)
+	default:
+		return fmt.Sprintf("in seconds: fresh %s, stale %s, on error %s", p.Fresh, p.Stale, p.StaleIfError)
+	}
+}
+
+func entryText(e *proxy.ExplainedEntry) string {
+	if e == nil {
+		return "nothing"
+	}
+	text := fmt.Sprintf("%s, block %s, read %s ago, status %d, %d bytes, %s", e.State, blockOr(e.Height, "none"), e.Age, e.Status, e.Bytes, e.ETag)
+	if e.Expires != "" {
+		text += ", expires in " + e.Expires
+	}
+	if e.Dropped != "" {
+		text += ", dropped in " + e.Dropped
+	}
+	return text
+}
+
+func redisText(e proxy.Explanation) string {
+	switch {
+	case e.RedisState == "off":
+		return "off"
+	case e.RedisError != "":
+		return e.RedisState + ": " + e.RedisError
+	case e.Lease != "":
+		return entryText(e.Redis) + "; another replica asks the origin, lease " + e.Lease
+	default:
+		return entryText(e.Redis)
+	}
+}
+
+func blockOr(height int64, otherwise string) string {
+	if height == 0 {
+		return otherwise
+	}
+	return fmt.Sprint(height)
+}

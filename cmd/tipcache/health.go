@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// healthCommand is for containers, whose image holds no other program to ask with.
+func healthCommand(ctx context.Context, args []string, std streams) error {
+	_, cfg, err := parseSettings("health", "ask the serve that runs with the same configuration whether it is ready; the exit status is the answer", args, std)
+	if err != nil {
+		return err
+	}
+	if cfg.Admin == "none" {
+		return errors.New("admin is none: there is nobody to ask")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	return askReady(ctx, cfg.Admin, std.out)
+}
+
+// askReady prints what the admin listener at address says. An error means it
+// is not ready, or does not answer before ctx ends.
+func askReady(ctx context.Context, address string, w io.Writer) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+dialable(address)+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(body)))
+	}
+	_, err = w.Write(body)
+	return err
+}
+
+// dialable turns an address that stands for every one of the host into one
+// that can be asked.
+func dialable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return net.JoinHostPort("localhost", port)
+	}
+	return address
+}

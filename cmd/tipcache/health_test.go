@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func TestHealthExitsByReadiness(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	ready := startRunning(t, d, nil).service.admin.Addr().String()
+	_, port, _ := net.SplitHostPort(ready)
+	file := filepath.Join(t.TempDir(), "tipcache.yaml")
+	if err := os.WriteFile(file, []byte("admin: 0.0.0.0:"+port+"\nadmin_token: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lost := startUnready(t, d, func(c *config.Config) { c.Chain.ID = "another-1" })
+	tests := map[string]struct{ flag, value, out, err string }{
+		"ready":                          {"--admin", ready, `"ready":true`, ""},
+		"listening on all its addresses": {"--config", file, `"ready":true`, ""},
+		"not ready":                      {"--admin", lost.service.admin.Addr().String(), "", `"node"`},
+		"not running":                    {"--admin", "127.0.0.1:1", "", "refused"},
+		"without an admin listener":      {"--admin", "none", "", "nobody to ask"},
+	}
+	for name, tt := range tests {
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"health", tt.flag, tt.value}, streams{&out, io.Discard})
+		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) || !strings.Contains(out.String(), tt.out) {
+			t.Errorf("%s: %v, %q", name, err, out.String())
+		}
+	}
+	if got := lost.get(lost.admin + "/readyz?exclude=node&exclude=store"); got.status != http.StatusOK {
+		t.Errorf("without what is excluded: %d %s", got.status, got.body)
+	}
+}
+
+func TestALeavingReplicaAnswersUntilLoadBalancersHaveNoticed(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
+	cfg.HTTP.DrainDelay = 2 * time.Second
+	embed(&cfg, d, "a test's key")
+	s, err := newDemo(t.Context(), cfg, d, streams{io.Discard, io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{service: s, t: t, base: "http://" + s.public.Addr().String(), admin: "http://" + s.admin.Addr().String()}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
+	stop()
+	r.eventually("draining", func() bool {
+		return strings.Contains(r.get(r.admin+"/readyz?exclude=node&exclude=store").body, `"draining"`)
+	})
+
+	resp, err := http.Get(r.base + "/staking/params")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !resp.Close {
+		t.Errorf("%s, connection closed: %t", resp.Status, resp.Close)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", s.public.Addr().String()); err == nil {
+		t.Error("the listener is still open")
+	}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// expectChain compares a store with what the simulated chain knows of the block
+// that the store is at.
+func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
+	t.Helper()
+	cursor, err := store.Cursor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := store.List(t.Context(), collections.Query{Limit: collections.MaxLimit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]collections.Collection{}
+	for c := range d.CollectionsAt(cursor.Block) {
+		key := strings.ToLower(c.CollectionAddress)
+		want[key] = collections.Collection{
+			Address: key, AssetCount: c.AssetCount, LicensesCount: c.LicensesCount, RaisedDisputeCount: c.RaisedDisputeCount,
+			CancelledDisputeCount: c.CancelledDisputeCount, JudgedDisputeCount: c.JudgedDisputeCount, ResolvedDisputeCount: c.ResolvedDisputeCount,
+			CreatedAt: c.CreatedAt.UTC(), UpdatedAt: c.UpdatedAt.UTC(),
+		}
+	}
+	got := map[string]collections.Collection{}
+	for _, c := range page.Items {
+		c.Address = strings.ToLower(c.Address)
+		got[c.Address] = c
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("at block %d (-chain +store)\n%s", cursor.Block, diff)
+	}
+}
+
+func openURL(t *testing.T, url string) *collections.Store {
+	t.Helper()
+	store, err := collections.Open(t.Context(), url, collections.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 200 * time.Millisecond})
+	d.Halt()
+	url := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
+	command := []string{"index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"}
+	store := openURL(t, url)
+	for range 3 {
+		var out bytes.Buffer
+		if err := run(t.Context(), command, streams{&out, io.Discard}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), "holds chain 1315 up to block ") {
+			t.Errorf("output: %s", out.String())
+		}
+		expectChain(t, store, d)
+		d.Advance(20)
+	}
+	// Interrupted, it has lost nothing and is no failure.
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := run(ctx, append(command, "--follow"), streams{io.Discard, io.Discard}); err != nil {
+		t.Errorf("following: %v", err)
+	}
+	expectChain(t, store, d)
+}
+
+func TestTheIndexCommandSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	url := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--evm", d.EVMURL(), "--store", url, "--network", "story"}, "another chain"},
+		{[]string{"--evm", d.EVMURL(), "--store", "https://h/api/v4", "--network", "aeneid"}, "another server"},
+		{[]string{"--evm", "ftp://user:secret@h", "--store", url}, "index.evm[0]"},
+		{[]string{"--store", url, "--network", "mine"}, "none of story, aeneid, custom"},
+		{[]string{"--store", url, "--network", "custom"}, "index.contracts.registry"},
+	} {
+		err := run(t.Context(), append([]string{"index"}, test.args...), streams{io.Discard, io.Discard})
+		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", test.args, err)
+		}
+	}
+}
+
+// indexing makes a service fill its store on top of what the demo imports.
+func indexing(d *devnet.Devnet, store string) func(*config.Config) {
+	return func(c *config.Config) {
+		c.Collections.Store = store
+		c.Index.Enabled, c.Index.EVM, c.Index.Network, c.Index.From = true, []string{d.EVMURL()}, "aeneid", d.EVMStart()+1
+		c.Index.Poll = 50 * time.Millisecond
+	}
+}
+
+func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	r := startRunning(t, d, func(c *config.Config) {
+		indexing(d, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))(c)
+		c.Collections.Fresh, c.Collections.Stale = time.Hour, time.Hour // by seconds it would be fresh to the end
+	})
+	newest := func() string { return r.list(`{"pagination":{"limit":1}}`).body }
+	first := newest()
+	r.eventually("shown what has changed", func() bool { return newest() != first })
+	d.Halt()
+	r.eventually("told of in readyz", func() bool {
+		var ready struct{ Index *indexHealth }
+		_ = json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &ready)
+		return ready.Index != nil && ready.Index.Chain == 1315 && ready.Index.Blocks != nil && *ready.Index.Blocks == 0
+	})
+	r.eventually("unchanged", func() bool {
+		before := newest()
+		time.Sleep(2 * watchInterval)
+		return before == newest()
+	})
+	got := r.list(`{"pagination":{"limit":1}}`)
+	if status := got.header.Get("Cache-Status"); !strings.HasPrefix(status, "tipcache; hit; ttl=") || !strings.Contains(status, " behind=") {
+		t.Errorf("Cache-Status: %s", status)
+	}
+	if got.height() != "" {
+		t.Errorf("a page says it is of block %s", got.height())
+	}
+	expectChain(t, r.store, d)
+}
+
+func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
+	t.Parallel()
+	url := realPostgres(t)
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	replicas := make([]*service, 2)
+	stop := make([]func(), 2)
+	for i := range replicas {
+		cfg := config.Default()
+		cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
+		embed(&cfg, d, "a key")
+		indexing(d, url)(&cfg)
+		cfg.Index.From = 0
+		s, err := newService(t.Context(), cfg, newLogger(io.Discard, cfg.Log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- s.run(ctx) }()
+		replicas[i], stop[i] = s, func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("the service ended with %v", err)
+			}
+		}
+	}
+	store := openURL(t, url)
+	leads := func(s *service) bool { return s.indexer.Status().Cursor.Block > 0 }
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		for range 1000 {
+			if ok() {
+				return
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
+		t.Fatalf("never %s", what)
+	}
+	until("indexed by one", func() bool { return slices.ContainsFunc(replicas, leads) })
+	if leads(replicas[1]) {
+		replicas[0], replicas[1], stop[0], stop[1] = replicas[1], replicas[0], stop[1], stop[0]
+	}
+	time.Sleep(time.Second)
+	if leads(replicas[1]) {
+		t.Error("both index")
+	}
+	stop[0]()
+	until("taken over", func() bool { return leads(replicas[1]) })
+	until("caught up", func() bool { s := replicas[1].indexer.Status(); return s.Head > 0 && s.Cursor.Block >= s.Head })
+	expectChain(t, store, d)
+	stop[1]()
+}

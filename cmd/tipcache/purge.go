@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// purgeTimeout bounds a purge: some millions of keys in Redis.
+const purgeTimeout = time.Minute
+
+// purged is the answer to a purge.
+type purged struct {
+	Memory   int    `json:"memory"`   // entries removed from this process
+	Redis    int    `json:"redis"`    // entries removed from Redis
+	Replicas string `json:"replicas"` // told, not told, or none without a Redis
+	Error    string `json:"error,omitempty"`
+}
+
+// purge serves POST /admin/purge with one of route=NAME, prefix=KEY,
+// address=0x... and all=true, in the query or as a form.
+func (s *service) purge(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	sel, err := s.selection(r)
+	if err != nil {
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), purgeTimeout)
+	defer cancel()
+	done, err := s.cache.PurgeKeys(ctx, sel)
+	answer, status := purged{Memory: done.Memory, Redis: done.Shared, Replicas: "told"}, http.StatusOK
+	switch {
+	case err != nil:
+		answer.Replicas, answer.Error, status = "not told", err.Error(), http.StatusBadGateway
+	case !done.Told:
+		answer.Replicas = "none"
+	}
+	s.log.Info("purged", "selection", sel, "memory", done.Memory, "redis", done.Shared, "replicas", answer.Replicas, "err", answer.Error)
+	writeJSON(w, status, answer)
+}
+
+var errSelection = errors.New("say one of route=NAME, prefix=KEY, address=0x... and all=true")
+
+// selection reads what is to be purged: exactly one thing, so that a slip of
+// the pen is no purge of everything.
+func (s *service) selection(r *http.Request) (cache.Selection, error) {
+	if err := r.ParseForm(); err != nil {
+		return cache.Selection{}, errSelection
+	}
+	said := ""
+	for name, values := range r.Form {
+		if said != "" || len(values) != 1 || values[0] == "" {
+			return cache.Selection{}, errSelection
+		}
+		said = name
+	}
+	value := r.Form.Get(said)
+	switch said {
+	case "route":
+		return s.proxy.SelectRoute(value)
+	case "prefix":
+		return cache.Selection{Prefix: value}, nil
+	case "address":
+		return s.proxy.SelectAddress(value)
+	case "all":
+		if yes, err := strconv.ParseBool(value); err == nil && yes {
+			return cache.Selection{}, nil
+		}
+	}
+	return cache.Selection{}, errSelection
+}

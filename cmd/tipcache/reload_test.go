@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// serving is the command as an operator runs it.
+type serving struct {
+	running
+	file string
+	log  chan map[string]any
+}
+
+// startServing runs serve with a file, until the test ends.
+func startServing(t *testing.T, d *devnet.Devnet, settings string) *serving {
+	t.Helper()
+	s := &serving{file: filepath.Join(t.TempDir(), "tipcache.yaml"), log: make(chan map[string]any, 1000)}
+	s.running = running{t: t, devnet: d}
+	s.write(settings)
+	ctx, stop := context.WithCancel(context.Background())
+	ended, logged := make(chan error, 1), make(chan struct{})
+	r, w := io.Pipe()
+	go func() {
+		defer close(logged)
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			var record map[string]any
+			_ = json.Unmarshal(lines.Bytes(), &record)
+			s.log <- record
+		}
+	}()
+	go func() { ended <- run(ctx, []string{"serve", "--config", s.file}, streams{io.Discard, w}) }()
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("serve ended with %v", err)
+		}
+		_ = w.Close()
+		<-logged
+	})
+	started := s.waitFor("serving")
+	s.base, s.admin = "http://"+started["listen"].(string), "http://"+started["admin"].(string)
+	return s
+}
+
+// write makes the file that serve reads.
+func (s *serving) write(settings string) {
+	s.t.Helper()
+	common := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nchain: {nodes: [%q], comet: [%q]}\n", s.devnet.NodeURL(), s.devnet.CometURL())
+	if err := os.WriteFile(s.file, []byte(common+settings), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// waitFor returns the next record with this message.
+func (s *serving) waitFor(message string) map[string]any {
+	s.t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case record := <-s.log:
+			if record["msg"] == message {
+				return record
+			}
+		case <-timeout:
+			s.t.Fatalf("never logged: %s", message)
+		}
+	}
+}
+
+// hangup changes the file and says so to the process, which logs a line.
+func (s *serving) hangup(settings, message string) map[string]any {
+	s.t.Helper()
+	s.write(settings)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.waitFor(message)
+}
+
+func (s *serving) status(key string) int {
+	s.t.Helper()
+	s.key = key
+	return s.list(`{}`).status
+}
+
+func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
+	oldKey, oldLine := newKey(t, "web")
+	key, line := newKey(t, "web")
+	const store = "collections: {store: 'sqlite::memory:', keys: ['%s']}\n"
+	s := startServing(t, newDevnet(t, devnet.Options{}), fmt.Sprintf(store, oldLine))
+	if got := s.status(oldKey); got != 200 {
+		t.Fatalf("status %d", got)
+	}
+
+	got := s.hangup(fmt.Sprintf(store, line)+"cache: {memory: 64MiB}\nlog: {level: debug}\nhttp: {rate: 3/h}\nclasses: {live: {stale_blocks: 9}}\nroutes: {pool: {fresh_blocks: 3}}\nadmin_token: a token that is long\n", "configuration reloaded")
+	delete(got, "time")
+	want := map[string]any{
+		"level": "INFO", "msg": "configuration reloaded", "needs_restart": []any{"cache.memory"},
+		"changed": []any{"admin_token", "classes.live.stale_blocks", "routes", "collections.keys", "http.rate", "log.level"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("logged (-want +got):\n%s", diff)
+	}
+	if got := []int{s.status(oldKey), s.status(key), s.status(key), s.status(key)}; !cmp.Equal(got, []int{401, 200, 200, 429}) {
+		t.Errorf("with the old key, and the new one up to its address's limit: %v", got)
+	}
+	if got := s.get(s.admin + "/debug/pprof/cmdline"); got.status != 401 {
+		t.Errorf("without the token: %d", got.status)
+	}
+
+	for _, bad := range []string{"log: {level: loud}\n", "nonsense", "routes: {nowhere: {fresh_blocks: 1}}\n"} {
+		refused := s.hangup(fmt.Sprintf(store, oldLine)+bad, "configuration refused, the one before stays in force")
+		if why := refused["err"].(string); why == "" || strings.Contains(why, "\n") {
+			t.Errorf("%q is refused for %q", bad, why)
+		}
+	}
+	refused := s.hangup("collections: {store: 'sqlite::memory:', auth: none}\n", "configuration refused without a restart, the one before stays in force")
+	if why := refused["err"].(string); !strings.Contains(why, "collections.keys") {
+		t.Errorf("keys that are required, but taken away, are refused for %q", why)
+	}
+	if got := s.status(oldKey); got != 429 && got != 401 {
+		t.Errorf("what was refused is in force: status %d", got)
+	}
+	s.hangup(fmt.Sprintf(store, line), "configuration reloaded")
+	if got := []int{s.status(oldKey), s.status(key)}; !cmp.Equal(got, []int{401, 200}) {
+		t.Errorf("the last one is not in force: %v", got)
+	}
+}

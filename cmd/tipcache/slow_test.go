@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// impatient makes every time that a client may take a short one.
+func impatient(c *config.Config) {
+	const unit = 50 * time.Millisecond
+	c.Redis.Timeout, c.Cache.Lease, c.Chain.Timeout, c.Collections.Timeout, c.Cache.Patience = unit, 3*unit, 4*unit, 4*unit, unit
+	c.Cache.Flight, c.HTTP.Header, c.Chain.MinHeightWait, c.HTTP.Request = 8*unit, 8*unit, 8*unit, 16*unit
+}
+
+// dial opens a connection that a test writes to by hand.
+func (r *running) dial() net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return conn
+}
+
+// drip writes a text over and over, a little at a time, until the connection
+// ends, and says how long it lasted.
+func drip(conn net.Conn, text string) time.Duration {
+	start := time.Now()
+	for {
+		if _, err := io.WriteString(conn, text); err != nil {
+			return time.Since(start)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestSlowHeadersDoNotHoldTheDoor(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) {
+		impatient(c)
+		c.HTTP.MaxConnections = 3
+	})
+	lasted := make(chan time.Duration)
+	for range 3 {
+		conn := r.dial()
+		if _, err := io.WriteString(conn, "GET /staking/params HTTP/1.1\r\nHost: x\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		go func() { lasted <- drip(conn, "X-Drip: 1\r\n") }()
+	}
+	r.eventually("full", func() bool {
+		return strings.Contains(r.get(r.admin+"/metrics").body, "\ntipcache_http_connections 3\n")
+	})
+	if got := r.get(r.base + "/staking/params"); got.status != http.StatusOK {
+		t.Errorf("another client: %d %s", got.status, got.body)
+	}
+	for range 3 {
+		if took := <-lasted; took > 5*time.Second {
+			t.Errorf("a slow client was listened to for %v", took)
+		}
+	}
+}
+
+func TestASlowBodyIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)
+	conn := r.dial()
+	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", r.key)
+	lasted := make(chan time.Duration)
+	go func() { lasted <- drip(conn, " ") }()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	if took := <-lasted; took > 5*time.Second {
+		t.Errorf("it was listened to for %v", took)
+	}
+}
+
+func TestAReaderThatStopsIsLeft(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)
+	conn := r.dial()
+	start := time.Now()
+	for { // ask and ask, and read nothing
+		if _, err := io.WriteString(conn, strings.Repeat("GET /staking/validators HTTP/1.1\r\nHost: x\r\n\r\n", 100)); err != nil {
+			break
+		}
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it was written to for %v", took)
+	}
+}
+
+// endless is a body without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+func TestAnEndlessBodyIsCutOff(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
+	for _, tt := range []struct {
+		method, path string
+		status       int
+	}{
+		{"POST", "/api/v4/collections", http.StatusRequestEntityTooLarge},
+		{"GET", "/staking/params", http.StatusBadRequest},
+		{"POST", "/staking/params", http.StatusMethodNotAllowed},
+		{"PUT", "/nowhere", http.StatusNotFound},
+	} {
+		conn := r.dial()
+		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n", tt.method, tt.path, r.key)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			body := make([]byte, 4096)
+			for {
+				n, _ := endless{}.Read(body)
+				if _, err := fmt.Fprintf(conn, "%x\r\n%s\r\n", n, body); err != nil {
+					return
+				}
+			}
+		}()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s %s: %v", tt.method, tt.path, err)
+			continue
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != tt.status {
+			t.Errorf("%s %s: status %d, want %d", tt.method, tt.path, resp.StatusCode, tt.status)
+		}
+		<-ended
+	}
+}

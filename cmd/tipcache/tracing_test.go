@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// collector is an OTLP server that keeps the spans of one trace, by id.
+type collector struct {
+	*httptest.Server
+	trace string
+	mu    sync.Mutex
+	spans map[string]span
+}
+
+type span struct{ name, parent string }
+
+func startCollector(t *testing.T, trace string) *collector {
+	c := &collector{trace: trace, spans: map[string]span{}}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var batch coltrace.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &batch); err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL.Path, err)
+		}
+		c.keep(&batch)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *collector) keep(batch *coltrace.ExportTraceServiceRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range batch.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				if hex.EncodeToString(s.GetTraceId()) == c.trace {
+					c.spans[string(s.GetSpanId())] = span{s.GetName(), string(s.GetParentSpanId())}
+				}
+			}
+		}
+	}
+}
+
+// paths are the names of the spans, each behind those above it.
+func (c *collector) paths() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []string
+	for _, s := range c.spans {
+		path := s.name
+		for above, ok := c.spans[s.parent]; ok; above, ok = c.spans[above.parent] {
+			path = above.name + " > " + path
+		}
+		all = append(all, path)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// overhear stands before a server and notes the traces its requests are in.
+func overhear(t *testing.T, target string) (address string, traces func() string) {
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var heard strings.Builder
+	forward := httputil.NewSingleHostReverseProxy(u)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		heard.WriteString(r.Header.Get("Traceparent") + "\n")
+		mu.Unlock()
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { s.Close(); http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
+	return s.URL, func() string { mu.Lock(); defer mu.Unlock(); return heard.String() }
+}
+
+func TestATraceGoesFromTheClientToTheOrigins(t *testing.T) {
+	t.Parallel()
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	parent := []string{"Traceparent", "00-" + trace + "-b7ad6b7169203331-01"}
+	c := startCollector(t, trace)
+	var toNode, toProvider func() string
+	t.Run("running", func(t *testing.T) { // the spans are sent at its end
+		d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+		nodeURL, nodeTraces := overhear(t, d.NodeURL())
+		providerURL, providerTraces := overhear(t, d.MetadataURL())
+		toNode, toProvider = nodeTraces, providerTraces
+		r := startRunning(t, d, func(cfg *config.Config) {
+			cfg.Chain.Nodes, cfg.Metadata.Provider = []string{nodeURL}, "alchemy:"+providerURL+"/nft/v3/key"
+			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 0}
+		})
+		r.get(r.base+"/staking/params", parent...)
+		r.get(r.base+"/staking/params", parent...)
+		r.get(r.base + "/auth/params") // of no trace, and the ratio is 0
+		r.do(http.MethodPost, r.base+"/api/v4/collections", "{}", append(parent, "X-Api-Key", r.key)...)
+	})
+	want := []string{
+		"collections",
+		"collections > cache.flight",
+		"collections > cache.flight > collections.list",
+		"collections > cache.flight > metadata.batch",
+		"collections > cache.flight > redis.ask",
+		"collections > cache.flight > redis.settle",
+		"staking_params",
+		"staking_params > cache.flight",
+		"staking_params > cache.flight > node.request",
+		"staking_params > cache.flight > redis.ask",
+		"staking_params > cache.flight > redis.settle",
+	}
+	if diff := cmp.Diff(want, c.paths()); diff != "" {
+		t.Errorf("spans (-want +got):\n%s", diff)
+	}
+	for name, heard := range map[string]string{"node": toNode(), "provider": toProvider()} {
+		if strings.Count(heard, trace) != 1 {
+			t.Errorf("the %s heard of the traces %q", name, heard)
+		}
+	}
+}
+
+func TestACollectorThatIsAwayCostsNoRequest(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	r := startRunning(t, d, func(c *config.Config) { c.Tracing = config.Tracing{Endpoint: "http://127.0.0.1:1", Ratio: 1} })
+	for range 3000 { // more than the queue holds
+		if got := r.get(r.base + "/staking/params"); got.status != http.StatusOK {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+	}
+}

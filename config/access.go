@@ -1,0 +1,65 @@
+package config
+
+import (
+	"fmt"
+	"net"
+)
+
+// access checks who may ask, and how often.
+func (v *validation) access(c Config) {
+	v.oneOf("chain.auth", c.Chain.Auth, "keys", "none")
+	v.check(c.Chain.Auth != "keys" || len(c.Collections.Keys) > 0, "chain.auth", "keys needs collections.keys")
+	v.keys(c.Collections.Keys)
+	v.rate("collections.rate", c.Collections.Rate)
+	v.rate("http.rate", c.HTTP.Rate)
+	for i, network := range c.HTTP.TrustedProxies {
+		_, err := ParseNetwork(network)
+		v.check(err == nil, fmt.Sprintf("http.trusted_proxies[%d]", i), "%v", err)
+	}
+	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
+	v.check(c.HTTP.MaxConnections >= 0, "http.max_connections", "must not be negative")
+	v.admin(c.Admin, c.AdminToken)
+}
+
+// keys checks that each key says one thing about whose it is, and each name one
+// about its rate.
+func (v *validation) keys(lines []string) {
+	seen, rates := map[[32]byte]bool{}, map[string]Rate{}
+	for i, line := range lines {
+		at := fmt.Sprintf("collections.keys[%d]", i)
+		k, err := ParseAPIKey(line)
+		if v.check(err == nil, at, "%v", err); err != nil {
+			continue
+		}
+		v.check(!seen[k.SHA256], at, "the key of %s is there twice", k.Name)
+		rate, named := rates[k.Name]
+		v.check(!named || rate == k.Rate, at, "the keys of %s share a rate, but are given two", k.Name)
+		seen[k.SHA256], rates[k.Name] = true, k.Rate
+	}
+}
+
+func (v *validation) rate(key, value string) {
+	_, err := ParseRate(value)
+	v.check(err == nil, key, "%v", err)
+}
+
+// leastToken is the shortest token that nobody is going to guess.
+const leastToken = 16
+
+func (v *validation) admin(address, token string) {
+	if address == "none" || token == "none" {
+		return
+	}
+	v.check(token == "" || len(token) >= leastToken, "admin_token", "shorter than %d characters", leastToken)
+	v.check(token != "" || isLoopback(address), "admin_token",
+		"needed, since admin (%s) can be reached from other machines: set it, or say none", address)
+}
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return true // a problem that is reported elsewhere
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

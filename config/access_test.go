@@ -1,0 +1,112 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+const hexDigest = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"
+
+func TestRates(t *testing.T) {
+	tests := map[string]config.Rate{
+		"0":               {},
+		"50":              {Requests: 50, Per: time.Second, Burst: 50},
+		"300/s":           {Requests: 300, Per: time.Second, Burst: 300},
+		"300/s burst 600": {Requests: 300, Per: time.Second, Burst: 600},
+		"10/m burst 1":    {Requests: 10, Per: time.Minute, Burst: 1},
+		"1000/h":          {Requests: 1000, Per: time.Hour, Burst: 1000},
+	}
+	for text, want := range tests {
+		got, err := config.ParseRate(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "0/s", "1/d", "1.5/s", "1/s burst", "1/s burst 0", "1/s burst 3601", "1/h burst 2", "99999999999/s", " 1/s"} {
+		if got, err := config.ParseRate(text); err == nil {
+			t.Errorf("%q: read as %v", text, got)
+		}
+	}
+}
+
+func TestKeyLines(t *testing.T) {
+	for _, line := range []string{"web:" + hexDigest, "a.b-c_1:" + hexDigest + ":5/s burst 10"} {
+		key, err := config.ParseAPIKey(line)
+		if err != nil || key.String() != line {
+			t.Errorf("%q: %v, %v", line, key, err)
+		}
+	}
+	for _, line := range []string{"", "web", ":" + hexDigest, "web:" + hexDigest[1:], "web:" + hexDigest + ":", "web:" + hexDigest + ":fast", "a b:" + hexDigest, "web:" + hexDigest + ":1/s:1/s"} {
+		if _, err := config.ParseAPIKey(line); err == nil {
+			t.Errorf("%q: accepted", line)
+		}
+	}
+}
+
+// FuzzKeyLine: what is read is written as it was meant, and what is refused is
+// not repeated, since it may be a key itself.
+func FuzzKeyLine(f *testing.F) {
+	f.Add("web:" + hexDigest)
+	f.Add("web:" + hexDigest + ":300/s burst 600")
+	f.Add("web:0x" + hexDigest + ":1/s")
+	f.Fuzz(func(t *testing.T, line string) {
+		key, err := config.ParseAPIKey(line)
+		if err != nil {
+			if digest := strings.SplitN(line, ":", 3); len(digest) > 1 && len(digest[1]) > 20 && strings.Contains(err.Error(), digest[1]) {
+				t.Errorf("%q is in %q", digest[1], err)
+			}
+			return
+		}
+		again, err := config.ParseAPIKey(key.String())
+		if err != nil || again != key {
+			t.Errorf("%q: %v, written %q, read %v, %v", line, key, key.String(), again, err)
+		}
+	})
+}
+
+func TestWhoMayAskIsValidated(t *testing.T) {
+	const other = "1111111111111111111111111111111111111111111111111111111111111111"
+	tests := []struct {
+		name, file string
+		want       string // part of the error; "": none
+	}{
+		{"keys of one name may agree on a rate", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + ":5/s]}", ""},
+		{"they may not differ", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + "]}", "collections.keys[1]: the keys of web share a rate"},
+		{"a key belongs to one name", "collections: {keys: [web:" + hexDigest + ", app:" + hexDigest + "]}", "collections.keys[1]: the key of app is there twice"},
+		{"a rate may be a number", "http: {rate: 50}", ""},
+		{"a rate must be one", "http: {rate: fast}", `http.rate: "fast" is not a rate`},
+		{"networks are read", "http: {trusted_proxies: [10.0.0.0/8, 192.0.2.1, 'fd00::/8']}", ""},
+		{"others are refused", "http: {trusted_proxies: [10.0.0.0/8, nginx]}", `http.trusted_proxies[1]: "nginx" is neither`},
+		{"keys for the chain need keys", "chain: {auth: keys}", "chain.auth: keys needs collections.keys"},
+		{"an admin listener on loopback needs no token", "admin: '[::1]:9090'", ""},
+		{"nor does localhost", "admin: localhost:9090", ""},
+		{"one that others reach does", "admin: 0.0.0.0:9090", "admin_token: needed"},
+		{"one on every address, too", "admin: ':9090'", "admin_token: needed"},
+		{"or it is said that none is", "{admin: ':9090', admin_token: none}", ""},
+		{"a token is not short", "admin_token: hunter2", "admin_token: shorter than 16"},
+		{"a long one is accepted", "{admin: ':9090', admin_token: 0123456789abcdef}", ""},
+		{"no admin listener needs none", "admin: none", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := config.Load(config.Sources{File: writeFile(t, tt.file)})
+			switch {
+			case tt.want == "" && err != nil:
+				t.Error(err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("%q is missing in: %v", tt.want, err)
+			}
+			if err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), hexDigest)) {
+				t.Errorf("a secret is in: %v", err)
+			}
+		})
+	}
+}

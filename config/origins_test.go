@@ -1,0 +1,38 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+func TestOriginsAreWhatBrowsersSend(t *testing.T) {
+	tests := []struct {
+		name, list, problem string
+	}{
+		{"any", "*", ""},
+		{"nobody", "none", ""},
+		{"one", "https://app.example", ""},
+		{"several, with ports and addresses", "http://localhost:3000,https://app.example:8443,http://[::1]:80", ""},
+		{"an empty list", "", "http.cors_origins: at least one is needed"},
+		{"any and one", "*,https://app.example", "http.cors_origins: * goes with no other"},
+		{"nobody and one", "https://app.example,none", "http.cors_origins: none goes with no other"},
+		{"a path", "https://app.example/", `http.cors_origins[0]: "https://app.example/" is not an origin`},
+		{"a query", "https://app.example?", "http.cors_origins[0]: "},
+		{"a fragment", "https://app.example#", "http.cors_origins[0]: "},
+		{"a user", "https://me@app.example", "http.cors_origins[0]: "},
+		{"no scheme", "https://app.example,app.example", `http.cors_origins[1]: "app.example" is not an origin`},
+		{"another scheme", "ftp://app.example", "http.cors_origins[0]: "},
+		{"a pattern", "https://*.app.example", "http.cors_origins[0]: "},
+		{"a sandbox", "null", "http.cors_origins[0]: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_HTTP_CORS_ORIGINS=" + tt.list}})
+			if tt.problem == "" && err != nil || tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)) {
+				t.Errorf("got %v, want %q", err, tt.problem)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+const referenceHead = `# Configuration
+
+Every setting of ` + "`tipcache serve`" + `. A YAML file, environment variables and flags set them; the later one wins.
+A variable marked * holds a secret: the same name with ` + "`_FILE`" + ` behind it names a file that holds the value.
+Settings marked ↻ change while serving when the process gets a SIGHUP; others need a restart.
+Lists are separated by commas in a variable, repeated as a flag, and one value a line in a secret's file.
+` + "`tipcache config`" + ` prints this text.
+`
+
+// Reference describes every setting, in Markdown.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	section := ""
+	for _, k := range Keys() {
+		if s := k.section(); s != section {
+			section = s
+			b.WriteString("\n## " + s + "\n\n| key | variable | flag | default | meaning |\n|---|---|---|---|---|\n")
+		}
+		b.WriteString(k.row())
+	}
+	return b.String()
+}
+
+func (k Key) section() string {
+	first, _, nested := strings.Cut(k.Path, ".")
+	if !nested && !k.isMap() {
+		return "Listeners"
+	}
+	return first
+}
+
+func (k Key) row() string {
+	path, variable, flag := "`"+k.Path+"`", "`"+k.Env+"`", ""
+	if k.Reload {
+		path += " ↻"
+	}
+	if k.Secret {
+		variable += " *"
+	}
+	if k.isMap() {
+		variable = "" // only a file can hold one
+	}
+	if k.Flag != "" {
+		flag = "`--" + k.Flag + "`"
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s |\n", path, variable, flag, code(k.DefaultText()), strings.ReplaceAll(k.Doc, "|", `\|`))
+}
+
+func (k Key) isMap() bool { return reflect.TypeOf(k.Default).Kind() == reflect.Map }
+
+func code(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "`" + s + "`"
+}
+
+// DefaultText is the default as it would be written in a file; "" where it is
+// empty.
+func (k Key) DefaultText() string {
+	switch v := k.Default.(type) {
+	case time.Duration:
+		s := v.String()
+		if strings.HasSuffix(s, "m0s") {
+			s = strings.TrimSuffix(s, "0s")
+		}
+		if strings.HasSuffix(s, "h0m") {
+			s = strings.TrimSuffix(s, "0m")
+		}
+		return s
+	case []string:
+		return strings.Join(v, ", ")
+	case map[string]Class:
+		return ""
+	default:
+		return fmt.Sprint(v)
+	}
+}

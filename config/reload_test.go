@@ -1,0 +1,45 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+func TestReloadTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
+	running, next := config.Default(), config.Default()
+	blocks := int64(7)
+	next.Listen, next.Chain.Nodes = "127.0.0.1:1", []string{"http://other"}
+	next.Log.Level, next.HTTP.Rate, next.Classes.Live.FreshBlocks, next.Classes.Negative = "debug", "5/s", &blocks, time.Second
+	next.Routes = map[string]config.Class{"pool": {FreshBlocks: &blocks}}
+	next.Collections.Keys = []string{digest}
+	changed, restart := running.Reload(next)
+	wantChanged := []string{"classes.live.fresh_blocks", "classes.negative", "routes", "collections.keys", "http.rate", "log.level"}
+	if diff := cmp.Diff(wantChanged, changed); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"listen", "chain.nodes"}, restart); diff != "" {
+		t.Errorf("needing a restart (-want +got):\n%s", diff)
+	}
+	next.Listen, next.Chain.Nodes = config.Default().Listen, config.Default().Chain.Nodes
+	if diff := cmp.Diff(next, running); diff != "" {
+		t.Errorf("in force (-want +got):\n%s", diff)
+	}
+	if changed, restart := running.Reload(next); len(changed)+len(restart) > 0 {
+		t.Errorf("the same again changed %v, and wants a restart for %v", changed, restart)
+	}
+}
+
+func TestAutoIsAnAmountOfMemory(t *testing.T) {
+	cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_CACHE_MEMORY=auto"}})
+	if err != nil || cfg.Cache.Memory != config.Auto || cfg.Cache.Memory.String() != "auto" {
+		t.Errorf("%v, %v", cfg.Cache.Memory, err)
+	}
+	if _, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_HTTP_MAX_HEADER=auto"}}); err == nil || !strings.Contains(err.Error(), "http.max_header") {
+		t.Errorf("of others it is not: %v", err)
+	}
+}

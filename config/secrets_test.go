@@ -1,0 +1,52 @@
+package config_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+func TestSecretsComeFromFilesToo(t *testing.T) {
+	other := "app:" + strings.Repeat("1", 64)
+	cfg, err := config.Load(config.Sources{
+		File: writeFile(t, "redis: {url: 'redis://file'}"),
+		Environ: []string{
+			"TIPCACHE_REDIS_URL_FILE=" + writeFile(t, "redis://user:p%20w@host\r\n"),
+			"TIPCACHE_COLLECTIONS_KEYS_FILE=" + writeFile(t, "# the website\n"+digest+"\n\n  "+other+"\n"),
+			"TIPCACHE_METADATA_PROVIDER_FILE=",
+			"TIPCACHE_ADMIN_TOKEN=given in the variable",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Redis.URL, want.AdminToken = "redis://user:p%20w@host", "given in the variable"
+	want.Collections.Keys, want.Collections.Auth = []string{digest, other}, "keys"
+	if diff := cmp.Diff(want, cfg); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestASecretsFileIsReadAndMeant(t *testing.T) {
+	there := writeFile(t, "a token that is long")
+	tests := []struct {
+		name    string
+		environ []string
+		want    string
+	}{
+		{"a file that is not there", []string{"TIPCACHE_ADMIN_TOKEN_FILE=" + filepath.Join(t.TempDir(), "x")}, "TIPCACHE_ADMIN_TOKEN_FILE: no such file"},
+		{"what is no secret has no file", []string{"TIPCACHE_LISTEN_FILE=" + there}, "TIPCACHE_LISTEN_FILE: no such setting"},
+		{"one of both is enough", []string{"TIPCACHE_ADMIN_TOKEN=another, long as well", "TIPCACHE_ADMIN_TOKEN_FILE=" + there}, "admin_token: both"},
+	}
+	for _, tt := range tests {
+		_, err := config.Load(config.Sources{Environ: tt.environ})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+// pageAt asks for a page at a host.
+func pageAt(t *testing.T, h http.Handler, host, accepts string) (coding, body string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, strings.NewReader(`{}`))
+	r.Host = host
+	r.Header.Set("Accept-Encoding", accepts)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	coding = w.Header().Get("Content-Encoding")
+	return coding, decode(t, coding, w.Body.String())
+}
+
+// newLongList makes a proxy without keys, whose page is worth compressing.
+func newLongList(t *testing.T, o proxy.CollectionsOptions) (http.Handler, *listStore) {
+	t.Helper()
+	o.NoAuth, o.Policy = true, cache.Policy{Fresh: time.Hour}
+	p, store := newListProxy(t, o)
+	page := make([]collections.Collection, 20)
+	for i := range page {
+		page[i] = worldOfWomen()
+	}
+	store.hold(page...)
+	return p.Handler(), store
+}
+
+func TestPagesAreTheSameInEveryCodingAtEveryHost(t *testing.T) {
+	h, store := newLongList(t, proxy.CollectionsOptions{})
+	for range 2 {
+		for i := range 4 {
+			host := fmt.Sprintf("h%d.example", i)
+			_, plain := pageAt(t, h, host, "identity")
+			if want := `{"$schema":"http://` + host + `/api/v4/`; !strings.HasPrefix(plain, want) {
+				t.Errorf("at %s: %.60s", host, plain)
+			}
+			for _, accepts := range []string{"gzip", "zstd", "br"} {
+				coding, body := pageAt(t, h, host, accepts)
+				if coding != accepts || body != plain {
+					t.Errorf("at %s in %q, asked for %s: %.60s", host, coding, accepts, body)
+				}
+			}
+		}
+	}
+	if n := store.calls.Load(); n != 1 {
+		t.Errorf("the store was asked %d times", n)
+	}
+}
+
+func TestPagesOfMoreHostsThanAreRememberedStayPlain(t *testing.T) {
+	h, _ := newLongList(t, proxy.CollectionsOptions{})
+	for i := range 10 {
+		pageAt(t, h, fmt.Sprintf("h%d.example", i), "gzip")
+	}
+	coding, body := pageAt(t, h, "h9.example", "gzip")
+	if coding != "" || !strings.HasPrefix(body, `{"$schema":"http://h9.example/`) {
+		t.Errorf("in %q: %.60s", coding, body)
+	}
+	if coding, _ = pageAt(t, h, "h9.example", "identity;q=0, gzip"); coding != "gzip" {
+		t.Errorf("in %q for a client that takes nothing else", coding)
+	}
+	if coding, _ = pageAt(t, h, "h0.example", "gzip"); coding != "gzip" {
+		t.Errorf("in %q at a host that is remembered", coding)
+	}
+}
+
+func TestAPublicAddressIsTheOneHost(t *testing.T) {
+	h, _ := newLongList(t, proxy.CollectionsOptions{PublicURL: "https://api.example"})
+	for i := range 10 {
+		coding, body := pageAt(t, h, fmt.Sprintf("h%d.example", i), "br")
+		if coding != "br" || !strings.HasPrefix(body, `{"$schema":"https://api.example/`) {
+			t.Errorf("in %q: %.60s", coding, body)
+		}
+	}
+}
+
+func TestHostsAtOnceGetTheirOwnPages(t *testing.T) {
+	h, _ := newLongList(t, proxy.CollectionsOptions{})
+	var clients sync.WaitGroup
+	for i := range 60 {
+		clients.Go(func() {
+			host := fmt.Sprintf("h%d.example", i%6)
+			_, body := pageAt(t, h, host, []string{"gzip", "br", "zstd", "identity;q=0, gzip"}[i%4])
+			if !strings.HasPrefix(body, `{"$schema":"http://`+host+`/`) {
+				t.Errorf("at %s: %.60s", host, body)
+			}
+		})
+	}
+	clients.Wait()
+}
+
+func TestAClientThatHasThePageInAnotherCodingIsToldSo(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Hour}})
+	first, _ := s.post(t, `{}`)
+	tag := tagIn(first.Header.Get("Etag"), "br")
+	res, _ := s.post(t, `{}`, "If-None-Match", tag, "Accept-Encoding", "gzip")
+	if res.StatusCode != http.StatusNotModified {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	wantHeader(t, res, "Etag", tag)
+	wantHeader(t, res, "Vary", "Accept-Encoding")
+}

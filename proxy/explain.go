@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// An Inquiry is a request to be explained. Keys and rate limits are not part
+// of it: it is taken for one that is let in.
+type Inquiry struct {
+	URL    string // path and query, perhaps with the scheme and host before them
+	Height string // X-Block-Height; "" for none
+	Body   string // of a collection listing; "" asks for the first page
+}
+
+// An Explanation says what a request would come to now, and why.
+type Explanation struct {
+	Request string   `json:"request"`
+	Refusal *Refusal `json:"refusal,omitempty"` // nil: the request is good, and all below is known
+
+	Route  string          `json:"route,omitempty"`
+	Class  string          `json:"class,omitempty"` // live, params, pinned or collections
+	Asks   string          `json:"asks,omitempty"`  // what the origin is asked on a miss
+	Key    string          `json:"key,omitempty"`   // in memory, and in Redis behind the chain's name
+	Chain  string          `json:"chain,omitempty"` // "" while none is known: Redis is not used
+	Policy *ExplainedClass `json:"policy,omitempty"`
+	Tip    int64           `json:"tip,omitempty"` // 0: none is known, or it does not count
+
+	Memory *ExplainedEntry `json:"memory,omitempty"` // nil: nothing
+	Redis  *ExplainedEntry `json:"redis,omitempty"`
+
+	RedisState string `json:"redis_state,omitempty"` // closed, half-open or open, as its breaker is; off
+	RedisError string `json:"redis_error,omitempty"` // why nothing is known of Redis
+	Lease      string `json:"lease,omitempty"`       // time left to the replica that asks the origin now
+
+	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused
+	Why     string `json:"why"`
+}
+
+// A Refusal is what the client gets instead.
+type Refusal struct {
+	Status int    `json:"status"`
+	Body   string `json:"body"`
+}
+
+// ExplainedClass is the policy in force for the request.
+type ExplainedClass struct {
+	FreshBlocks  int64  `json:"fresh_blocks"`
+	StaleBlocks  int64  `json:"stale_blocks"`
+	ErrorBlocks  int64  `json:"error_blocks"`
+	Fresh        string `json:"fresh"`
+	Stale        string `json:"stale"`
+	StaleIfError string `json:"stale_if_error"`
+	Immutable    bool   `json:"immutable"`
+}
+
+// ExplainedEntry is an answer as a store has it.
+type ExplainedEntry struct {
+	State   string `json:"state"`                // fresh, stale, stale_if_error or gone
+	Height  int64  `json:"height,omitempty"`     // block it is known to hold at; 0: none
+	Age     string `json:"age"`                  // since the origin last said so
+	Expires string `json:"expires_in,omitempty"` // absent after that whatever the policy says; "" for no such time
+	Dropped string `json:"dropped_in,omitempty"` // when Redis removes it
+	Status  int    `json:"status"`
+	Bytes   int    `json:"bytes"` // of its body, not compressed
+	ETag    string `json:"etag"`
+}
+
+type explanationKey struct{}
+
+// Explain says what a request would come to. It asks no origin, waits for
+// nothing but Redis, and changes nothing. An error says that the URL is none.
+func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error) {
+	e := &Explanation{}
+	r, err := asked.request(context.WithValue(ctx, explanationKey{}, e))
+	if err != nil {
+		return *e, err
+	}
+	e.Request = r.Method + " " + r.RequestURI
+	w := &refusalWriter{header: http.Header{}}
+	s.explain.ServeHTTP(w, tidied(r))
+	if w.status >= http.StatusBadRequest {
+		e.Refusal = &Refusal{w.status, w.body.String()}
+		e.Verdict, e.Why = "refused", "The request is answered before the cache or anybody else is asked."
+	}
+	return *e, nil
+}
+
+// request is the request that a client would send.
+func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
+	u, err := url.Parse(asked.URL)
+	if err != nil || !strings.HasPrefix(u.Path, "/") {
+		return nil, errors.New("not a URL with a path: " + short(asked.URL))
+	}
+	method := http.MethodGet
+	if asked.Body != "" || tidyPath(u.Path) == apiPrefix+"collections" {
+		method = http.MethodPost
+		asked.Body = cmp.Or(asked.Body, "{}")
+	}
+	target := &url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}
+	r, err := http.NewRequestWithContext(ctx, method, "/", strings.NewReader(asked.Body))
+	if err != nil {
+		return nil, err
+	}
+	r.URL, r.RequestURI, r.Host = target, target.RequestURI(), u.Host
+	if asked.Height != "" {
+		r.Header.Set(heightHeader, asked.Height)
+	}
+	return r, nil
+}
+
+// explained makes a handler of Gin's of what explains one route. Requests that
+// are no good are rendered as their clients would see it.
+func (s *Server) explained(render renderer, explain func(c *gin.Context, e *Explanation) error) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		e, _ := c.Request.Context().Value(explanationKey{}).(*Explanation)
+		err := s.oversized(c.Request)
+		if err == nil {
+			err = explain(c, e)
+		}
+		if err != nil {
+			render(c, failureOf(err))
+		}
+	}
+}
+
+// mountRest explains what is served without the cache, and what is not served.
+func (s *Server) mountRest(r *gin.Engine) {
+	explained := map[string]bool{}
+	for _, rt := range r.Routes() {
+		explained[rt.Path] = true
+	}
+	for _, rt := range s.engine.Routes() {
+		if rt.Method == http.MethodGet && !explained[rt.Path] {
+			r.GET(rt.Path, s.explained(s.writeMiss, func(_ *gin.Context, e *Explanation) error {
+				e.Verdict, e.Why = "answered", "It describes the interface and is always at hand."
+				return nil
+			}))
+		}
+	}
+	r.NoRoute(s.explained(s.writeMiss, func(c *gin.Context, _ *Explanation) error { return s.noPath(c) }))
+	r.NoMethod(s.explained(s.writeMiss, func(c *gin.Context, _ *Explanation) error { return noMethod(c) }))
+}
+
+// refusalWriter catches what a refused request is answered with.
+type refusalWriter struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (w *refusalWriter) Header() http.Header            { return w.header }
+func (w *refusalWriter) WriteHeader(status int)         { w.status = status }
+func (w *refusalWriter) Write(text []byte) (int, error) { return w.body.Write(text) }
+
+// explainRow says what a request of the chain would come to.
+func (cr *chainRoute) explainRow(c *gin.Context, e *Explanation) error {
+	q, h, err := cr.asked(c)
+	if err != nil {
+		return err
+	}
+	tip, err := cr.settle(c.Request.Context(), h)
+	if err != nil {
+		return err
+	}
+	e.Route, e.Class, e.Asks = cr.name, cr.class.String(), "the node for "+q.path
+	if q.query != "" {
+		e.Asks += "?" + q.query
+	}
+	if h.pinned > 0 {
+		e.Class, e.Asks = "pinned", fmt.Sprintf("%s at block %d", e.Asks, h.pinned)
+	}
+	cr.inspect(c.Request.Context(), e, cr.query(q, h, tip), "the node")
+	return nil
+}
+
+// explainList says what a request of the collection listing would come to.
+func (l *lister) explainList(c *gin.Context, e *Explanation) error {
+	body, err := readListBody(c.Writer, c.Request)
+	if err != nil {
+		return err
+	}
+	asked, err := l.schema.parse(body)
+	if err != nil {
+		return err
+	}
+	e.Route, e.Class, e.Asks = "collections", "collections", "the store for "+asked.String()
+	l.inspect(c.Request.Context(), e, l.query(asked), "the store")
+	return nil
+}
+
+// inspect fills in what the stores have and what that comes to.
+func (s *Server) inspect(ctx context.Context, e *Explanation, q cache.Query, origin string) {
+	found, now := s.o.Cache.Inspect(ctx, q), time.Now()
+	e.Key, e.Chain, e.Tip, e.Policy = q.Key, found.Namespace, q.Tip, explainPolicy(q.Policy)
+	e.Memory, e.Redis = explainEntry(found.Memory, now), explainEntry(found.Shared, now)
+	e.RedisState = found.SharedState
+	if found.SharedErr != nil {
+		e.RedisError = found.SharedErr.Error()
+	}
+	if found.Lease > 0 {
+		e.Lease = found.Lease.String()
+	}
+	e.Verdict = found.Forecast.String()
+	e.Why = reasoning{q, found, origin, now}.sentence()
+}
+
+func explainPolicy(p cache.Policy) *ExplainedClass {
+	return &ExplainedClass{
+		FreshBlocks: p.FreshBlocks, StaleBlocks: p.StaleBlocks, ErrorBlocks: p.ErrorBlocks,
+		Fresh: p.Fresh.String(), Stale: p.Stale.String(), StaleIfError: p.StaleIfError.String(), Immutable: p.Immutable,
+	}
+}
+
+func explainEntry(at cache.Stored, now time.Time) *ExplainedEntry {
+	if at.Entry == nil {
+		return nil
+	}
+	e := &ExplainedEntry{
+		State: at.State.String(), Height: at.Height, Age: ago(now.Sub(at.ReadAt)),
+		Status: at.Status, Bytes: len(at.Body), ETag: at.ETag,
+	}
+	if !at.Expires.IsZero() {
+		e.Expires = ago(at.Expires.Sub(now))
+	}
+	if at.Expiry > 0 {
+		e.Dropped = ago(at.Expiry)
+	}
+	return e
+}
+
+// ago is a time as people read it.
+func ago(d time.Duration) string {
+	if d < time.Minute {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

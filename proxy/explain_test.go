@@ -1,0 +1,199 @@
+package proxy_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy"
+)
+
+func explain(t *testing.T, p *proxy.Server, asked proxy.Inquiry) proxy.Explanation {
+	t.Helper()
+	e, err := p.Explain(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	target := "/staking/validators/" + val5
+	steps := []struct {
+		name    string
+		before  func(*fakeChain)
+		verdict string
+		status  string // the Cache-Status that the request then has
+		why     string
+	}{
+		{"nothing is cached", func(*fakeChain) {}, "miss", "fwd=uri-miss", "Memory has nothing. Redis is not used. So the node is asked. Should that fail, the client gets the error."},
+		{"it was just read", func(*fakeChain) {}, "hit", "hit", "Memory has it, at block 228, 0 behind the tip: within fresh_blocks 0. So it is served as it is."},
+		{"two blocks have come", blocks(2), "stale", "stale-while-revalidate", "2 behind the tip: past fresh_blocks 0, within stale_blocks 2. So it is served at once, and the node is asked anew in the background."},
+		{"many blocks have come, and the node fails", func(f *fakeChain) { f.grow(100); f.fails(errors.New("gone")) }, "miss", "stale-if-error", "past stale_blocks 2, within error_blocks 300. Redis is not used. So the node is asked. Should that fail, the answer at block 230, 100 behind the tip stands in."},
+		{"it has failed", func(*fakeChain) {}, "stale_error", "stale-if-error", "The last try failed (gone), so nobody waits for the node"},
+		{"the height source is lost", func(f *fakeChain) { f.deafen() }, "hit", "hit", "Memory has it, read "},
+	}
+	for _, step := range steps {
+		step.before(s.chain)
+		asked := s.chain.calls()
+		e := explain(t, s.proxy, proxy.Inquiry{URL: target})
+		if e.Verdict != step.verdict || !strings.Contains(e.Why, step.why) {
+			t.Errorf("%s: %s: %s", step.name, e.Verdict, e.Why)
+		}
+		if s.chain.calls() != asked {
+			t.Errorf("%s: the explanation asked the node", step.name)
+		}
+		if got := s.get(t, target).header.Get("Cache-Status"); !strings.Contains(got, step.status) {
+			t.Errorf("%s: then the request had %s", step.name, got)
+		}
+		if step.name == "two blocks have come" {
+			for explain(t, s.proxy, proxy.Inquiry{URL: target}).Verdict != "hit" {
+				time.Sleep(time.Millisecond) // it is being read anew
+			}
+		}
+	}
+}
+
+func TestAnExplanationNamesAllThatCounts(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	s.chain.says(200, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"0"}},"error":""}`)
+	s.get(t, "/staking/validators?status=3&unknown=1")
+	got := explain(t, s.proxy, proxy.Inquiry{URL: "https://anywhere/staking//validators/?status=bonded"})
+	got.Memory.Age, got.Why = "", ""
+	want := proxy.Explanation{
+		Request: "GET /staking//validators/?status=bonded",
+		Route:   "validators", Class: "live", Asks: "the node for /staking/validators?status=BOND_STATUS_BONDED",
+		Key:    "documented/staking/validators?status=BOND_STATUS_BONDED",
+		Policy: &proxy.ExplainedClass{StaleBlocks: 2, ErrorBlocks: 300, Fresh: "2s", Stale: "10s", StaleIfError: "10m0s"},
+		Tip:    228, RedisState: "off", Verdict: "hit",
+		Memory: &proxy.ExplainedEntry{State: "fresh", Height: 228, Status: 200, Bytes: got.Memory.Bytes, ETag: got.Memory.ETag},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	pinned := explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool", Height: "100"})
+	if pinned.Class != "pinned" || pinned.Key != "documented/staking/pool@100" || pinned.Asks != "the node for /staking/pool at block 100" || !pinned.Policy.Immutable {
+		t.Errorf("pinned: %+v", pinned)
+	}
+}
+
+func TestAnExplanationRefusesWhatTheServiceRefuses(t *testing.T) {
+	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
+		s := startChain(t, proxy.Options{Shape: shape, MaxURL: 200})
+		for _, asked := range []proxy.Inquiry{
+			{URL: "/staking/validators/0x12"},
+			{URL: "/staking/validators?status=9"},
+			{URL: "/staking/validators?pagination.limit=x"},
+			{URL: "/staking/validators?pagination.key=AAA&pagination.offset=1"},
+			{URL: "/staking/params", Height: "x"},
+			{URL: "/staking/params", Height: "-1"},
+			{URL: "/staking/params", Height: "100000"},
+			{URL: "/nowhere"},
+			{URL: "/staking/params?" + strings.Repeat("x", 200)},
+		} {
+			var headers []string
+			if asked.Height != "" {
+				headers = []string{"X-Block-Height", asked.Height}
+			}
+			before := s.chain.calls()
+			e := explain(t, s.proxy, asked)
+			if s.chain.calls() != before {
+				t.Errorf("%s: the explanation asked the node", asked.URL)
+			}
+			got := s.get(t, asked.URL, headers...)
+			if s.chain.calls() != before { // the node's to judge
+				if e.Refusal != nil {
+					t.Errorf("%s %s: refused: %+v", shape, asked.URL, e.Refusal)
+				}
+				continue
+			}
+			want := &proxy.Refusal{Status: got.status, Body: got.body}
+			if diff := cmp.Diff(want, e.Refusal); diff != "" || e.Verdict != "refused" {
+				t.Errorf("%s %s: %s (-want +got):\n%s", shape, asked.URL, e.Verdict, diff)
+			}
+		}
+	}
+	p, _ := newChainProxy(t, proxy.Options{})
+	for _, url := range []string{"", "staking/params", "%", "http://[::1"} {
+		if _, err := p.Explain(t.Context(), proxy.Inquiry{URL: url}); err == nil {
+			t.Errorf("%q is taken for a URL", url)
+		}
+	}
+}
+
+func TestAListingIsExplainedByItsBody(t *testing.T) {
+	p, store := newListProxy(t, proxy.CollectionsOptions{})
+	e := explain(t, p, proxy.Inquiry{URL: listPath})
+	if e.Request != "POST "+listPath || e.Verdict != "miss" || e.Asks != "the store for 20 collections from 0 on by updatedAt, greatest first" {
+		t.Errorf("%+v", e)
+	}
+	body := `{"orderBy":"assetCount","orderDirection":"asc","pagination":{"limit":3,"offset":6},"where":{"minAssetCount":1,"maxAssetCount":9,"collectionAddresses":["` + wow + `"]}}`
+	e = explain(t, p, proxy.Inquiry{URL: listPath, Body: body})
+	want := "the store for 3 collections from 6 on by assetCount, least first, with at least 1 assets, with at most 9 assets, among " + strings.ToLower(wow)
+	if e.Asks != want || e.Class != "collections" || e.Policy.Fresh != "5s" {
+		t.Errorf("%+v", e)
+	}
+	if e = explain(t, p, proxy.Inquiry{URL: listPath, Body: `{"pagination":{"limit":0}}`}); e.Refusal == nil || e.Refusal.Status != http.StatusUnprocessableEntity || !strings.Contains(e.Refusal.Body, "body.pagination.limit") {
+		t.Errorf("%+v", e.Refusal)
+	}
+	if n := store.calls.Load(); n > 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
+	post := httptest.NewRequest(http.MethodPost, listPath, strings.NewReader("{}"))
+	post.Header.Set("X-Api-Key", testKey)
+	p.ServeHTTP(httptest.NewRecorder(), post)
+	if e = explain(t, p, proxy.Inquiry{URL: listPath}); e.Verdict != "hit" || !strings.Contains(e.Why, "within fresh 5s") {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
+	targets := map[string]string{
+		"validators":            "/staking/validators?status=3",
+		"validator":             "/staking/validators/" + val5,
+		"validator_delegations": "/staking/validators/" + val5 + "/delegations",
+		"delegation":            "/staking/validators/" + val5 + "/delegations/" + del0,
+		"delegator_delegations": "/staking/delegations/" + del0Bech32 + "?pagination.limit=5",
+		"staking_params":        "/staking/params",
+		"collections":           listPath,
+	}
+	p, _ := newListProxy(t, proxy.CollectionsOptions{})
+	for route := range targets {
+		sel, err := p.SelectRoute(route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, target := range targets {
+			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; sel.Has(key) != (name == route) {
+				t.Errorf("route %s selects %s: %v", route, key, sel.Has(key))
+			}
+		}
+	}
+	for _, spelled := range []string{del0, strings.ToUpper(del0), del0Bech32} {
+		sel, err := p.SelectAddress(strings.Replace(spelled, "0X", "0x", 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, target := range targets {
+			about := name == "delegation" || name == "delegator_delegations"
+			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; sel.Has(key) != about {
+				t.Errorf("%s selects %s: %v", spelled, key, sel.Has(key))
+			}
+		}
+	}
+	if _, err := p.SelectRoute("nowhere"); err == nil {
+		t.Error("a route that is none was selected")
+	}
+	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
+		p, _ := newChainProxy(t, proxy.Options{Shape: shape})
+		if _, err := p.SelectAddress(""); err == nil {
+			t.Errorf("%s: no address selects everything", shape)
+		}
+	}
+}

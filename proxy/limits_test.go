@@ -1,0 +1,240 @@
+package proxy_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/proxy"
+)
+
+// twice is a rate that a test does not outlast.
+var twice = proxy.Rate{Requests: 2, Per: time.Minute, Burst: 2}
+
+func TestAnAddressThatAsksTooOftenIsRefused(t *testing.T) {
+	s := startChain(t, proxy.Options{Limits: proxy.Limits{Address: twice}})
+	for left := range 2 {
+		got := s.get(t, anyPath)
+		if got.status != http.StatusOK {
+			t.Fatalf("status %d", got.status)
+		}
+		got.has(t, "RateLimit", `"address";r=`+strconv.Itoa(1-left)+`;t=`+strconv.Itoa(30+30*left))
+		got.has(t, "RateLimit-Policy", `"address";q=2;w=60`)
+	}
+	for _, path := range []string{anyPath, "/staking/params", "/nowhere"} {
+		got := s.get(t, path)
+		got.refuses(t, http.StatusTooManyRequests, `{"code":429,"msg":{},"error":"too many requests: the limit of this address is 2 in 1m0s"}`+"\n")
+		got.has(t, "Retry-After", "30")
+		got.has(t, "RateLimit", `"address";r=0;t=60`)
+		got.has(t, "Cache-Control", "no-store")
+	}
+}
+
+func TestOneMayAskAgainAfterRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := newChainProxy(t, proxy.Options{Limits: proxy.Limits{Address: proxy.Rate{Requests: 10, Per: time.Second, Burst: 20}}})
+		for range 50 {
+			for inProcess(h, anyPath, "").Code == http.StatusOK {
+				continue
+			}
+			refused := inProcess(h, anyPath, "")
+			retry, err := strconv.Atoi(refused.Header().Get("Retry-After"))
+			if err != nil || retry != 1 {
+				t.Fatalf("Retry-After %q", refused.Header().Get("Retry-After"))
+			}
+			time.Sleep(time.Duration(retry) * time.Second)
+			if got := inProcess(h, anyPath, "").Code; got != http.StatusOK {
+				t.Fatalf("then: status %d", got)
+			}
+		}
+		time.Sleep(3 * time.Hour) // long enough to be forgotten
+		allowed := 0
+		for inProcess(h, anyPath, "").Code == http.StatusOK {
+			allowed++
+		}
+		if allowed != 20 {
+			t.Errorf("%d at once after a rest, want 20", allowed)
+		}
+	})
+}
+
+func TestKeysOfOneNameShareItsRate(t *testing.T) {
+	own := keyOf("big", "three")
+	own.Rate = proxy.Rate{Requests: 5, Per: time.Minute, Burst: 5}
+	keys := []proxy.Key{keyOf("small", "one"), keyOf("small", "two"), own}
+	s := startList(t, proxy.CollectionsOptions{Keys: keys}, func(o *proxy.Options) { o.Limits.Key = twice })
+	allowed := map[string]int{}
+	for range 10 {
+		for _, key := range []string{"one", "two", "three"} {
+			if s.statusWith(t, key) == http.StatusOK {
+				allowed[key]++
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"one": 1, "two": 1, "three": 5}, allowed); diff != "" {
+		t.Errorf("allowed (-want +got):\n%s", diff)
+	}
+	res, body := s.post(t, `{}`, "X-Api-Key", "one")
+	same(t, `{"$schema":"https://host/api/v4/ErrorModel.json","type":"about:blank","title":"Too Many Requests","status":429,
+		"detail":"too many requests: the limit of this key is 2 in 1m0s","instance":"/api/v4/collections#req-1","errors":[]}`, body)
+	wantHeader(t, res, "Retry-After", "30")
+	wantHeader(t, res, "RateLimit-Policy", `"key";q=2;w=60`)
+}
+
+func TestGuessingKeysIsLimitedByAddress(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.Limits.Address = twice })
+	for _, want := range []int{http.StatusUnauthorized, http.StatusUnauthorized, http.StatusTooManyRequests} {
+		if got := s.statusWith(t, "guess"); got != want {
+			t.Errorf("status %d, want %d", got, want)
+		}
+	}
+}
+
+func TestLimitsChangeWhileServing(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{})
+	steps := []struct {
+		name string
+		rate proxy.Rate
+		want []int
+	}{
+		{"none", proxy.Rate{}, []int{200, 200, 200}},
+		{"a limit", twice, []int{200, 200, 429}},
+		{"a wider one", proxy.Rate{Requests: 3, Per: time.Minute, Burst: 3}, []int{200, 200, 200, 429}},
+		{"none again", proxy.Rate{}, []int{200}},
+	}
+	for _, step := range steps {
+		s.proxy.SetLimits(proxy.Limits{Key: step.rate})
+		var got []int
+		for range step.want {
+			got = append(got, s.statusWith(t, testKey))
+		}
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// redisAt makes a client as the service has it.
+func redisAt(t *testing.T, address string) *redis.Client {
+	t.Helper()
+	const timeout = 50 * time.Millisecond
+	client := redis.NewClient(&redis.Options{
+		Addr: address, ContextTimeoutEnabled: true, MaxRetries: -1,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func sharing(t *testing.T, address, scope string, limits proxy.Limits) proxy.Options {
+	t.Helper()
+	return proxy.Options{Limits: limits, SharedLimits: proxy.SharedLimits{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Scope: scope}}
+}
+
+func TestReplicasShareTheirLimits(t *testing.T) {
+	server := miniredis.RunT(t)
+	limits := proxy.Limits{Address: proxy.Rate{Requests: 6, Per: time.Hour, Burst: 6}}
+	a, b := startChain(t, sharing(t, server.Addr(), "one", limits)), startChain(t, sharing(t, server.Addr(), "one", limits))
+	allowed := 0
+	for range 5 {
+		for _, s := range []*chainService{a, b} {
+			if s.get(t, anyPath).status == http.StatusOK {
+				allowed++
+			}
+		}
+	}
+	if allowed != 6 {
+		t.Errorf("%d were allowed, want 6", allowed)
+	}
+	b.get(t, anyPath).has(t, "Retry-After", "600")
+	another := startChain(t, sharing(t, server.Addr(), "two", limits))
+	if got := another.get(t, anyPath); got.status != http.StatusOK {
+		t.Errorf("another service on that Redis: status %d", got.status)
+	}
+	for _, key := range server.Keys() {
+		if server.TTL(key) <= 0 {
+			t.Errorf("%s does not expire", key)
+		}
+	}
+}
+
+func TestAFloodDoesNotReachRedis(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	o := sharing(t, miniredis.RunT(t).Addr(), "one", proxy.Limits{Address: twice})
+	o.Registerer = registry
+	s := startChain(t, o)
+	for range 50 {
+		s.get(t, anyPath)
+	}
+	want := []string{
+		`limit:"address" store:"memory" verdict:"refused" 48`,
+		`limit:"address" store:"shared" verdict:"allowed" 2`,
+	}
+	if diff := cmp.Diff(want, counted(t, registry, "tipcache_proxy_limits_total")); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithoutRedisEachProcessLimits(t *testing.T) {
+	server := miniredis.RunT(t)
+	s := startChain(t, sharing(t, server.Addr(), "one", proxy.Limits{Address: twice}))
+	if got := s.get(t, anyPath); got.status != http.StatusOK {
+		t.Fatalf("status %d", got.status)
+	}
+	server.Close()
+	for _, want := range []int{200, 429, 429} {
+		if got := s.get(t, anyPath); got.status != want {
+			t.Errorf("status %d, want %d", got.status, want)
+		}
+	}
+}
+
+func TestARedisThatHangsIsNotWaitedForTwice(t *testing.T) {
+	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hole.Close()
+	s := startChain(t, sharing(t, hole.Addr().String(), "one", proxy.Limits{Address: proxy.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}))
+	start := time.Now()
+	for range 100 {
+		if got := s.get(t, anyPath); got.status != http.StatusOK {
+			t.Fatalf("status %d", got.status)
+		}
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("100 requests took %v: the timeout is 50ms", took)
+	}
+}
+
+func TestAFloodOfAddressesMakesNobodyForgotten(t *testing.T) {
+	h, _ := newChainProxy(t, proxy.Options{Limits: proxy.Limits{Address: proxy.Rate{Requests: 1, Per: time.Hour, Burst: 1}}})
+	status := func(address string) int {
+		r := httptest.NewRequest(http.MethodGet, "/nowhere", nil)
+		r.RemoteAddr = address
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	status("192.0.2.1:1")
+	for i := range 60_000 {
+		status(net.IPv4(10, byte(i>>16), byte(i>>8), byte(i)).String() + ":1")
+		if i%10_000 == 0 && status("192.0.2.1:1") != http.StatusTooManyRequests {
+			t.Fatalf("after %d others: forgotten", i)
+		}
+	}
+}
+
+func BenchmarkMemoryHitWithinALimit(b *testing.B) {
+	h, _ := newChainProxy(b, proxy.Options{Limits: proxy.Limits{Address: proxy.Rate{Requests: 1e9, Per: time.Second, Burst: 1e9}}})
+	measure(b, h, anyPath, nothing)
+}

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// listingTag groups the collection listing.
+const listingTag = "collections"
+
+// addListing adds the collection listing. Its schemas are in the registry.
+func (d *description) addListing() {
+	e := d.examples[listingTag]
+	d.add(&huma.Operation{
+		Method: http.MethodPost, Path: apiPrefix + "collections", OperationID: "collections", Tags: []string{listingTag},
+		Summary: listingText.summary, Description: listingText.doc,
+		Parameters: []*huma.Param{{Ref: parameterRefs + ifNoneMatch}},
+		RequestBody: &huma.RequestBody{
+			Required: true, Description: "An object; it may be empty.",
+			Content: map[string]*huma.MediaType{jsonType: {Schema: &huma.Schema{Ref: schemaRefs + "ListRequest"}, Example: e.Request}},
+		},
+		Responses: d.listingResponses(e.Answer),
+		Security:  d.security(!d.o.Collections.NoAuth),
+	})
+}
+
+func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.Response {
+	all := map[string]*huma.Response{
+		"200": {
+			Description: "A page of collections.",
+			Headers:     d.headersOf(etagHeader, linkHeader),
+			Content:     map[string]*huma.MediaType{jsonType: {Schema: &huma.Schema{Ref: schemaRefs + pageSchema}, Example: answer}},
+		},
+		"304": {Description: "The page is still what the client has.", Headers: d.headersOf(etagHeader, linkHeader)},
+	}
+	for _, r := range problemTexts {
+		if r.status == http.StatusUnauthorized && d.o.Collections.NoAuth {
+			continue
+		}
+		all[strconv.Itoa(r.status)] = &huma.Response{
+			Description: r.doc,
+			Headers:     d.headersOf(append(r.headers, linkHeader)...),
+			Content:     map[string]*huma.MediaType{problemType: {Schema: &huma.Schema{Ref: schemaRefs + problemSchema}, Example: r.example()}},
+		}
+	}
+	return all
+}
+
+// example is the problem, as it is written.
+func (r refusalText) example() any {
+	found := violations{}
+	if r.status == http.StatusUnprocessableEntity {
+		found = violations{{Message: "expected number <= 200", Location: "body.pagination.limit", Value: 201}}
+	}
+	return problem{
+		Schema: apiPrefix + problemSchema + documentSuffix, Type: "about:blank", Title: http.StatusText(r.status), Status: r.status,
+		Detail: r.error, Instance: apiPrefix + "collections#" + headerTexts[requestIDHeader].example, Errors: found,
+	}
+}

@@ -1,0 +1,79 @@
+package proxy_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy"
+)
+
+// all finds the first group of every match.
+func all(pattern, text string) (found []string) {
+	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+func TestTheManualShowsEveryOperation(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{})
+	_, page := s.send(t, "GET", "/docs", "")
+	text := html.UnescapeString(page)
+	for _, op := range readDescription(t, s.Config.Handler).operations() {
+		for _, want := range []string{`<article id="` + op.id + `"`, op.body["summary"].(string)} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %s", op.id, want)
+			}
+		}
+	}
+	if strings.Contains(text, "somewhere") || strings.Count(text, "curl 'https://host/") != len(all(`(<article id="[a-z_]+")`, page)) {
+		t.Error("not every operation has a command that can be tried here")
+	}
+}
+
+func TestTheManualHoldsTogether(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{})
+	_, page := s.send(t, "GET", "/docs", "")
+	ids := map[string]bool{}
+	for _, id := range all(` id="([^"]*)"`, page) {
+		if ids[id] {
+			t.Errorf("there are two of %s", id)
+		}
+		ids[id] = true
+	}
+	for _, name := range all(`(?:href="#|aria-labelledby=")([^"]*)"`, page) {
+		if !ids[name] {
+			t.Errorf("there is no %s to go to", name)
+		}
+	}
+}
+
+func TestTheManualNeedsNothingElse(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{})
+	res, page := s.send(t, "GET", "/docs", "")
+	for _, target := range all(`(?:href|src|action)="([^#"][^"]*)"`, page) {
+		if target != "/openapi.json" && target != "data:," {
+			t.Errorf("it refers to %s", target)
+		}
+	}
+	if strings.Contains(page, "<script") || strings.Contains(page, " style=") || strings.Contains(page, "url(") {
+		t.Error("it has more than text and one style")
+	}
+	sum := sha256.Sum256([]byte(all(`(?s)<style>(.*)</style>`, page)[0]))
+	policy := res.Header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none'") || !strings.Contains(policy, base64.StdEncoding.EncodeToString(sum[:])) {
+		t.Errorf("the style is not the one of the policy %s", policy)
+	}
+}
+
+func TestTheManualKnowsWhereItWasFound(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	got := s.get(t, "/docs")
+	if !strings.Contains(html.UnescapeString(got.body), "curl '"+s.URL+"/staking/params'") {
+		t.Error("the commands ask another server")
+	}
+}

@@ -1,0 +1,248 @@
+package proxy_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func TestEveryReadPathIsDescribed(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	d := readDescription(t, s.Config.Handler)
+	found := map[string]bool{}
+	for _, targets := range readPaths {
+		for _, target := range targets {
+			op, ok := d.answering(target)
+			if !ok {
+				t.Errorf("%s is not described", target)
+			}
+			found[op.id] = true
+		}
+	}
+	for _, op := range d.operations() {
+		if _, isRoute := proxy.RouteClass(op.id); !isRoute || !found[op.id] {
+			t.Errorf("%s is described, and not served", op.id)
+		}
+	}
+}
+
+func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
+	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
+		s := startChain(t, proxy.Options{Shape: shape})
+		d := readDescription(t, s.Config.Handler)
+		for _, r := range recordings(t) {
+			op, ok := d.answering(r.target())
+			if !ok || r.Status == 0 || strings.Contains(r.Name, "encoded_slash") {
+				continue
+			}
+			t.Run(string(shape)+"/"+r.Name, func(t *testing.T) {
+				s.chain.does(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
+				s.chain.grow(100_000) // past every other answer to the same question
+				got := s.get(t, r.target())
+				d.check(t, op, got.status, got.header, got.body)
+			})
+		}
+	}
+}
+
+// TestEveryGoldenAnswerIsAsDescribed takes the operation from the file's name.
+func TestEveryGoldenAnswerIsAsDescribed(t *testing.T) {
+	chain := readDescription(t, startChain(t, proxy.Options{}).Config.Handler)
+	files, err := filepath.Glob("testdata/golden/*.*.http")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		id, _, _ := strings.Cut(filepath.Base(file), ".")
+		head, body, _ := strings.Cut(readFile(t, file), "\n\n")
+		code, _, _ := strings.Cut(head, "\n")
+		t.Run(filepath.Base(file), func(t *testing.T) { chain.validate(t, chain.operation(t, id), code, body) })
+	}
+	list := readDescription(t, startList(t, proxy.CollectionsOptions{}).Config.Handler)
+	for file, code := range map[string]string{"page.json": "200", "violations.json": "422"} {
+		list.validate(t, list.operation(t, "collections"), code, readFile(t, "testdata/collections/"+file))
+	}
+}
+
+func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{Metadata: describer{strings.ToLower(wow): wowMetadata}})
+	d := readDescription(t, s.Config.Handler)
+	op := d.operation(t, "collections")
+	res, page := s.post(t, `{}`)
+	d.check(t, op, res.StatusCode, res.Header, page)
+	tests := []struct {
+		name, body string
+		headers    []string
+		status     int
+	}{
+		{"the client has it", `{}`, []string{"If-None-Match", res.Header.Get("Etag")}, 304},
+		{"no body", ``, nil, 400},
+		{"no JSON", `{`, nil, 400},
+		{"no key", `{}`, []string{"X-Api-Key", ""}, 401},
+		{"too large", strings.Repeat(" ", 2<<20), nil, 413},
+		{"another type", `{}`, []string{"Content-Type", "text/plain"}, 415},
+		{"violations", `{"orderBy":5,"pagination":{"limit":{}},"x":[]}`, nil, 422},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			res, body := s.post(t, tt.body, tt.headers...)
+			if res.StatusCode != tt.status {
+				t.Errorf("status %d", res.StatusCode)
+			}
+			d.check(t, op, res.StatusCode, res.Header, body)
+		})
+	}
+	s.store.fail(errSilent)
+	res, body := s.post(t, `{"pagination":{"limit":7}}`)
+	d.check(t, op, res.StatusCode, res.Header, body)
+}
+
+// TestADescribedValueIsAccepted holds the schemas of the parameters against
+// what is made of their values.
+func TestADescribedValueIsAccepted(t *testing.T) {
+	candidates := []string{
+		val5, strings.ToUpper(val5), val5Bech32, del0Bech32, val5[2:], "0x12", "1", "3", "4", "007", "-1", "1.5", "true", "TRUE", "maybe", "bonded",
+		"BOND_STATUS_BONDED", "stake", "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452b171", "18446744073709551616",
+	}
+	s := startChain(t, proxy.Options{})
+	d := readDescription(t, s.Config.Handler)
+	for _, op := range d.operations() {
+		params, _ := op.body["parameters"].([]any)
+		for i := range params {
+			p := d.at(params[i]).(map[string]any)
+			name, in := p["name"].(string), p["in"].(string)
+			if in == "header" || name == "pagination.key" {
+				continue
+			}
+			schema := d.schema(t, d.place(op, i))
+			for _, value := range candidates {
+				got := s.get(t, d.target(op, name, value))
+				described := schema.Validate(typed(value, p)) == nil
+				if refused := got.status == http.StatusBadRequest; described && refused {
+					t.Errorf("%s: %s as %s is described, and refused: %s", op.id, value, name, got.body)
+				}
+			}
+		}
+	}
+}
+
+func TestEverythingDescribedIsExplained(t *testing.T) {
+	s := startList(t, proxy.CollectionsOptions{})
+	d := readDescription(t, s.Config.Handler)
+	for _, op := range d.operations() {
+		for _, name := range []string{"summary", "operationId", "tags", "responses"} {
+			if op.body[name] == nil {
+				t.Errorf("%s has no %s", op.path, name)
+			}
+		}
+		for _, p := range op.body["parameters"].([]any) {
+			if text, _ := d.at(p, "description").(string); text == "" {
+				t.Errorf("%s: the parameter %v is not explained", op.id, d.at(p, "name"))
+			}
+		}
+	}
+	for _, name := range []string{"Validator", "DelegationResponse", "PeriodDelegation", "Reward", "Coin", "DecCoin", "Pagination", "RedelegationResponse", "StakingParams", "DistributionParams", "AuthParams"} {
+		schema := d.at(d.doc, "components", "schemas", name)
+		if schema == nil || d.at(schema, "description") == nil {
+			t.Errorf("the schema %s is not explained", name)
+		}
+		d.explained(t, name, schema)
+	}
+}
+
+func TestTheDescriptionIsThatOfTheOptions(t *testing.T) {
+	ids := func(d contract) (found map[string]bool) {
+		found = map[string]bool{}
+		for _, op := range d.operations() {
+			found[op.id] = true
+		}
+		return found
+	}
+	chain := readDescription(t, startChain(t, proxy.Options{}).Config.Handler)
+	if ids(chain)["collections"] || chain.at(chain.doc, "components", "schemas", "Collection") != nil {
+		t.Error("a listing that is not served is described")
+	}
+	if chain.at(chain.doc, "components", "securitySchemes") != nil {
+		t.Error("a key is described that nobody asks for")
+	}
+	open := readDescription(t, startList(t, proxy.CollectionsOptions{NoAuth: true}).Config.Handler)
+	if op := open.operation(t, "collections"); op.body["security"] != nil || open.at(op.body, "responses", "401") != nil {
+		t.Error("an open listing asks for a key")
+	}
+	closed := readDescription(t, startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.ChainAuth = true }).Config.Handler)
+	for _, id := range []string{"collections", "validators"} {
+		if op := closed.operation(t, id); op.body["security"] == nil || closed.at(op.body, "responses", "401") == nil {
+			t.Errorf("%s asks for no key", id)
+		}
+	}
+	asNode := readDescription(t, startChain(t, proxy.Options{Shape: proxy.Node}).Config.Handler)
+	if op := asNode.operation(t, "validators"); asNode.at(op.body, "responses", "404") != nil || asNode.at(op.body, "responses", "500") == nil {
+		t.Error("the node's refusals are not described")
+	}
+}
+
+func TestTheDescriptionIsServedLikeAnyDocument(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	for path, typ := range map[string]string{"/openapi.json": "application/json", "/docs": "text/html; charset=utf-8"} {
+		got := s.get(t, path, "Accept-Encoding", "identity")
+		got.has(t, "Content-Type", typ)
+		got.has(t, "Cache-Control", "public, max-age=3600")
+		if again := s.get(t, path, "If-None-Match", got.header.Get("Etag")); again.status != http.StatusNotModified || again.body != "" {
+			t.Errorf("%s: status %d with %d bytes", path, again.status, len(again.body))
+		}
+		s.get(t, path, "Accept-Encoding", "br").has(t, "Content-Encoding", "br")
+		head := s.do(t, http.MethodHead, path, "")
+		if head.status != http.StatusOK || head.body != "" || head.header.Get("Etag") != got.header.Get("Etag") {
+			t.Errorf("%s: HEAD answers %d, %s", path, head.status, head.header)
+		}
+		if res := s.do(t, http.MethodPost, path, ""); res.status != http.StatusMethodNotAllowed {
+			t.Errorf("%s: POST answers %d", path, res.status)
+		}
+	}
+}
+
+// TestDescriptionsAreWrittenForALinter writes the documents that differ most
+// into the directory it is given.
+func TestDescriptionsAreWrittenForALinter(t *testing.T) {
+	dir := os.Getenv("TIPCACHE_TEST_OPENAPI")
+	if dir == "" {
+		t.Skip("TIPCACHE_TEST_OPENAPI names no directory")
+	}
+	documents := map[string]http.Handler{
+		"everything": startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.ChainAuth = true }).Config.Handler,
+		"open":       startList(t, proxy.CollectionsOptions{NoAuth: true}).Config.Handler,
+		"chain":      startChain(t, proxy.Options{}).Config.Handler,
+		"node":       startChain(t, proxy.Options{Shape: proxy.Node}).Config.Handler,
+	}
+	for name, h := range documents {
+		if err := os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// typed is a parameter's value as its schema sees it.
+func typed(value string, p map[string]any) any {
+	schema := p["schema"].(map[string]any)
+	if schema["type"] == "boolean" {
+		if b, err := strconv.ParseBool(value); err == nil && value == strconv.FormatBool(b) {
+			return b
+		}
+	}
+	return value
+}

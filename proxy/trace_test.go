@@ -1,0 +1,80 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// attributeOf is an attribute of a span as text, "" for none.
+func attributeOf(s tracetest.SpanStub, key attribute.Key) string {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			return fmt.Sprint(a.Value.AsInterface())
+		}
+	}
+	return ""
+}
+
+func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
+	const (
+		sampled   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		unsampled = "00-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-00"
+	)
+	var log lines
+	spans := tracetest.NewInMemoryExporter()
+	never := sdktrace.ParentBased(sdktrace.NeverSample())
+	s := startChain(t, proxy.Options{
+		Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)),
+		Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	s.get(t, anyPath, "Traceparent", sampled)
+	s.get(t, anyPath, "Traceparent", unsampled)
+	s.get(t, anyPath, "Traceparent", "nonsense")
+	s.get(t, anyPath)
+	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node cannot be reached", Err: errors.New("at 10.0.0.1")})
+	s.get(t, "/mint/params", "Traceparent", sampled)
+
+	var got []string
+	for _, span := range spans.GetSpans() {
+		if span.SpanContext.TraceID().String() != sampled[3:35] {
+			t.Errorf("%s is in trace %s", span.Name, span.SpanContext.TraceID())
+		}
+		got = append(got, strings.TrimSpace(fmt.Sprint(span.Name, " ", attributeOf(span, "http.response.status_code"), " ", attributeOf(span, "tipcache.outcome"), " ", span.Status.Description)))
+	}
+	want := []string{"cache.flight  origin", "pool 200 miss", "cache.flight  failed the chain node cannot be reached: at 10.0.0.1", "mint_params 502 failed the chain node cannot be reached"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("spans:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if n := strings.Count(log.text(), "trace_id="+sampled[3:35]); n != 2 || strings.Count(log.text(), "trace_id") != 2 {
+		t.Errorf("%d records name their trace:\n%s", n, log.text())
+	}
+}
+
+func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
+	var log lines
+	s := startChain(t, proxy.Options{SkipLog: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 20 {
+		s.get(t, anyPath)
+	}
+	s.get(t, "/nowhere")
+	if text := log.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "status=404") {
+		t.Errorf("logged: %s", text)
+	}
+	half := startChain(t, proxy.Options{SkipLog: 0.5, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 200 {
+		half.get(t, anyPath)
+	}
+	if n := strings.Count(log.text(), "status=200"); n < 40 || n > 160 {
+		t.Errorf("%d of 200 records at a share of a half", n)
+	}
+}
