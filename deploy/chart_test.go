@@ -1,0 +1,156 @@
+package deploy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// secrets stand for what the Secret of a chart would hold.
+var secrets = map[string]string{
+	"admin-token":       "0123456789abcdef0123456789abcdef",
+	"redis-url":         "rediss://user:password@redis:6379/0",
+	"collections-store": "postgres://tipcache:password@postgres:5432/tipcache",
+	"collections-keys":  "web:b15d57ed82a0b3fb74ea0a8319547a3377c2888f773019de2e5c8f7466cfe709",
+	"metadata-provider": "alchemy:https://story-mainnet.g.alchemy.com/nft/v3/KEY",
+}
+
+// kubeVersion is what the chart is rendered for: a helm that was built from its
+// module knows of none that is current.
+const kubeVersion = "1.34.0"
+
+func helmPath(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("TIPCACHE_TEST_HELM")
+	if path == "" {
+		t.Skip("set TIPCACHE_TEST_HELM to the path of helm to run this test: .ci/charts installs one")
+	}
+	return path
+}
+
+// helm runs it and returns what it prints.
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(helmPath(t), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// render returns the manifests by kind and name.
+func render(t *testing.T, chart string, args ...string) map[string]map[string]any {
+	t.Helper()
+	text := helm(t, append([]string{"template", "test", chart, "--kube-version", kubeVersion}, args...)...)
+	manifests := map[string]map[string]any{}
+	for _, part := range strings.Split(text, "\n---\n") {
+		m := parse(t, []byte(part))
+		kind, _ := m["kind"].(string)
+		name, _ := at(m, "metadata", "name").(string)
+		manifests[kind+" "+name] = m
+	}
+	return manifests
+}
+
+// at walks down maps, and lists by their first element.
+func at(v any, path ...string) any {
+	for _, key := range path {
+		if list, ok := v.([]any); ok && len(list) > 0 {
+			v = list[0]
+		}
+		m, _ := v.(map[string]any)
+		v = m[key]
+	}
+	return v
+}
+
+func TestTheChartMakesConfigurationsThatServeTakes(t *testing.T) {
+	files, err := filepath.Glob("helm/tipcache/ci/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			helm(t, "lint", "--strict", "--quiet", "helm/tipcache", "-f", file)
+			manifests := render(t, "helm/tipcache", "-f", file)
+			pod := at(manifests["Deployment test-tipcache"], "spec", "template", "spec")
+			if patch, ok := at(manifests["ConfigMap test-tipcache-patch"], "data", "patch.yaml").(string); ok {
+				pod = at(parse(t, []byte(patch)), "spec", "template", "spec")
+			}
+			if at(pod, "enableServiceLinks") != false {
+				t.Error("a Service named tipcache would become variables that are no settings")
+			}
+			serves(t, at(pod, "containers"), manifests["ConfigMap test-tipcache"])
+		})
+	}
+}
+
+// serves fails the test if the container's command line, variables and
+// configuration file do not make a valid configuration.
+func serves(t *testing.T, container any, configMap map[string]any) {
+	t.Helper()
+	config := filepath.Join(t.TempDir(), "tipcache.yaml")
+	text, _ := at(configMap, "data", "tipcache.yaml").(string)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := words(at(container, "args"))
+	if len(args) != 3 || args[1] != "--config" {
+		t.Fatalf("it runs %v", args)
+	}
+	args[2] = config
+	var env []string
+	list, _ := at(container, "env").([]any)
+	for _, v := range list {
+		name, _ := at(v, "name").(string)
+		value, ok := at(v, "value").(string)
+		if key, secret := at(v, "valueFrom", "secretKeyRef", "key").(string); secret {
+			value, ok = secrets[key]
+		}
+		if !ok {
+			t.Errorf("%s has no value", name)
+		}
+		env = append(env, name+"="+value)
+	}
+	acceptsLine(t, env, args)
+}
+
+func TestAnotherChartCanPutTheContainerIntoItsPod(t *testing.T) {
+	parent := t.TempDir()
+	for name, text := range map[string]string{
+		"Chart.yaml":  "apiVersion: v2\nname: node\nversion: 1.0.0\n",
+		"values.yaml": "tipcache: {mode: sidecar, config: {chain: {id: story-1}}}\n",
+		"templates/pod.yaml": `apiVersion: v1
+kind: Pod
+metadata: {name: node}
+spec:
+  enableServiceLinks: false
+  containers:
+    {{- include "tipcache.container" .Subcharts.tipcache | nindent 4 }}
+    - {name: node, image: node}
+  volumes:
+    {{- include "tipcache.volumes" .Subcharts.tipcache | nindent 4 }}
+`} {
+		path := filepath.Join(parent, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.CopyFS(filepath.Join(parent, "charts", "tipcache"), os.DirFS("helm/tipcache")); err != nil {
+		t.Fatal(err)
+	}
+	manifests := render(t, parent)
+	serves(t, at(manifests["Pod node"], "spec", "containers"), manifests["ConfigMap test-tipcache"])
+}
+
+func TestATierWithoutNodesIsRefused(t *testing.T) {
+	out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "/config") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

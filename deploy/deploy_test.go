@@ -1,0 +1,173 @@
+// Package deploy_test holds what is deployed against the program that it is
+// for: every flag, variable and key named in these files exists and fits.
+package deploy_test
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/knadh/koanf/parsers/yaml"
+)
+
+// program is the path of tipcache, built by TestMain.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "tipcache-deploy-")
+	if err == nil {
+		err = build(filepath.Join(dir, "tipcache"))
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(path string) error {
+	program = path
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/tipcache").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// accepts fails the test if tipcache refuses args with no environment but env.
+func accepts(t *testing.T, env []string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = append([]string{}, env...) // nil would be this process's
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("tipcache %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// acceptsLine checks a whole command line without running it. Its last argument
+// may be an operand.
+func acceptsLine(t *testing.T, env, args []string) {
+	t.Helper()
+	switch name := args[0]; name {
+	case "serve", "health":
+		accepts(t, env, append([]string{"check"}, args[1:]...)...)
+	default:
+		flags := args
+		if len(args)%2 == 0 { // name, then flags with their values, then the operand
+			flags = args[:len(args)-1]
+		}
+		accepts(t, env, append(slices.Clone(flags), "-h")...)
+	}
+}
+
+func TestTheExampleConfigurationIsValid(t *testing.T) {
+	accepts(t, nil, "check", "--config", "tipcache.yaml")
+}
+
+func TestComposeRunsWhatThereIs(t *testing.T) {
+	services, _ := read(t, "compose.yaml")["services"].(map[string]any)
+	ours := 0
+	for name, s := range services {
+		service := s.(map[string]any)
+		if service["image"] != "tipcache" {
+			continue
+		}
+		ours++
+		t.Run(name, func(t *testing.T) {
+			env := variables(service["environment"])
+			acceptsLine(t, env, words(service["command"]))
+			if health, ok := service["healthcheck"].(map[string]any); ok {
+				test := words(health["test"])
+				if len(test) < 3 || test[0] != "CMD" || test[1] != "/tipcache" {
+					t.Fatalf("the image holds nothing that could run %v", test)
+				}
+				acceptsLine(t, env, test[2:])
+			}
+		})
+	}
+	if ours != 4 {
+		t.Errorf("%d services run tipcache", ours)
+	}
+}
+
+func TestTheSystemdConfigurationIsValid(t *testing.T) {
+	file, err := os.Open("systemd/tipcache.env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var env []string
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		// Settings that are commented out are examples to be switched on.
+		if line := strings.TrimPrefix(lines.Text(), "#"); strings.HasPrefix(line, "TIPCACHE_") {
+			env = append(env, line)
+		}
+	}
+	if len(env) == 0 {
+		t.Fatal("no variables in the file")
+	}
+	accepts(t, env, "check", "--config", "systemd/tipcache.yaml")
+}
+
+func TestTheSystemdUnitIsWellFormed(t *testing.T) {
+	path, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("install systemd to run this test: systemd-analyze has to be on the PATH")
+	}
+	text, err := os.ReadFile("systemd/tipcache.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := filepath.Join(t.TempDir(), "tipcache.service")
+	installed := strings.ReplaceAll(string(text), "/usr/local/bin/tipcache", "/bin/true")
+	if err := os.WriteFile(unit, []byte(installed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(path, "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func read(t *testing.T, path string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, text)
+}
+
+func parse(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	doc, err := yaml.Parser().Unmarshal(text)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return doc
+}
+
+func variables(environment any) []string {
+	m, _ := environment.(map[string]any)
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		env = append(env, fmt.Sprintf("%s=%v", name, m[name]))
+	}
+	return env
+}
+
+func words(list any) []string {
+	var all []string
+	items, _ := list.([]any)
+	for _, item := range items {
+		all = append(all, fmt.Sprint(item))
+	}
+	return all
+}

@@ -1,0 +1,108 @@
+{{/*
+What a pod needs to run tipcache, the same in both modes. A chart of your own
+that depends on this one puts them into its pod with the subchart's context:
+
+  containers:
+    {{- include "tipcache.container" .Subcharts.tipcache | nindent 4 }}
+  volumes:
+    {{- include "tipcache.volumes" .Subcharts.tipcache | nindent 4 }}
+
+Such a pod needs enableServiceLinks: false as well. Otherwise a Service whose
+name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
+*/}}
+
+{{- define "tipcache.config" -}}
+{{- $own := dict
+      "listen" (printf "0.0.0.0:%v" .Values.ports.public)
+      "admin" (printf "0.0.0.0:%v" .Values.ports.admin)
+      "http" (dict
+        "drain_delay" (printf "%vs" .Values.drain.delaySeconds)
+        "drain" (printf "%vs" .Values.drain.seconds)) -}}
+{{ toYaml (mergeOverwrite (deepCopy .Values.config) $own) }}
+{{- end }}
+
+{{- define "tipcache.container" -}}
+- name: tipcache
+  image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: [serve, --config, /etc/tipcache/tipcache.yaml]
+  env:
+    {{- $secret := .Values.secret.name | default (include "tipcache.fullname" .) }}
+    {{- range $variable, $key := .Values.secret.env }}
+    - name: {{ $variable }}
+      valueFrom:
+        secretKeyRef: {name: {{ $secret | quote }}, key: {{ $key | quote }}}
+    {{- end }}
+    {{- with .Values.env }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  ports:
+    - {name: tipcache, containerPort: {{ .Values.ports.public }}}
+    - {name: tipcache-admin, containerPort: {{ .Values.ports.admin }}}
+  {{- if eq .Values.mode "sidecar" }}
+  # The pod is one node: while that is not in step, others should be asked. It
+  # may take hours to be, so the start does not wait for it.
+  startupProbe:
+    httpGet: {path: /healthz, port: tipcache-admin}
+    periodSeconds: 1
+    failureThreshold: 30
+  readinessProbe:
+    httpGet: {path: /readyz, port: tipcache-admin}
+    periodSeconds: 2
+    timeoutSeconds: 2
+    failureThreshold: 2
+  {{- else }}
+  # A new replica waits until it could answer everything. One that has begun
+  # stays: what it loses after that, the nodes or the store, all replicas lose
+  # at once, and cached answers are better than a Service without endpoints.
+  startupProbe:
+    httpGet: {path: /readyz, port: tipcache-admin}
+    periodSeconds: 2
+    timeoutSeconds: 2
+    failureThreshold: 900
+  readinessProbe:
+    httpGet: {path: "/readyz?exclude=node&exclude=store", port: tipcache-admin}
+    periodSeconds: 2
+    timeoutSeconds: 2
+    failureThreshold: 2
+  {{- end }}
+  livenessProbe:
+    httpGet: {path: /healthz, port: tipcache-admin}
+    periodSeconds: 10
+    timeoutSeconds: 5
+    failureThreshold: 6
+  resources:
+    {{- toYaml .Values.resources | nindent 4 }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    readOnlyRootFilesystem: true
+    allowPrivilegeEscalation: false
+    capabilities: {drop: [ALL]}
+    seccompProfile: {type: RuntimeDefault}
+  volumeMounts:
+    - {name: tipcache-config, mountPath: /etc/tipcache, readOnly: true}
+    - {name: tipcache-data, mountPath: /data}
+{{- end }}
+
+{{/* /data is the working directory: a store such as sqlite:tipcache.db is there. */}}
+{{- define "tipcache.volumes" -}}
+- name: tipcache-config
+  configMap: {name: {{ include "tipcache.fullname" . }}}
+- name: tipcache-data
+  emptyDir: {sizeLimit: 1Gi}
+{{- end }}
+
+{{/* Longer than the drain, so that it is never cut off. */}}
+{{- define "tipcache.gracePeriod" -}}
+{{ add .Values.drain.delaySeconds .Values.drain.seconds 10 }}
+{{- end }}
+
+{{/* Another configuration makes other pods. */}}
+{{- define "tipcache.annotations" -}}
+checksum/tipcache: {{ include "tipcache.config" . | sha256sum }}
+{{- with .Values.podAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

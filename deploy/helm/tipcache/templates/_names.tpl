@@ -1,0 +1,30 @@
+{{- define "tipcache.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "tipcache.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "tipcache.labels" -}}
+{{ include "tipcache.selector" . }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* The pods that answer: those of the Deployment, or the node's. */}}
+{{- define "tipcache.pods" -}}
+{{- if eq .Values.mode "sidecar" -}}
+{{ toYaml .Values.sidecar.selector }}
+{{- else -}}
+{{ include "tipcache.selector" . }}
+{{- end -}}
+{{- end }}
