@@ -146,8 +146,8 @@ func (e *Event) fill(raw *rawLog, data string) (err error) {
 		dispute(word(0))
 		read(&e.IP, word(1))
 	case Tagged:
+		dispute(word(0)) // the one that is born; word 3 is that of the infringer
 		read(&e.IP, word(2))
-		dispute(word(3))
 	default:
 		dispute(word(0))
 	}

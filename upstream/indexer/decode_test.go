@@ -106,7 +106,7 @@ func TestEveryEventIsUnderstood(t *testing.T) {
 		{"a dispute was settled", fakeLog{contract: disputes, topics: []string{resolved}, data: "0x" + id + word("40") + word("0")}, indexer.Event{Kind: indexer.Resolved, Dispute: dispute}},
 		{
 			"an inherited tag makes a dispute of the IP that inherits",
-			fakeLog{contract: disputes, topics: []string{tagged}, data: "0x" + word("1") + word(address(1, 1)[2:]) + word(ip[2:]) + id + word("aa") + word("bb")},
+			fakeLog{contract: disputes, topics: []string{tagged}, data: "0x" + id + word(address(1, 1)[2:]) + word(ip[2:]) + word("1") + word("aa") + word("bb")},
 			indexer.Event{Kind: indexer.Tagged, IP: parse(t, ip), Dispute: dispute},
 		},
 	}

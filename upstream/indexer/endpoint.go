@@ -22,21 +22,27 @@ type endpoint struct {
 
 // window is how many blocks an endpoint is asked for at once. What it refuses
 // depends on the plan and on the logs there are, and each provider says it in
-// its own words, so it is tried out: half as much after every refusal, twice as
-// much after a run of successes. A size that was refused is tried again later
-// and later.
+// its own words, so it is tried out: half as much after every failure, twice as
+// much after a success. A size that never succeeded before it failed is a ceiling.
+// It is tried again after a run of successes below it, a longer one each time.
 type window struct {
 	size, most int64
-	run        int // successes since the size last changed
-	patience   int // successes before the next size is tried
+	ceiling    int64 // 0: none
+	run        int   // successes since the size last changed
+	patience   int   // successes before the ceiling is tried again
 }
 
 const maxPatience = 256
 
 func (w *window) fits() {
-	if w.run++; w.run >= w.patience && w.size < w.most {
-		w.size, w.run = min(2*w.size, w.most), 0
-		w.patience = max(1, w.patience/2)
+	if w.size >= w.ceiling {
+		w.ceiling, w.patience = 0, 1
+	}
+	next := min(2*w.size, w.most)
+	if w.run++; w.ceiling == 0 || next < w.ceiling || w.run >= w.patience {
+		if next > w.size {
+			w.size, w.run = next, 0
+		}
 	}
 }
 
@@ -45,8 +51,10 @@ func (w *window) refused() bool {
 	if w.size == 1 {
 		return false
 	}
+	if w.run == 0 {
+		w.ceiling, w.patience = w.size, min(2*w.patience, maxPatience)
+	}
 	w.size, w.run = w.size/2, 0
-	w.patience = min(2*w.patience, maxPatience)
 	return true
 }
 

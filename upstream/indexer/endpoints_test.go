@@ -116,6 +116,22 @@ func TestAnEndpointThatRecoversIsAskedForMoreAgain(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
+func TestFailuresByChanceDoNotKeepWindowsSmall(t *testing.T) {
+	h := newHistory(6)
+	h.grow(4000)
+	evm := serveEVM(t, h, faults{rate: 0.1})
+	store := open(t, memory(t))
+	o := quick(store, evm)
+	o.Window = 64
+	run(t, o)
+	expect(t, store, h.count(0))
+	evm.mu.Lock()
+	defer evm.mu.Unlock()
+	if least := 4000 / 64; len(evm.asked) > 3*least {
+		t.Errorf("%d windows were asked for, %d of the greatest are enough", len(evm.asked), least)
+	}
+}
+
 func TestAFailingEndpointIsReplaced(t *testing.T) {
 	h := newHistory(8)
 	h.grow(100)

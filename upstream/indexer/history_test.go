@@ -173,10 +173,11 @@ func (h *history) raise(ip string) fakeLog {
 
 // tag makes a dispute that was never raised, of an IP that inherits a tag.
 func (h *history) tag(ip string) fakeLog {
+	infringer := h.ids[h.random.IntN(len(h.ids))]
 	id := h.newDispute()
 	h.targets[id] = ip
-	l := disputeLog("tagged", tagged, word("1"), word(address(1, 5)[2:])+word(ip[2:])+id+word("aa")+word("1"))
-	l.ip, l.id = ip, id
+	l := disputeLog("tagged", tagged, id, word(address(1, 5)[2:])+word(ip[2:])+infringer+word("aa")+word("1"))
+	l.ip = ip
 	return l
 }
 

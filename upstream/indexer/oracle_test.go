@@ -88,6 +88,24 @@ func TestEveryHistoryIsCountedOnceWhateverHappens(t *testing.T) {
 	}
 }
 
+func TestALifeWithinOneWindowIsCounted(t *testing.T) {
+	h := newHistory(12)
+	asset := h.register()
+	dispute := h.raise(asset.ip)
+	id := h.ids[len(h.ids)-1]
+	h.blocks = append(h.blocks, []fakeLog{asset}, []fakeLog{dispute},
+		[]fakeLog{disputeLog("judged", judged, id, word("1")+word("60")+word("0"))})
+	evm := serveEVM(t, h, faults{})
+	store := open(t, memory(t))
+	run(t, quick(store, evm))
+	h.blocks = append(h.blocks, []fakeLog{disputeLog("resolved", resolved, id, word("40")+word("0"))})
+	run(t, quick(store, evm))
+	expect(t, store, h.count(0))
+	if n := evm.called("eth_call"); n > 0 {
+		t.Errorf("%d calls for what the logs tell", n)
+	}
+}
+
 func TestTwoIndexersOfOneStoreCountOnce(t *testing.T) {
 	everyStore(t, func(t *testing.T, url string) {
 		h := newHistory(7)

@@ -61,9 +61,6 @@ func (c *count) learnDispute(id upstream.Hash, collection upstream.Address) {
 // disputes belong to IPs.
 func (x *Indexer) findOwners(ctx context.Context, c *count, b *blocks) error {
 	ips, disputes := c.wanted(b.events)
-	if len(ips)+len(disputes) == 0 {
-		return nil
-	}
 	stored, err := x.o.Store.Owners(ctx, ips, disputes)
 	if err != nil {
 		return err
