@@ -34,6 +34,7 @@ func demoCommand(ctx context.Context, args []string, std streams) error {
 	}
 	key := rand.Text()
 	embed(&cfg, d, key)
+	follow(&cfg, d)
 	s, err := newDemo(ctx, cfg, d, std)
 	if err == nil {
 		printDemo(std.out, s, d, key)
@@ -54,6 +55,13 @@ func embed(cfg *config.Config, d *devnet.Devnet, key string) {
 	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
 	cfg.Log.Format = "text"
 	cfg.AdminToken = "none" // nothing here is worth one
+}
+
+// follow has the store count on from the devnet's collections, so that their
+// counters move while one watches.
+func follow(cfg *config.Config, d *devnet.Devnet) {
+	cfg.Index.Enabled, cfg.Index.Network = true, "aeneid"
+	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 }
 
 // newDemo builds the service with the devnet's collections in its store.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,10 +64,14 @@ func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 200 * time.Millisecond})
 	d.Halt()
-	url := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
-	command := []string{"index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"}
+	dir := t.TempDir()
+	url, file := "sqlite:"+filepath.Join(dir, "c.db"), filepath.Join(dir, "c.yaml")
+	command := []string{"index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid", "--config", file}
 	store := openURL(t, url)
-	for range 3 {
+	for _, window := range []string{"300", "7", "10000"} {
+		if err := os.WriteFile(file, []byte("index: {window: "+window+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		var out bytes.Buffer
 		if err := run(t.Context(), command, streams{&out, io.Discard}); err != nil {
 			t.Fatal(err)
