@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -154,7 +155,7 @@ func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
 
 func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	t.Parallel()
-	url := realPostgres(t)
+	url := postgrestest.Schema(t)
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	replicas := make([]*service, 2)
 	stop := make([]func(), 2)

@@ -1,20 +1,16 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
 	"net"
-	"net/url"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -63,40 +59,6 @@ func realRedis(t *testing.T) (address string, toggle func()) {
 	return address, toggle
 }
 
-// realPostgres gives the URL of an empty schema that is dropped in the end.
-func realPostgres(t *testing.T) string {
-	t.Helper()
-	const variable = "TIPCACHE_TEST_POSTGRES"
-	server := os.Getenv(variable)
-	if server == "" {
-		t.Skipf("set %s to the URL of a PostgreSQL database to run this test", variable)
-	}
-	schema := "e2e_" + strings.ToLower(rand.Text())
-	execute(t, server, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() { execute(t, server, "DROP SCHEMA "+schema+" CASCADE") })
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := u.Query()
-	query.Set("search_path", schema)
-	u.RawQuery = query.Encode()
-	return u.String()
-}
-
-func execute(t *testing.T, server, sql string) {
-	t.Helper()
-	ctx := context.Background() // cleanups run after the test's context ended
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, sql); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestReplicasAskTheNodeOnceABlockAndOutliveTheirRedis(t *testing.T) {
 	t.Parallel()
 	address, toggle := realRedis(t)
@@ -137,7 +99,7 @@ func TestReplicasAskTheNodeOnceABlockAndOutliveTheirRedis(t *testing.T) {
 
 func TestCollectionsComeFromPostgreSQL(t *testing.T) {
 	t.Parallel()
-	store := realPostgres(t)
+	store := postgrestest.Schema(t)
 	d := newDevnet(t, devnet.Options{})
 	r := startRunning(t, d, func(c *config.Config) { c.Collections.Store = store })
 	got := r.list(`{"orderBy":"assetCount","pagination":{"limit":2}}`)

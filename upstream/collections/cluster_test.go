@@ -1,24 +1,16 @@
 package collections_test
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 )
-
-// postgresVariable names a server to test with. Each test makes a schema of its
-// own in that database and drops it.
-const postgresVariable = "TIPCACHE_TEST_POSTGRES"
 
 // cluster is the PostgreSQL server of this test run, started when first needed.
 var cluster postgresCluster
@@ -35,37 +27,13 @@ func postgresURL(t testing.TB) string {
 	t.Helper()
 	cluster.once.Do(cluster.start)
 	if cluster.err != nil {
-		t.Skipf("no PostgreSQL: %v; name a server in %s or install one (initdb, pg_ctl)", cluster.err, postgresVariable)
+		t.Skipf("no PostgreSQL: %v; name a server in %s or install one (initdb, pg_ctl)", cluster.err, postgrestest.Variable)
 	}
-	schema := "test_" + strings.ToLower(rand.Text())
-	execute(t, cluster.url, "CREATE SCHEMA "+schema)
-	t.Cleanup(func() { execute(t, cluster.url, "DROP SCHEMA "+schema+" CASCADE") })
-	u, err := url.Parse(cluster.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := u.Query()
-	query.Set("search_path", schema)
-	u.RawQuery = query.Encode()
-	return u.String()
-}
-
-// execute runs SQL on a connection of its own.
-func execute(t testing.TB, url, sql string) {
-	t.Helper()
-	ctx := context.Background() // cleanups run after the test's context ended
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, sql); err != nil {
-		t.Fatal(err)
-	}
+	return postgrestest.SchemaOf(t, cluster.url)
 }
 
 func (c *postgresCluster) start() {
-	if c.url = os.Getenv(postgresVariable); c.url != "" {
+	if c.url = os.Getenv(postgrestest.Variable); c.url != "" {
 		return
 	}
 	if c.dir, c.err = os.MkdirTemp("", "tipcache-postgres-"); c.err != nil {

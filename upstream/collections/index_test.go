@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 )
 
 // everyLedger runs a test with each driver that an indexer can write to.
@@ -213,7 +214,7 @@ func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
 	case <-time.After(1500 * time.Millisecond):
 	}
 	// The first one's connection dies under it.
-	execute(t, url, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
+	postgrestest.Execute(t, url, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND objid = (hashtextextended(current_schema(), 8388359353092237415) & 4294967295)::oid`)
 	silent(t, <-endedA, upstream.Unreachable)
 	<-second

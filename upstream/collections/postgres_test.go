@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 )
 
 func TestPostgresGoneAndBack(t *testing.T) {
@@ -82,7 +83,7 @@ func TestPostgresThatNeverAnswersDoesNotHoldUpTheStart(t *testing.T) {
 func TestPostgresRefusesANewerSchema(t *testing.T) {
 	url := postgresURL(t)
 	open(t, url, collections.Options{})
-	execute(t, url, "INSERT INTO collections_schema VALUES (999)")
+	postgrestest.Execute(t, url, "INSERT INTO collections_schema VALUES (999)")
 	_, err := collections.Open(t.Context(), url, collections.Options{})
 	if !errors.Is(err, collections.ErrNewerSchema) || !strings.Contains(err.Error(), "version 999") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error = %v", err)
@@ -120,7 +121,7 @@ func TestPostgresCountsWhatAnotherHandWrites(t *testing.T) {
 		{"UPDATE collections SET asset_count = 5", 7},
 		{"TRUNCATE collections", 0},
 	} {
-		execute(t, url, step.sql)
+		postgrestest.Execute(t, url, step.sql)
 		page := list(t, s, collections.Query{})
 		if page.Total != step.want || page.Generation <= generation {
 			t.Errorf("%s: total %d, generation %d after %d; want total %d", step.sql, page.Total, page.Generation, generation, step.want)
@@ -132,7 +133,7 @@ func TestPostgresCountsWhatAnotherHandWrites(t *testing.T) {
 func TestPostgresWithoutItsTablesIsUnusable(t *testing.T) {
 	url := postgresURL(t)
 	s := open(t, url, collections.Options{})
-	execute(t, url, "DROP TABLE collections CASCADE")
+	postgrestest.Execute(t, url, "DROP TABLE collections CASCADE")
 	_, err := s.List(t.Context(), collections.Query{})
 	silent(t, err, upstream.BadAnswer)
 }

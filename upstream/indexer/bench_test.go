@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
 
@@ -92,7 +93,7 @@ func BenchmarkIndex(b *testing.B) {
 	stores := map[string]func(testing.TB) string{
 		"sqlite memory": func(testing.TB) string { return "sqlite::memory:" },
 		"sqlite file":   func(b testing.TB) string { return "sqlite:" + b.TempDir() + "/c.db" },
-		"postgres":      postgresURL,
+		"postgres":      postgrestest.Schema,
 	}
 	for name, url := range stores {
 		b.Run(name, func(b *testing.B) {
