@@ -1,6 +1,8 @@
 package proxy_test
 
 import (
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -87,6 +89,39 @@ func BenchmarkMemoryHitOfAPage(b *testing.B) {
 	measure(b, h, "/staking/validators?pagination.limit=5&pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ", nothing)
 }
 
+// What the kinds of parameters add to a hit. The client has the answer, so that
+// nothing is written.
+func BenchmarkQuestion(b *testing.B) {
+	for name, target := range map[string]string{
+		"no parameter":         "/staking/params",
+		"hex address":          "/staking/validators/" + val5,
+		"bech32 address":       "/staking/validators/" + val5Bech32,
+		"two addresses":        "/staking/validators/" + val5 + "/delegations/" + del0,
+		"status":               "/staking/validators?status=bonded",
+		"limit and offset":     "/staking/validators?pagination.limit=5&pagination.offset=10",
+		"limit and key":        "/staking/validators?pagination.limit=5&pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ",
+		"parameters of others": "/staking/validators?utm_source=a&utm_medium=b&status=bonded&fbclid=c",
+	} {
+		b.Run(name, func(b *testing.B) {
+			h, _ := newChainProxy(b, proxy.Options{})
+			measure(b, h, target, nothing, "If-None-Match", "*")
+		})
+	}
+}
+
+// What the access log adds to a hit, written to where it costs nothing.
+func BenchmarkAccessLog(b *testing.B) {
+	logger := slog.New(slog.NewJSONHandler(io.Discard, nil)) // for its level
+	for name, o := range map[string]proxy.Options{
+		"off": {Logger: logger}, "on": {Logger: logger, AccessLog: io.Discard}, "a tenth": {Logger: logger, AccessLog: io.Discard, SkipLog: 0.9},
+	} {
+		b.Run(name, func(b *testing.B) {
+			h, _ := newChainProxy(b, o)
+			measure(b, h, "/staking/params", nothing)
+		})
+	}
+}
+
 func BenchmarkNotModified(b *testing.B) {
 	h, _ := newChainProxy(b, proxy.Options{})
 	tag := inProcess(h, "/staking/validators", "").Header().Get("Etag")
@@ -94,10 +129,15 @@ func BenchmarkNotModified(b *testing.B) {
 }
 
 // A miss every time: every block brings another text.
-func BenchmarkMissAndReshape(b *testing.B) {
+func BenchmarkMissAndReshape(b *testing.B) { benchmarkMiss(b, proxy.Documented) }
+
+// The same without reshaping.
+func BenchmarkMissInTheNodesShape(b *testing.B) { benchmarkMiss(b, proxy.Node) }
+
+func benchmarkMiss(b *testing.B, shape proxy.Shape) {
 	for _, name := range []string{"ok_validators_default", "ok_validator_v5_bonded_unlocked", "ok_distribution_rewards_d2"} {
 		b.Run(name, func(b *testing.B) {
-			h, chain := newChainProxy(b, proxy.Options{})
+			h, chain := newChainProxy(b, proxy.Options{Shape: shape})
 			r, n := recorded(b, name), 0
 			chain.does(func(node.Request) (*node.Answer, error) {
 				n++
@@ -115,4 +155,10 @@ func BenchmarkMissAndReshape(b *testing.B) {
 func BenchmarkConfirm(b *testing.B) {
 	h, chain := newChainProxy(b, proxy.Options{})
 	measure(b, h, "/staking/validators", func() { chain.grow(1000) })
+}
+
+// A request that ends at its first parameter.
+func BenchmarkRefusal(b *testing.B) {
+	h, _ := newChainProxy(b, proxy.Options{})
+	measure(b, h, "/staking/validators/nonsense", nothing)
 }

@@ -33,7 +33,7 @@ func (s *Server) mountChain(r *gin.Engine) {
 
 // serve answers one request.
 func (cr *chainRoute) serve(c *gin.Context, rec *record) error {
-	if err := cr.admit(c); err != nil {
+	if err := cr.admit(c, rec); err != nil {
 		return err
 	}
 	q, h, err := cr.asked(c)
@@ -79,11 +79,11 @@ func (cr *chainRoute) asked(c *gin.Context) (q question, h heights, err error) {
 }
 
 // admit lets those pass who may ask.
-func (cr *chainRoute) admit(c *gin.Context) error {
+func (cr *chainRoute) admit(c *gin.Context, rec *record) error {
 	if !cr.o.ChainAuth {
 		return nil
 	}
-	return cr.admitKey(c)
+	return cr.admitKey(c, rec)
 }
 
 // query is what the cache is asked: one slot for the newest state, replaced

@@ -86,7 +86,7 @@ func (l *lister) serve(c *gin.Context, rec *record) error {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), l.o.RequestTimeout)
 	defer cancel()
 	r := c.Request.WithContext(ctx)
-	if err := l.admit(c); err != nil {
+	if err := l.admit(c, rec); err != nil {
 		return err
 	}
 	body, err := readListBody(c.Writer, r)
@@ -118,11 +118,11 @@ func (l *lister) serve(c *gin.Context, rec *record) error {
 }
 
 // admit lets those pass who may ask.
-func (l *lister) admit(c *gin.Context) error {
+func (l *lister) admit(c *gin.Context, rec *record) error {
 	if l.NoAuth {
 		return nil
 	}
-	return l.admitKey(c)
+	return l.admitKey(c, rec)
 }
 
 // origin asks the store, then the provider, which is what a miss comes to.

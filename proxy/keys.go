@@ -59,15 +59,12 @@ func (k *keyring) find(r *http.Request) (found Key, err error) {
 // SetKeys puts other keys in force, from the next request on.
 func (s *Server) SetKeys(keys []Key) { s.keys.set(keys) }
 
-// tenantKey is where the tenant's name is in Gin's context.
-const tenantKey = "tenant"
-
 // admitKey lets those pass who have a key, for as long as they may ask.
-func (s *Server) admitKey(c *gin.Context) error {
+func (s *Server) admitKey(c *gin.Context, rec *record) error {
 	key, err := s.keys.find(c.Request)
 	if err != nil {
 		return err
 	}
-	c.Set(tenantKey, key.Name)
+	rec.tenant = key.Name
 	return s.admitTenant(c, key)
 }

@@ -65,7 +65,7 @@ func TestWithoutAuthAnybodyMayAsk(t *testing.T) {
 func TestLogNamesTheTenantAndNeverTheKey(t *testing.T) {
 	var log bytes.Buffer
 	s := startList(t, proxy.CollectionsOptions{Keys: []proxy.Key{keyOf("acme", "open sesame")}}, func(o *proxy.Options) {
-		o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+		o.AccessLog, o.Logger = &log, slog.New(slog.NewJSONHandler(&log, nil))
 	})
 	s.statusWith(t, "open sesame")
 	s.statusWith(t, "open barley")

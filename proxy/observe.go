@@ -1,10 +1,10 @@
 package proxy
 
 import (
-	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
-	"log/slog"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -23,6 +23,7 @@ type record struct {
 	route   string
 	start   time.Time
 	id      [1]string // also the header's values
+	tenant  string    // the name on the request's key
 	outcome string    // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
 	store   string
 	height  int64 // of the block it was answered at
@@ -114,51 +115,22 @@ func (s *Server) conclude(c *gin.Context, rec *record, render renderer) {
 	}
 	took := time.Since(rec.start)
 	s.metrics.observe(c, rec, took)
-	s.logAccess(c, rec, took)
+	if s.o.AccessLog != nil {
+		s.logAccess(c, rec, took)
+	}
 	rec.endSpan(c)
 }
 
-// logAccess writes the request's one record; at a level that tells operators
-// whether to look.
-func (s *Server) logAccess(c *gin.Context, rec *record, took time.Duration) {
-	level, status := slog.LevelInfo, c.Writer.Status()
-	if status >= http.StatusInternalServerError {
-		level = slog.LevelError
-	}
-	if level == slog.LevelInfo && s.o.NoAccessLog || s.skips(status) || !s.log.Enabled(c.Request.Context(), level) {
-		return
-	}
-	attrs := []slog.Attr{
-		slog.String("method", c.Request.Method), slog.String("route", rec.route), slog.String("path", c.Request.URL.Path),
-		slog.Int("status", status), slog.Int("bytes", max(0, c.Writer.Size())), slog.Float64("duration_ms", milliseconds(took)),
-		slog.String("outcome", rec.outcome), slog.String("store", rec.store),
-		slog.Int64("height", rec.height), slog.Int64("tip", rec.tip), slog.Float64("age_s", rec.age.Seconds()), slog.String("request_id", rec.id[0]),
-	}
-	if tenant := c.GetString(tenantKey); tenant != "" {
-		attrs = append(attrs, slog.String("tenant", tenant))
-	}
-	if id := rec.traceID(); id != "" {
-		attrs = append(attrs, slog.String("trace_id", id))
-	}
-	if rec.err != nil {
-		attrs = append(attrs, slog.String("error", rec.err.Error()))
-	}
-	s.log.LogAttrs(c.Request.Context(), level, "request", attrs...)
-}
-
-// skips leaves out the share of the records that is not wanted.
-func (s *Server) skips(status int) bool {
-	return status < http.StatusBadRequest && s.o.SkipLog > 0 && mathrand.Float64() < s.o.SkipLog
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// requestID takes the client's id if it is harmless, else makes one.
+// requestID takes the client's id if it is harmless, else makes one. An id has
+// to be one of a kind, and no secret.
 func requestID(h http.Header) string {
 	if sent := h[requestIDHeader]; len(sent) > 0 && safeID(sent[0]) {
 		return sent[0]
 	}
-	return rand.Text()
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return hex.EncodeToString(id[:])
 }
 
 func safeID(id string) bool {

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -29,6 +30,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
@@ -79,11 +81,11 @@ type Options struct {
 	Limits       Limits // how often clients may ask; Server.SetLimits replaces them
 	SharedLimits SharedLimits
 
-	NoAccessLog bool    // write no record per request
-	SkipLog     float64 // share of the records of successful requests (status below 400) that is not written; default 0
-	Logger      *slog.Logger
-	Registerer  prometheus.Registerer
-	Tracing     trace.TracerProvider // nil: no traces
+	AccessLog  io.Writer // gets a line of JSON for each request that is of Logger's level; nil: none
+	SkipLog    float64   // share of the lines for successful requests (status below 400) that is not written; default 0
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Tracing    trace.TracerProvider // nil: no traces
 }
 
 // Server answers the public interface. It owns no goroutine and needs no
@@ -91,6 +93,7 @@ type Options struct {
 type Server struct {
 	o       Options
 	log     *slog.Logger
+	access  zerolog.Logger
 	engine  *gin.Engine
 	explain *gin.Engine // the same routes, explained
 	metrics *metrics
@@ -118,7 +121,7 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("proxy: unknown shape %q", o.Shape)
 	}
 	m := newMetrics(o.Registerer)
-	s := &Server{o: o, log: o.Logger, metrics: m, tracer: tracerOf(o.Tracing), cors: newCORS(o.CORSOrigins), seed: maphash.MakeSeed(), keys: newKeyring(nil)}
+	s := &Server{o: o, log: o.Logger, access: zerolog.New(o.AccessLog), metrics: m, tracer: tracerOf(o.Tracing), cors: newCORS(o.CORSOrigins), seed: maphash.MakeSeed(), keys: newKeyring(nil)}
 	s.limiter = &limiter{newBuckets(), newSharedBuckets(o.SharedLimits, o.Logger), m}
 	s.SetLimits(o.Limits)
 	if err := s.SetClasses(o.Classes, o.Routes); err != nil {

@@ -34,8 +34,8 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	never := sdktrace.ParentBased(sdktrace.NeverSample())
 	s := startChain(t, proxy.Options{
-		Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)),
-		Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+		Tracing:   sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)),
+		AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	s.get(t, anyPath, "Traceparent", sampled)
 	s.get(t, anyPath, "Traceparent", unsampled)
@@ -55,26 +55,26 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("spans:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if n := strings.Count(log.text(), "trace_id="+sampled[3:35]); n != 2 || strings.Count(log.text(), "trace_id") != 2 {
+	if n := strings.Count(log.text(), `"trace_id":"`+sampled[3:35]); n != 2 || strings.Count(log.text(), "trace_id") != 2 {
 		t.Errorf("%d records name their trace:\n%s", n, log.text())
 	}
 }
 
 func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
 	var log lines
-	s := startChain(t, proxy.Options{SkipLog: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := startChain(t, proxy.Options{SkipLog: 1, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 20 {
 		s.get(t, anyPath)
 	}
 	s.get(t, "/nowhere")
-	if text := log.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "status=404") {
+	if text := log.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"status":404`) {
 		t.Errorf("logged: %s", text)
 	}
-	half := startChain(t, proxy.Options{SkipLog: 0.5, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	half := startChain(t, proxy.Options{SkipLog: 0.5, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 200 {
 		half.get(t, anyPath)
 	}
-	if n := strings.Count(log.text(), "status=200"); n < 40 || n > 160 {
+	if n := strings.Count(log.text(), `"status":200`); n < 40 || n > 160 {
 		t.Errorf("%d of 200 records at a share of a half", n)
 	}
 }

@@ -69,7 +69,7 @@ func newDemo(ctx context.Context, cfg config.Config, d *devnet.Devnet, std strea
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := newService(ctx, cfg, newLogger(std.err, cfg.Log))
+	s, err := newService(ctx, cfg, newLogs(std.err, cfg.Log, levelOf(cfg.Log)))
 	if err != nil {
 		return nil, err
 	}

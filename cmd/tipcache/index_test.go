@@ -165,7 +165,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 		embed(&cfg, d, "a key")
 		indexing(d, url)(&cfg)
 		cfg.Index.From = 0
-		s, err := newService(t.Context(), cfg, newLogger(io.Discard, cfg.Log))
+		s, err := newService(t.Context(), cfg, newLogs(io.Discard, cfg.Log, levelOf(cfg.Log)))
 		if err != nil {
 			t.Fatal(err)
 		}

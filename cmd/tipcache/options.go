@@ -86,7 +86,6 @@ func proxyOptions(cfg config.Config) proxy.Options {
 		Collections:    collectionsOptions(cfg),
 		CORSOrigins:    cfg.HTTP.CORSOrigins,
 		AllowNoCache:   cfg.HTTP.AllowNoCache,
-		NoAccessLog:    !cfg.Log.Access,
 		SkipLog:        1 - cfg.Log.Sample,
 	}
 }

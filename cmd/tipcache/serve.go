@@ -18,8 +18,8 @@ func serveCommand(ctx context.Context, args []string, std streams) error {
 	}
 	level := new(slog.LevelVar)
 	level.Set(levelOf(cfg.Log))
-	log := newLoggerAt(std.err, cfg.Log, level)
-	limitMemory(log, memlimit.FromCgroup)
+	log := newLogs(std.err, cfg.Log, level)
+	limitMemory(log.Logger, memlimit.FromCgroup)
 	if cfg.Collections.Auth == "closed" {
 		log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -31,6 +32,7 @@ import (
 type service struct {
 	cfg      config.Config
 	log      *slog.Logger
+	requests io.Writer // takes the access log; nil: none is wanted
 	registry *prometheus.Registry
 	tracing  trace.TracerProvider // nil: no traces
 
@@ -51,10 +53,11 @@ type service struct {
 
 // newService builds the parts and opens the listeners. Nothing that is absent
 // at start is an error but a listener's address that is taken.
-func newService(ctx context.Context, cfg config.Config, log *slog.Logger) (*service, error) {
-	s := &service{cfg: cfg, log: log, registry: prometheus.NewRegistry()}
+func newService(ctx context.Context, cfg config.Config, log logs) (*service, error) {
+	s := &service{cfg: cfg, log: log.Logger, requests: log.requests, registry: prometheus.NewRegistry()}
 	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	build := []func(context.Context) error{s.openTracing, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	s.onClose(log.gathered.close)
 	for _, step := range build {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
@@ -125,7 +128,7 @@ func (s *service) openMetadata(context.Context) (err error) {
 
 func (s *service) openProxy(context.Context) (err error) {
 	o := proxyOptions(s.cfg)
-	o.Nodes, o.Cache, o.Logger, o.Registerer, o.Tracing = s.pool, s.cache, s.log, s.registry, s.tracing
+	o.Nodes, o.Cache, o.Logger, o.AccessLog, o.Registerer, o.Tracing = s.pool, s.cache, s.log, s.requests, s.registry, s.tracing
 	o.Collections.Progress = s.watch.progress
 	o.Collections.Store, o.SharedLimits.Redis = s.store, s.redis
 	if s.metadata != nil {

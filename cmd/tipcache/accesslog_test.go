@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+// written counts the writes of what is written.
+type written struct {
+	bytes.Buffer
+	writes int
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.writes++
+	return w.Buffer.Write(p)
+}
+
+func TestRequestsAreGatheredAndEventsAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w written
+		l := newLogs(&w, config.Log{Access: true, Format: "json"}, slog.LevelInfo)
+		_, _ = l.requests.Write([]byte("one\n"))
+		_, _ = l.requests.Write([]byte("two\n"))
+		if w.writes != 0 {
+			t.Errorf("%d writes for two requests", w.writes)
+		}
+		l.Info("an event")
+		if text := w.String(); !strings.HasPrefix(text, "one\ntwo\n{") || strings.Count(text, "\n") != 3 {
+			t.Errorf("written: %s", text)
+		}
+		_, _ = l.requests.Write([]byte("three\n"))
+		time.Sleep(2 * gatherTime)
+		synctest.Wait()
+		if !strings.HasSuffix(w.String(), "three\n") {
+			t.Errorf("not written in time: %s", w.String())
+		}
+		_, _ = l.requests.Write([]byte("four\n"))
+		if err := l.gathered.close(); err != nil || !strings.HasSuffix(w.String(), "four\n") {
+			t.Errorf("not written at the end: %v, %s", err, w.String())
+		}
+		time.Sleep(time.Second) // the timers' end
+	})
+}
+
+func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
+	var w written
+	l := newLogs(&w, config.Log{Access: true, Format: "json"}, slog.LevelInfo)
+	const writers, each = 8, 2000
+	var group sync.WaitGroup
+	for i := range writers {
+		group.Go(func() {
+			for k := range each {
+				fmt.Fprintf(l.requests, "%d %d %s\n", i, k, strings.Repeat("x", k%100))
+				if k%500 == 0 {
+					l.Info("an event")
+				}
+			}
+		})
+	}
+	group.Wait()
+	_ = l.gathered.close()
+	next, events := [writers]int{}, 0
+	for line := range strings.Lines(w.String()) {
+		var i, k int
+		var rest string
+		if n, _ := fmt.Sscanf(line, "%d %d %s", &i, &k, &rest); n < 2 {
+			events++
+			continue
+		}
+		if next[i] != k || len(rest) != k%100 {
+			t.Fatalf("line %q, want number %d", line, next[i])
+		}
+		next[i]++
+	}
+	if next != [writers]int{each, each, each, each, each, each, each, each} || events != writers*each/500 {
+		t.Errorf("%v lines, %d events", next, events)
+	}
+	if w.writes > writers*each/20 {
+		t.Errorf("%d writes for %d lines", w.writes, writers*each)
+	}
+}
+
+func TestRequestsAsText(t *testing.T) {
+	var w written
+	l := newLogs(&w, config.Log{Access: true, Format: "text"}, slog.LevelInfo)
+	_, _ = l.requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))
+	_ = l.gathered.close()
+	const want = `time=2026-01-02T03:04:05.678Z level=ERROR msg=request path="/a \"b\"" status=502 duration_ms=0.5 store=""` + "\n"
+	if w.String() != want {
+		t.Errorf("got  %swant %s", w.String(), want)
+	}
+}
+
+func TestNoRequestsAreWantedWithoutAnAccessLog(t *testing.T) {
+	if l := newLogs(new(written), config.Log{}, slog.LevelInfo); l.requests != nil {
+		t.Errorf("requests go to %T", l.requests)
+	}
+}
