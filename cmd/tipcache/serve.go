@@ -20,6 +20,7 @@ func serveCommand(ctx context.Context, args []string, std streams) error {
 	level.Set(levelOf(cfg.Log))
 	log := newLogs(std.err, cfg.Log, level)
 	limitMemory(log.Logger, memlimit.FromCgroup)
+	collectRarely(garbageFor(memlimit.FromCgroup))
 	if cfg.Collections.Auth == "closed" {
 		log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
 	}

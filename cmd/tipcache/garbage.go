@@ -1,0 +1,71 @@
+package main
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+// usualGarbage is how many bytes of garbage pile up at least before they are
+// collected. The collector alone would wait for as many as there are live ones,
+// which are so few in a server that has cached little that it would collect
+// hundreds of times a second under load.
+const usualGarbage = 64 << 20
+
+// garbageFor is the same within a container's memory.
+func garbageFor(container memlimit.Provider) uint64 {
+	limit, err := container()
+	if err != nil {
+		return usualGarbage
+	}
+	return min(usualGarbage, limit/16)
+}
+
+// collectRarely lets so many bytes of garbage pile up, from now on and for the
+// process's life, unless GOGC says how much. The memory limit goes before both.
+func collectRarely(garbage uint64) {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	(&pace{garbage: garbage, percent: usualPercent}).adjust()
+}
+
+// usualPercent is what GOGC is where nobody sets it.
+const usualPercent = 100
+
+// pace sets the collector's percentage after each collection, for what was
+// found alive.
+type pace struct {
+	garbage uint64
+	percent int
+}
+
+func (p *pace) adjust() {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	percent := percentFor(p.garbage, live[0].Value.Uint64())
+	if math.Abs(float64(percent-p.percent)) > 0.1*float64(p.percent) { // setting it stops the world
+		p.percent = percent
+		debug.SetGCPercent(percent)
+	}
+	afterCollection(p.adjust)
+}
+
+// leastHeap is what the collector takes for the live bytes while there are fewer.
+const leastHeap = 4 << 20
+
+// percentFor is the percentage of the live bytes that makes as much garbage, if
+// that is more than usual.
+func percentFor(garbage, live uint64) int {
+	return int(max(usualPercent, 100*garbage/max(live, leastHeap)))
+}
+
+// afterCollection calls f once the next collection has found what is given up
+// here.
+func afterCollection(f func()) {
+	runtime.AddCleanup(new(*int), func(f func()) { f() }, f)
+}
