@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -19,12 +22,27 @@ type metrics struct {
 	ages      *prometheus.HistogramVec
 	degraded  prometheus.Counter
 	limits    *prometheus.CounterVec
+
+	mu    sync.Mutex
+	known atomic.Pointer[map[ending]series] // those met so far; replaced under mu, read without
+}
+
+// An ending is how requests end that are counted together.
+type ending struct {
+	route, method, outcome string
+	status                 int
+}
+
+// series count the requests of one ending.
+type series struct {
+	requests  prometheus.Counter
+	durations prometheus.Observer
 }
 
 // newMetrics registers them; a nil registerer keeps them to itself.
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
-	return &metrics{
+	m := &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_proxy_requests_total",
 			Help: "Requests answered, by route, method, status and what came of asking the cache.",
@@ -55,12 +73,14 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Requests counted against a rate limit, by limit, by the store that decided (memory: this process alone) and by verdict.",
 		}, []string{"limit", "store", "verdict"}),
 	}
+	m.known.Store(&map[ending]series{})
+	return m
 }
 
 func (m *metrics) observe(c *gin.Context, rec *record, took time.Duration) {
-	status := strconv.Itoa(c.Writer.Status())
-	m.requests.WithLabelValues(rec.route, methodClass(c.Request.Method), status, rec.outcome).Inc()
-	m.durations.WithLabelValues(rec.route, rec.outcome).Observe(took.Seconds())
+	ended := m.series(ending{rec.route, methodClass(c.Request.Method), rec.outcome, c.Writer.Status()})
+	ended.requests.Inc()
+	ended.durations.Observe(took.Seconds())
 	switch {
 	case !rec.cached || rec.pinned:
 	case rec.height > 0 && rec.tip > 0:
@@ -71,6 +91,23 @@ func (m *metrics) observe(c *gin.Context, rec *record, took time.Duration) {
 	if rec.degraded {
 		m.degraded.Inc()
 	}
+}
+
+// series finds those of an ending: by labels, as the registry finds them, it
+// would take longer than the cache.
+func (m *metrics) series(e ending) series {
+	if found, ok := (*m.known.Load())[e]; ok {
+		return found
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := maps.Clone(*m.known.Load())
+	known[e] = series{
+		m.requests.WithLabelValues(e.route, e.method, strconv.Itoa(e.status), e.outcome),
+		m.durations.WithLabelValues(e.route, e.outcome),
+	}
+	m.known.Store(&known)
+	return known[e]
 }
 
 func (m *metrics) limit(kind, store string, allowed bool) {

@@ -33,15 +33,15 @@ type answer struct {
 // respond writes an answer, or says that the client has it already.
 func (s *Server) respond(w http.ResponseWriter, r *http.Request, a answer) {
 	e := a.Entry
-	var h headers
+	h := collect()
 	if e.Link != "" {
 		h.set("Link", e.Link)
 	}
-	s.setVary(&h, a.vary)
+	s.setVary(h, a.vary)
 	if e.Height > 0 {
 		h.setInt(heightHeader, e.Height)
 	}
-	a.freshness(&h, time.Now())
+	a.freshness(h, time.Now())
 	if e.Status != http.StatusOK {
 		h.write(w, r, e.Status, e.Type, e.Body)
 		return
@@ -86,7 +86,7 @@ func (s *Server) setVary(h *headers, own string) {
 
 // send writes a body that did not come through the cache and must not be kept.
 func send(w http.ResponseWriter, r *http.Request, status int, typ string, body []byte) {
-	var h headers
+	h := collect()
 	h.set("Cache-Control", "no-store")
 	h.write(w, r, status, typ, body)
 }
