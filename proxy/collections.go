@@ -69,13 +69,14 @@ type lister struct {
 	*Server
 	*CollectionsOptions
 	schema *listSchema
+	memo   memo
 }
 
 // mountCollections mounts the listing and the documents that describe it.
 func (s *Server) mountCollections(r *gin.Engine) {
 	s.o.Collections = s.o.Collections.withDefaults()
 	s.SetKeys(s.o.Collections.Keys)
-	l := &lister{s, s.o.Collections, newListSchema(apiPrefix, documentSuffix)}
+	l := &lister{s, s.o.Collections, newListSchema(apiPrefix, documentSuffix), newMemo()}
 	r.POST(apiPrefix+"collections", s.observed("collections", s.writeProblem, l.serve))
 	s.explain.POST(apiPrefix+"collections", s.explained(s.writeProblem, l.explainList))
 	l.schema.mount(r)
@@ -83,17 +84,15 @@ func (s *Server) mountCollections(r *gin.Engine) {
 
 // serve answers one request.
 func (l *lister) serve(c *gin.Context, rec *record) error {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), l.o.RequestTimeout)
-	defer cancel()
-	r := c.Request.WithContext(ctx)
+	r, deadline := c.Request, rec.start.Add(l.o.RequestTimeout)
 	if err := l.admit(c, rec); err != nil {
 		return err
 	}
-	body, err := readListBody(c.Writer, r)
+	body, err := readListBody(c.Writer, r, deadline)
 	if err != nil {
 		return err
 	}
-	asked, err := l.schema.parse(body)
+	asked, err := l.memo.listing(body, l.schema.parse)
 	if err != nil {
 		return err
 	}
@@ -101,6 +100,8 @@ func (l *lister) serve(c *gin.Context, rec *record) error {
 	if l.wantsAnew(r.Header) {
 		query = anew(l.querySeconds(asked), rec.start) // the generation known may be a moment old
 	}
+	ctx := withLazyDeadline(r.Context(), deadline)
+	defer ctx.release()
 	res, err := l.o.Cache.Get(ctx, query, l.origin(asked))
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -24,12 +25,12 @@ const (
 )
 
 // readListBody reads the body to its end or to the request's deadline.
-func readListBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func readListBody(w http.ResponseWriter, r *http.Request, deadline time.Time) ([]byte, error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, &failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
 	}
-	limitBodyTime(w, r)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxListBody))
+	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read does not look at contexts; fails only where there is no connection
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength)
 	var (
 		tooLarge *http.MaxBytesError
 		slow     net.Error
@@ -46,17 +47,20 @@ func readListBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	}
 }
 
-// limitBodyTime makes reading the body end with the request's context, which
-// a read does not look at.
-func limitBodyTime(w http.ResponseWriter, r *http.Request) {
-	if at, ok := r.Context().Deadline(); ok {
-		_ = http.NewResponseController(w).SetReadDeadline(at) // fails only where there is no connection
+// readAll reads to the end, into one piece of memory if the length that the
+// client told, -1 for none, is credible.
+func readAll(r io.Reader, told int64) ([]byte, error) {
+	if told < 0 || told > memoBody {
+		return io.ReadAll(r)
 	}
+	body := make([]byte, told)
+	_, err := io.ReadFull(r, body)
+	return body, err
 }
 
 // isJSON takes no type at all for JSON.
 func isJSON(contentType string) bool {
-	if contentType == "" {
+	if contentType == "" || contentType == "application/json" {
 		return true
 	}
 	typ, _, err := mime.ParseMediaType(contentType)

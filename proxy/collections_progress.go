@@ -37,7 +37,7 @@ func (l *lister) query(asked listing) cache.Query {
 
 // querySeconds asks for a page that is fresh by the time it was read at.
 func (l *lister) querySeconds(asked listing) cache.Query {
-	return cache.Query{Key: asked.key(), Policy: l.Policy}
+	return cache.Query{Key: asked.Key, Policy: l.Policy}
 }
 
 // edition numbers what a page can say: it grows with the store's generation and,

@@ -45,14 +45,15 @@ func defaultRequest() listRequest {
 // page, in whichever words, asks for the same listing.
 type listing struct {
 	collections.Query
-	Nothing bool // the filters exclude everything: the store need not be asked
+	Nothing bool   // the filters exclude everything: the store need not be asked
+	Key     string // the listing's in the cache
 }
 
 // listing is what a valid request asks for.
 func (r listRequest) listing() listing {
 	known := canonicalAddresses(r.Where.Addresses)
 	low, high := r.Where.MinAssets, r.Where.MaxAssets
-	return listing{
+	l := listing{
 		Query: collections.Query{
 			OrderBy:   column(r.OrderBy),
 			Desc:      r.OrderDirection == "desc",
@@ -64,6 +65,8 @@ func (r listRequest) listing() listing {
 		},
 		Nothing: len(known) == 0 && len(r.Where.Addresses) > 0 || low != nil && high != nil && *low > *high,
 	}
+	l.Key = l.key()
+	return l
 }
 
 // column reads a valid orderBy.
@@ -100,8 +103,7 @@ func isCollectionAddress(a string) bool {
 // listingPrefix begins the keys of listings.
 const listingPrefix = "collections/"
 
-// key is the listing's key in the cache. It is short, however many addresses
-// are asked for.
+// key makes Key. It is short, however many addresses are asked for.
 func (l listing) key() string {
 	b := append(make([]byte, 0, 160), listingPrefix...)
 	b = strconv.AppendInt(b, int64(l.OrderBy), 10)

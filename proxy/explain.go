@@ -187,7 +187,7 @@ func (cr *chainRoute) explainRow(c *gin.Context, e *Explanation) error {
 
 // explainList says what a request of the collection listing would come to.
 func (l *lister) explainList(c *gin.Context, e *Explanation) error {
-	body, err := readListBody(c.Writer, c.Request)
+	body, err := readListBody(c.Writer, c.Request, time.Now().Add(l.o.RequestTimeout))
 	if err != nil {
 		return err
 	}
