@@ -87,3 +87,28 @@ func benchmarkMiss(b *testing.B, c *cache.Cache) {
 		mustGet(b, c, cache.Query{Key: fmt.Sprint(i), Policy: live, Tip: 100}, origin)
 	}
 }
+
+// BenchmarkEncode encodes a page for the first client to ask for a coding.
+func BenchmarkEncode(b *testing.B) {
+	for _, coding := range []cache.Coding{cache.Gzip, cache.Zstd, cache.Brotli} {
+		b.Run(coding.String(), func(b *testing.B) {
+			c := newCache(b, cache.Options{})
+			b.SetBytes(int64(len(page)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, ok := c.Encoded("k", &cache.Content{Body: page}, coding, true); !ok {
+					b.Fatal("not encoded")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkNewContent makes the validator of a page.
+func BenchmarkNewContent(b *testing.B) {
+	b.SetBytes(int64(len(page)))
+	b.ReportAllocs()
+	for b.Loop() {
+		cache.NewContent(200, "application/json", "", page, 0)
+	}
+}

@@ -45,6 +45,7 @@ type chain struct {
 	id      string // "" = not known yet
 	memory  *memory
 	flights singleflight.Group
+	lookups lookups // flights and glances
 	wake    *wake
 	leave   context.CancelFunc // ends the listener
 }
@@ -95,6 +96,12 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 			c.revalidate(ctx, ch, at, q, origin)
 			c.counts.served(StaleError, inMemory)
 			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
+		}
+	}
+	if at == nil {
+		if res, ok := c.glance(ctx, ch, q, origin); ok {
+			c.counts.served(res.Outcome, res.Store)
+			return res, nil
 		}
 	}
 	res, err := c.wait(ctx, ch, q, origin)
@@ -222,7 +229,7 @@ func (c *Cache) SetNamespace(chainID string) {
 // newChain returns an empty chain, with a listener if replicas share it. The
 // caller holds c.mu, or has not shared c yet.
 func (c *Cache) newChain(id string) *chain {
-	ch := &chain{id: id, memory: newMemory(c.o.MemoryBytes, &c.counts), leave: func() {}}
+	ch := &chain{id: id, memory: newMemory(c.o.MemoryBytes, &c.counts), lookups: newLookups(), leave: func() {}}
 	if id != "" && c.shared != nil {
 		ctx, cancel := context.WithCancel(c.life)
 		ch.wake, ch.leave = newWake(ch.memory), cancel

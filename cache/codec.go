@@ -15,8 +15,9 @@ import (
 // longer is corrupt.
 const maxBody = 64 << 20
 
-// Bodies shorter than this are stored as they are.
-const minCompressed = 256
+// Bodies shorter than this are stored as they are: reading a small one would take
+// longer than to send it whole.
+const minCompressed = 2 << 10
 
 // The first byte of a stored body says how the rest is to be read.
 const (

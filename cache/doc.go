@@ -4,7 +4,8 @@
 // [Cache.Get] looks, in this order, at
 //
 //  1. memory: a fresh entry is served, a stale one too, while one flight in the
-//     background reads it anew;
+//     background reads it anew. For a key that is not there, a glance at the
+//     shared store may end it;
 //  2. the flight of this key: callers who need the same answer share one
 //     flight, which outlives any of them. In the flight:
 //  3. the shared store (Redis): one script either gives an entry that is new

@@ -33,6 +33,8 @@ func (c *Cache) fly(ctx context.Context, ch *chain, q Query, origin Origin, acce
 	}
 	defer c.tasks.Done()
 	c.counts.flights.Add(1)
+	ch.lookups.beginFlight(q.Key)
+	defer ch.lookups.endFlight(q.Key)
 	f := &flight{c: c, ch: ch, q: q, origin: origin, accept: accept}
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.FlightTimeout)

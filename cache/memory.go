@@ -59,6 +59,7 @@ func newMemory(bytes int64, evictions *counts) *memory {
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,
 		StatsRecorder: evictions,
+		Executor:      func(upkeep func()) { upkeep() }, // takes less than to have another goroutine do it
 	})}
 }
 

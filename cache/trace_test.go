@@ -47,6 +47,7 @@ func TestAFlightTellsItsStoryInTheTraceOfItsRequest(t *testing.T) {
 		}
 	}
 	want := []string{
+		"cold > redis.read",
 		"cache.flight > redis.ask: leased", "cache.flight > redis.settle: done", "cold > cache.flight: origin",
 		"cache.flight > redis.ask: leased", "cache.flight > redis.settle: done", "stale > cache.flight: origin",
 		"cache.flight > redis.ask: leased", "failing > cache.flight: failed",
