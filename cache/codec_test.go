@@ -59,3 +59,12 @@ func TestDecodeSharesKnownContent(t *testing.T) {
 		t.Errorf("got %+v, %v; want the same content at 101", got, err)
 	}
 }
+
+// What is kept weighs what the cache says it weighs.
+func TestAContentHasNoRoomToSpare(t *testing.T) {
+	text := strings.Repeat("x", 1000)
+	c := NewContent(200, "text/plain", "", append(make([]byte, 0, 1500), text...), 0)
+	if string(c.Body) != text || cap(c.Body) > 1200 {
+		t.Errorf("%d bytes in %d", len(c.Body), cap(c.Body))
+	}
+}

@@ -22,8 +22,12 @@ type Content struct {
 }
 
 // NewContent makes a content and its ETag. It keeps body, which must not change
-// from then on.
+// from then on, or a copy where that saves memory: contents live long, and are
+// weighed by what is in them.
 func NewContent(status int, typ, link string, body []byte, source uint64) *Content {
+	if cap(body) > len(body)+len(body)/8 {
+		body = append(make([]byte, 0, len(body)), body...)
+	}
 	return &Content{
 		Status: status, Type: typ, Link: link, Body: body, Source: source,
 		ETag: etag(status, typ, link, body),
