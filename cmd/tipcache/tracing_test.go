@@ -121,11 +121,13 @@ func TestATraceGoesFromTheClientToTheOrigins(t *testing.T) {
 		"collections > cache.flight > metadata.batch",
 		"collections > cache.flight > redis.ask",
 		"collections > cache.flight > redis.settle",
+		"collections > redis.read",
 		"staking_params",
 		"staking_params > cache.flight",
 		"staking_params > cache.flight > node.request",
 		"staking_params > cache.flight > redis.ask",
 		"staking_params > cache.flight > redis.settle",
+		"staking_params > redis.read",
 	}
 	if diff := cmp.Diff(want, c.paths()); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
