@@ -51,9 +51,7 @@ func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 func startChain(t *testing.T, o proxy.Options) *chainService {
 	t.Helper()
 	p, chain := newChainProxy(t, o)
-	s := &chainService{Server: httptest.NewServer(p.Handler()), proxy: p, chain: chain}
-	t.Cleanup(s.Close)
-	return s
+	return &chainService{Server: startServer(t, p.Handler(), nil), proxy: p, chain: chain}
 }
 
 // An exchange is an answer as a client has it.

@@ -124,9 +124,7 @@ func startList(t *testing.T, o proxy.CollectionsOptions, change ...func(*proxy.O
 	t.Helper()
 	o.PublicURL = "https://host"
 	p, store := newListProxy(t, o, change...)
-	s := &listService{Server: httptest.NewServer(p.Handler()), proxy: p, store: store}
-	t.Cleanup(s.Close)
-	return s
+	return &listService{Server: startServer(t, p.Handler(), nil), proxy: p, store: store}
 }
 
 // send asks with the test's key, unless the headers say otherwise.

@@ -98,6 +98,6 @@ func (h *headers) write(w http.ResponseWriter, r *http.Request, status int, typ 
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // fails only when the client has left
+		writeWhole(w, r, body)
 	}
 }

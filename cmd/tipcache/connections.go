@@ -1,21 +1,63 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/tipcache/tipcache/proxy"
 )
 
-// limited accepts at most so many connections at once; 0 is no limit. Those
-// beyond wait in the kernel's queue.
-func limited(l net.Listener, most int) net.Listener {
-	if most == 0 {
-		return l
+// clients listens for clients. It accepts at most so many at once; those beyond
+// wait in the kernel's queue.
+type clients struct {
+	*net.TCPListener
+	slots *semaphore.Weighted // nil: any number
+	open  context.Context     //nolint:containedctx // until Close
+	close context.CancelFunc
+}
+
+// listenForClients opens the listener; most is 0 for no limit.
+func listenForClients(ctx context.Context, addr string, most int) (*clients, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
 	}
-	return netutil.LimitListener(l, most)
+	c := &clients{TCPListener: l.(*net.TCPListener)} //nolint:forcetypeassert // of that network
+	c.open, c.close = context.WithCancel(context.WithoutCancel(ctx))
+	if most > 0 {
+		c.slots = semaphore.NewWeighted(int64(most))
+	}
+	return c, nil
+}
+
+// Accept waits for a client, and before that for a slot.
+func (c *clients) Accept() (net.Conn, error) {
+	release := func() {}
+	if c.slots != nil {
+		if c.slots.Acquire(c.open, 1) != nil {
+			return nil, net.ErrClosed
+		}
+		release = func() { c.slots.Release(1) }
+	}
+	conn, err := c.AcceptTCP()
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return proxy.NewConn(conn, release), nil
+}
+
+// Close ends Accept.
+func (c *clients) Close() error {
+	c.close()
+	return c.TCPListener.Close()
 }
 
 // countConnections shows how near the public listener is to its limit: at the

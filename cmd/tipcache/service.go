@@ -139,16 +139,15 @@ func (s *service) openProxy(context.Context) (err error) {
 }
 
 func (s *service) listen(ctx context.Context) (err error) {
-	var lc net.ListenConfig
-	if s.public, err = lc.Listen(ctx, "tcp", s.cfg.Listen); err != nil {
-		return fmt.Errorf("listen: %w", err)
+	if s.public, err = listenForClients(ctx, s.cfg.Listen, s.cfg.HTTP.MaxConnections); err != nil {
+		return err
 	}
 	s.onClose(ignoreClosed(s.public.Close))
-	s.public = limited(s.public, s.cfg.HTTP.MaxConnections)
 	s.setAdminToken(s.cfg.AdminToken)
 	if s.cfg.Admin == "none" {
 		return nil
 	}
+	var lc net.ListenConfig
 	if s.admin, err = lc.Listen(ctx, "tcp", s.cfg.Admin); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
@@ -164,6 +163,7 @@ func (s *service) run(ctx context.Context) error {
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      2 * s.cfg.HTTP.Request,
 		IdleTimeout:       s.cfg.HTTP.Idle,
+		ConnContext:       proxy.ConnContext,
 		ConnState:         countConnections(s.registry, s.cfg.HTTP.MaxConnections),
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

@@ -1,0 +1,95 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// conns makes the connections that answers leave whole on.
+type conns struct {
+	*net.TCPListener
+	ended func()
+}
+
+func (c conns) Accept() (net.Conn, error) {
+	conn, err := c.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	return proxy.NewConn(conn, c.ended), nil
+}
+
+// startServer serves as serve does.
+func startServer(t *testing.T, h http.Handler, ended func()) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Listener = conns{s.Listener.(*net.TCPListener), ended}
+	s.Config.ConnContext = proxy.ConnContext
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Whatever its length, a body arrives as it is, before the next one.
+func TestAnswersOfEveryLengthArriveWhole(t *testing.T) {
+	s := startChain(t, proxy.Options{Shape: proxy.Node})
+	var lengths []int
+	for _, edge := range []int{0, 1024, 3072, 4096, 2 * 4096, 64 << 10, 1 << 20} {
+		for d := -600; d <= 600; d += 200 {
+			lengths = append(lengths, max(0, edge+d))
+		}
+	}
+	s.chain.does(func(r node.Request) (*node.Answer, error) {
+		var i int
+		if _, err := fmt.Sscanf(r.Query, "pagination.limit=%d", &i); err != nil {
+			return nil, err
+		}
+		return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`"` + strings.Repeat("x", lengths[i]) + `"`)}, nil
+	})
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() { // all at once: they are answered in turn
+		for i := range lengths {
+			fmt.Fprintf(conn, "GET /staking/validators?pagination.limit=%d HTTP/1.1\r\nHost: x\r\n\r\n", i)
+		}
+	}()
+	answers := bufio.NewReader(conn)
+	for i, length := range lengths {
+		res, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Fatalf("answer %d, of %d bytes: %v", i, length, err)
+		}
+		body, err := io.ReadAll(res.Body)
+		if err != nil || res.ContentLength != int64(length+2) || string(body) != `"`+strings.Repeat("x", length)+`"` {
+			t.Fatalf("answer %d: %d bytes of %d, %v", i, len(body), length+2, err)
+		}
+	}
+}
+
+func TestAConnectionSaysThatItEndedOnce(t *testing.T) {
+	ended := make(chan bool, 10)
+	s := startServer(t, http.NotFoundHandler(), func() { ended <- true })
+	res, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	s.Client().CloseIdleConnections()
+	<-ended
+	s.Close()
+	if len(ended) > 0 {
+		t.Error("a connection ended twice")
+	}
+}
