@@ -65,10 +65,12 @@ func (s *Store) Owners(ctx context.Context, ips []upstream.Address, disputes []u
 	if err != nil {
 		return found, err
 	}
+	ctx, span := upstream.StartSpan(ctx, "collections.owners")
 	err = s.within(ctx, func(ctx context.Context) error {
 		found, err = l.owners(ctx, ips, disputes)
 		return err
 	})
+	upstream.EndSpan(span, err)
 	return found, err
 }
 
@@ -86,9 +88,12 @@ func (s *Store) Apply(ctx context.Context, prev upstream.Cursor, t upstream.Tall
 	if err != nil {
 		return err
 	}
+	ctx, span := upstream.StartSpan(ctx, "collections.apply")
 	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
 	defer cancel()
-	return givenUp(ctx, l.apply(bounded, prev, t))
+	err = givenUp(ctx, l.apply(bounded, prev, t))
+	upstream.EndSpan(span, err)
+	return err
 }
 
 // Lead runs work while no other process runs it for the same database, and

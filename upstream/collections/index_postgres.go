@@ -2,6 +2,7 @@ package collections
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -58,28 +59,37 @@ func (s *postgresStore) ownersOf(ctx context.Context, kind string, ids [][]byte,
 	return scanPairs(rows, found)
 }
 
+// apply waits for the disk, as every commit does. Without (synchronous_commit
+// off) a server that crashed would come back a little earlier and the cursor
+// with it, so nothing would count twice; but readers have seen generations
+// that would then come again with other pages.
 func (s *postgresStore) apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	moved := false
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		statement, args := moveCursor(prev, t.Cursor, func(t time.Time) any { return t })
-		tag, err := tx.Exec(ctx, statement, args...)
-		if moved = tag.RowsAffected() == 1; err != nil || !moved {
-			return err
+		sent := tx.SendBatch(ctx, tallyBatch(prev, t))
+		tag, err := sent.Exec()
+		if closing := sent.Close(); err == nil {
+			err = closing
 		}
-		return tx.SendBatch(ctx, tallyBatch(t)).Close()
+		if err == nil && tag.RowsAffected() != 1 {
+			err = upstream.ErrCursorMoved // and all is undone
+		}
+		return err
 	})
-	if err == nil && !moved {
+	if errors.Is(err, upstream.ErrCursorMoved) {
 		return upstream.ErrCursorMoved
 	}
 	return postgresError(err)
 }
 
-// tallyBatch are the statements that count a tally, sent together.
-func tallyBatch(t upstream.Tally) *pgx.Batch {
+// tallyBatch are the statements that count a tally, sent together. The first one
+// moves the cursor, and with it keeps others out.
+func tallyBatch(prev upstream.Cursor, t upstream.Tally) *pgx.Batch {
 	batch := &pgx.Batch{}
+	statement, args := moveCursor(prev, t.Cursor, func(t time.Time) any { return t })
+	batch.Queue(statement, args...)
 	queuePairs(batch, "index_ips", ipPairs(t.Learned))
 	queuePairs(batch, "index_disputes", disputePairs(t.Learned))
 	if len(t.Changes) > 0 {

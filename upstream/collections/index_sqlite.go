@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -63,12 +64,26 @@ func (s *sqliteStore) ownersOf(ctx context.Context, kind string, ids []string, f
 	})
 }
 
+// Where SQLite keeps what it needs to take a statement back, and temporary
+// tables. The former is of rowsAtOnce rows at the most, written in the middle of
+// every tally; the latter are whole imports.
+const (
+	tempInMemory = "PRAGMA temp_store = MEMORY"
+	tempInFile   = "PRAGMA temp_store = FILE"
+)
+
+// rowsAtOnce is how many rows of a tally a statement writes.
+const rowsAtOnce = 4096
+
 func (s *sqliteStore) apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
 	w, err := s.writer.Conn(ctx)
 	if err != nil {
 		return sqliteError(err)
 	}
 	defer w.Close()
+	if _, err := w.ExecContext(ctx, tempInMemory); err != nil {
+		return sqliteError(err)
+	}
 	moved := false
 	err = s.write(ctx, w, func() error {
 		if moved, err = advance(ctx, w, prev, t.Cursor); err != nil || !moved {
@@ -100,35 +115,37 @@ func advance(ctx context.Context, w *sql.Conn, prev, next upstream.Cursor) (bool
 }
 
 func insertPairs(ctx context.Context, w *sql.Conn, table string, pairs []pair) error {
-	if len(pairs) == 0 {
-		return nil
+	for some := range slices.Chunk(pairs, rowsAtOnce) {
+		list := []byte{'['}
+		for _, p := range some {
+			list = append(list, '"')
+			list = hex.AppendEncode(hex.AppendEncode(list, p.id), p.collection)
+			list = append(list, '"', ',')
+		}
+		list[len(list)-1] = ']'
+		if _, err := w.ExecContext(ctx, fmt.Sprintf(sqlitePairs, table, 2*len(some[0].id)), string(list)); err != nil {
+			return err
+		}
 	}
-	list := []byte{'['}
-	for _, p := range pairs {
-		list = append(list, '"')
-		list = hex.AppendEncode(hex.AppendEncode(list, p.id), p.collection)
-		list = append(list, '"', ',')
-	}
-	list[len(list)-1] = ']'
-	_, err := w.ExecContext(ctx, fmt.Sprintf(sqlitePairs, table, 2*len(pairs[0].id)), string(list))
-	return err
+	return nil
 }
 
 func addChanges(ctx context.Context, w *sql.Conn, changes []upstream.Change) error {
-	if len(changes) == 0 {
-		return nil
+	for some := range slices.Chunk(changes, rowsAtOnce) {
+		rows := make([][9]any, len(some))
+		for i, c := range some {
+			rows[i] = [...]any{c.Collection.String(), c.Assets, c.Licenses, c.Raised, c.Cancelled, c.Judged, c.Resolved,
+				c.First.UnixMicro(), c.Last.UnixMicro()}
+		}
+		list, err := json.Marshal(rows)
+		if err != nil {
+			return err
+		}
+		if _, err := w.ExecContext(ctx, fmt.Sprintf(countFormat, sqliteChanges), string(list)); err != nil {
+			return err
+		}
 	}
-	rows := make([][9]any, len(changes))
-	for i, c := range changes {
-		rows[i] = [...]any{c.Collection.String(), c.Assets, c.Licenses, c.Raised, c.Cancelled, c.Judged, c.Resolved,
-			c.First.UnixMicro(), c.Last.UnixMicro()}
-	}
-	list, err := json.Marshal(rows)
-	if err != nil {
-		return err
-	}
-	_, err = w.ExecContext(ctx, fmt.Sprintf(countFormat, sqliteChanges), string(list))
-	return err
+	return nil
 }
 
 // lead has no lock to wait for: a file is for one process, and apply copes with

@@ -168,6 +168,47 @@ func TestIndexingAddsToWhatWasImported(t *testing.T) {
 	})
 }
 
+func TestImportsAndTalliesTakeTurns(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		prev := upstream.Cursor{}
+		for _, block := range []int64{10, 20, 30} {
+			if err := s.Apply(t.Context(), prev, tallyTo(block)); err != nil {
+				t.Fatal(err)
+			}
+			prev = cursorAt(block)
+			load(t, s, some(100))
+		}
+		if page := list(t, s, collections.Query{}); page.Total != 102 {
+			t.Errorf("%d collections", page.Total)
+		}
+	})
+}
+
+func TestTalliesOfManyRowsAreCounted(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		tally := upstream.Tally{Cursor: cursorAt(10), Learned: upstream.Owners{IPs: map[upstream.Address]upstream.Address{}}}
+		var ips []upstream.Address
+		for i := range 10_000 {
+			id := upstream.Address{17: byte(i >> 16), 18: byte(i >> 8), 19: byte(i)}
+			ips = append(ips, id)
+			tally.Learned.IPs[id] = id
+			tally.Changes = append(tally.Changes, upstream.Change{Collection: id, Assets: 1, First: first, Last: first})
+		}
+		if err := s.Apply(t.Context(), upstream.Cursor{}, tally); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Owners(t.Context(), ips, nil)
+		if diff := gocmp.Diff(tally.Learned.IPs, got.IPs); err != nil || diff != "" {
+			t.Errorf("%v (-want +got)\n%s", err, diff)
+		}
+		if page := list(t, s, collections.Query{}); page.Total != int64(len(ips)) {
+			t.Errorf("%d collections", page.Total)
+		}
+	})
+}
+
 func TestAStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 	s := open(t, "http://127.0.0.1:1/api/v4", collections.Options{})
 	_, errMark := s.Mark(t.Context())

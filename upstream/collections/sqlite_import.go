@@ -33,6 +33,9 @@ func (s *sqliteStore) load(ctx context.Context, all iter.Seq2[Collection, error]
 	defer func() {
 		_, _ = w.ExecContext(context.WithoutCancel(ctx), "DROP TABLE IF EXISTS temp.staged")
 	}()
+	if _, err := w.ExecContext(ctx, tempInFile); err != nil {
+		return sqliteError(err)
+	}
 	if err := stage(ctx, w, all); err != nil {
 		return sqliteError(err)
 	}
