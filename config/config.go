@@ -104,8 +104,8 @@ type Index struct {
 	EVM       []string       `koanf:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first"`
 	Network   string         `koanf:"network" flag:"network" doc:"whose contracts count: story, aeneid, or custom, those of index.contracts"`
 	From      int64          `koanf:"from" flag:"from" doc:"first block of a store that has none yet; 0 finds where the contracts begin, for which the client must know the state of old blocks"`
-	Window    int64          `koanf:"window" doc:"most blocks asked for at once; how many a client gives is found out"`
-	Ahead     int            `koanf:"ahead" doc:"windows fetched while another is written"`
+	Window    int64          `koanf:"window" doc:"most blocks asked for in one call; how many a client gives is found out, and where they are few several calls share a request"`
+	Ahead     int            `koanf:"ahead" doc:"requests for blocks under way at once"`
 	Poll      time.Duration  `koanf:"poll" doc:"time between two looks for a new block"`
 	Timeout   time.Duration  `koanf:"timeout" doc:"time for one answer of a client"`
 	Contracts IndexContracts `koanf:"contracts"`

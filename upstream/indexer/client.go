@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // client speaks JSON-RPC over HTTP with one endpoint, always in batches, so that
@@ -40,6 +42,7 @@ const (
 	limited                 // it wants to be asked less often
 	forbidden               // it wants other credentials
 	lagging                 // it does not have the block yet
+	reasons
 )
 
 // A trouble is an endpoint's failure.
@@ -95,33 +98,47 @@ func (c *client) each(ctx context.Context, calls ...call) ([]answer, error) {
 }
 
 // post exchanges bodies.
-func (c *client) post(ctx context.Context, calls []call) (answer []byte, err error) {
+func (c *client) post(ctx context.Context, calls []call) (answer string, err error) {
+	ctx, span := upstream.StartSpan(ctx, "evm.request")
+	defer func() { upstream.EndSpan(span, err) }()
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	body, err := json.Marshal(requests(calls))
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
-		return nil, hideURL(err)
+		return "", hideURL(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
+	upstream.PassTrace(ctx, req.Header)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, &trouble{reason: silent, err: hideURL(err)}
+		return "", &trouble{reason: silent, err: hideURL(err)}
 	}
 	defer resp.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, c.maxBody+1))
+	answer, err = readText(resp, c.maxBody+1)
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		return nil, statusTrouble(resp, answer)
+		return "", statusTrouble(resp, answer)
 	case err != nil:
-		return nil, &trouble{reason: silent, err: err}
+		return "", &trouble{reason: silent, err: err}
 	case int64(len(answer)) > c.maxBody:
-		return nil, refusal("its answer is larger than %d bytes", c.maxBody)
+		return "", refusal("its answer is larger than %d bytes", c.maxBody)
 	}
 	return answer, nil
+}
+
+// readText reads a body, of which no more than most bytes. It is a string from
+// the beginning, as gjson wants it: many megabytes are not copied for that.
+func readText(resp *http.Response, most int64) (string, error) {
+	var text strings.Builder
+	if resp.ContentLength > 0 {
+		text.Grow(int(min(resp.ContentLength, most)))
+	}
+	_, err := io.Copy(&text, io.LimitReader(resp.Body, most))
+	return text.String(), err
 }
 
 type request struct {
@@ -148,7 +165,7 @@ func hideURL(err error) error {
 }
 
 // statusTrouble classifies an HTTP status other than 200.
-func statusTrouble(resp *http.Response, body []byte) *trouble {
+func statusTrouble(resp *http.Response, body string) *trouble {
 	t := refusal("it answered %s: %s", resp.Status, excerpt(body))
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -171,11 +188,11 @@ func retryAfter(header string) time.Duration {
 }
 
 // sortAnswers finds the answer to each call of a batch, whatever their order.
-func sortAnswers(body []byte, calls int) ([]answer, error) {
-	if !gjson.ValidBytes(body) {
+func sortAnswers(body string, calls int) ([]answer, error) {
+	if !gjson.Valid(body) {
 		return nil, refusal("its answer is not JSON: %s", excerpt(body))
 	}
-	all := gjson.ParseBytes(body)
+	all := gjson.Parse(body)
 	if all.IsObject() { // the batch as a whole was refused
 		if t := callTrouble(all); t != nil {
 			return nil, t
@@ -183,9 +200,8 @@ func sortAnswers(body []byte, calls int) ([]answer, error) {
 	}
 	answers, answered := make([]answer, calls), 0
 	all.ForEach(func(_, a gjson.Result) bool {
-		id := a.Get("id")
-		if i := int(id.Int()); id.Type == gjson.Number && i >= 0 && i < calls {
-			answers[i] = answer{a.Get("result"), callTrouble(a)}
+		if id, read := readAnswer(a); id >= 0 && id < int64(calls) {
+			answers[id] = read
 			answered++
 		}
 		return true
@@ -196,14 +212,36 @@ func sortAnswers(body []byte, calls int) ([]answer, error) {
 	return answers, nil
 }
 
-// callTrouble reads the error of one call, nil if there is none. Providers that
+// readAnswer reads the answer to one call, in one pass: results are large. The
+// id is -1 if it is none of ours.
+func readAnswer(a gjson.Result) (id int64, read answer) {
+	id = -1
+	a.ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case "id":
+			if value.Type == gjson.Number {
+				id = value.Int()
+			}
+		case "result":
+			read.result = value
+		case "error":
+			read.err = errorTrouble(value)
+		}
+		return true
+	})
+	return id, read
+}
+
+// callTrouble reads the error of an answer, nil if there is none.
+func callTrouble(a gjson.Result) *trouble { return errorTrouble(a.Get("error")) }
+
+// errorTrouble reads the error of one call, nil if it is none. Providers that
 // meter requests say so with 429 in place of JSON-RPC's codes.
-func callTrouble(a gjson.Result) *trouble {
-	e := a.Get("error")
+func errorTrouble(e gjson.Result) *trouble {
 	if !e.Exists() || e.Type == gjson.Null {
 		return nil
 	}
-	t := refusal("it answered error %d: %s", e.Get("code").Int(), excerpt([]byte(e.Get("message").String())))
+	t := refusal("it answered error %d: %s", e.Get("code").Int(), excerpt(e.Get("message").String()))
 	if t.code = e.Get("code").Int(); t.code == http.StatusTooManyRequests {
 		t.reason = limited
 	}
@@ -211,6 +249,6 @@ func callTrouble(a gjson.Result) *trouble {
 }
 
 // excerpt is the beginning of what an endpoint said, on one line.
-func excerpt(said []byte) string {
+func excerpt(said string) string {
 	return strings.Join(strings.Fields(fmt.Sprintf("%.200s", said)), " ")
 }

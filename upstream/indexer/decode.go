@@ -30,10 +30,11 @@ func (n *Network) DecodeLogs(logs []byte) ([]Event, error) {
 	if !array.IsArray() {
 		return nil, errors.New("the logs are not an array")
 	}
-	return n.decode(array)
+	return n.decode(nil, array)
 }
 
-func (n *Network) decode(array gjson.Result) (events []Event, err error) {
+// decode appends the events of an array of logs.
+func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err error) {
 	array.ForEach(func(_, log gjson.Result) bool {
 		var e Event
 		var counts bool

@@ -7,9 +7,10 @@
 //     (start.go), and the head of the chain;
 //  2. round.go cuts the blocks between them into windows, fetches a few of them
 //     ahead, and checks that each continues the one before by its parent hash;
+//     those that come while others are taken over are joined (gather.go);
 //  3. fetch.go asks an endpoint for a window: its head, the logs and the window's
 //     first and last block in one batch, cut smaller where the endpoint refuses
-//     (endpoint.go), by another endpoint where it fails (fleet.go);
+//     (window.go), of another endpoint where it fails (fleet.go);
 //  4. decode.go makes events of the logs;
 //  5. tally.go counts them by collection, asking the store, and then the chain
 //     (resolve.go), whose IPs and disputes they are;

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"errors"
 	"net/url"
 	"sync"
 	"time"
@@ -14,48 +15,13 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	verified bool          // its chain id is the network's
-	window   window        // the blocks it gives at once
+	window   window        // what it gives at once
+	several  trial         // contracts it lets us call at once
 	pause    time.Duration // of the last rest; 0 when it is well
 	until    time.Time     // it rests until then
 	barred   error         // why it is not asked any more
-}
 
-// window is how many blocks an endpoint is asked for at once. What it refuses
-// depends on the plan and on the logs there are, and each provider says it in
-// its own words, so it is tried out: half as much after every failure, twice as
-// much after a success. A size that never succeeded before it failed is a ceiling.
-// It is tried again after a run of successes below it, a longer one each time.
-type window struct {
-	size, most int64
-	ceiling    int64 // 0: none
-	run        int   // successes since the size last changed
-	patience   int   // successes before the ceiling is tried again
-}
-
-const maxPatience = 256
-
-func (w *window) fits() {
-	if w.size >= w.ceiling {
-		w.ceiling, w.patience = 0, 1
-	}
-	next := min(2*w.size, w.most)
-	if w.run++; w.ceiling == 0 || next < w.ceiling || w.run >= w.patience {
-		if next > w.size {
-			w.size, w.run = next, 0
-		}
-	}
-}
-
-// refused reports whether there is less to ask for.
-func (w *window) refused() bool {
-	if w.size == 1 {
-		return false
-	}
-	if w.run == 0 {
-		w.ceiling, w.patience = w.size, min(2*w.patience, maxPatience)
-	}
-	w.size, w.run = w.size/2, 0
-	return true
+	told [reasons]time.Time // when failures for each reason were last told of
 }
 
 func newEndpoint(rawURL string, o *Options) (*endpoint, error) {
@@ -64,24 +30,25 @@ func newEndpoint(rawURL string, o *Options) (*endpoint, error) {
 		return nil, errMalformed
 	}
 	return &endpoint{
-		client: &client{url: rawURL, http: o.client, timeout: o.Timeout, maxBody: o.MaxBody},
-		name:   u.Host,
-		window: window{size: o.Window, most: o.Window, patience: 1},
+		client:  &client{url: rawURL, http: o.client, timeout: o.Timeout, maxBody: o.MaxBody},
+		name:    u.Host,
+		window:  newWindow(o.Window),
+		several: trial{size: maxContracts, most: maxContracts, patience: 1},
 	}, nil
 }
 
-// ask is how many blocks to ask for.
-func (e *endpoint) ask() int64 {
+// ask is how many blocks to ask for at once, and how many of them in each call.
+func (e *endpoint) ask() (blocks, perCall int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.window.size
+	return e.window.span(), e.window.blocks.size
 }
 
 // fits notes that a request for so many blocks was answered.
 func (e *endpoint) fits(blocks int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if blocks == e.window.size {
+	if blocks == e.window.span() {
 		e.window.fits()
 	}
 }
@@ -91,10 +58,30 @@ func (e *endpoint) fits(blocks int64) {
 func (e *endpoint) tooMuch(blocks int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if blocks > e.window.size {
+	if blocks > e.window.span() {
 		return true // it was asked before it refused another
 	}
 	return e.window.refused()
+}
+
+// contracts is how many contracts to call at once.
+func (e *endpoint) contracts() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return int(e.several.size)
+}
+
+// called notes how calling so many contracts went.
+func (e *endpoint) called(contracts int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, failed := errors.AsType[*trouble](err)
+	switch {
+	case err == nil && int64(contracts) == e.several.size:
+		e.several.fits(1)
+	case failed && (t.reason == refused || t.reason == limited):
+		e.several.refused()
+	}
 }
 
 // available returns until when the endpoint rests, or why it is not asked again.
@@ -138,6 +125,22 @@ func (e *endpoint) well() {
 	e.pause = 0
 }
 
+// tellAgain is how long failures for the same reason are not worth another word:
+// a limit is hit several times a second.
+const tellAgain = time.Minute
+
+// tell reports whether a failure is to be told of.
+func (e *endpoint) tell(why reason) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if last := e.told[why]; !last.IsZero() && now.Sub(last) < tellAgain {
+		return false
+	}
+	e.told[why] = now
+	return true
+}
+
 // rest keeps the endpoint from being asked for a time that grows with every
 // failure in a row, from the least to maxPause, and for as long as it wishes. Of
 // failures that come together one counts.
@@ -146,6 +149,9 @@ func (e *endpoint) rest(least, wished time.Duration) {
 	defer e.mu.Unlock()
 	now := time.Now()
 	if !now.Before(e.until) {
+		if e.pause > 0 {
+			e.window.calls.refused() // nothing came since the last rest: perhaps it counts calls, and these are too many
+		}
 		e.pause = min(max(2*e.pause, least), maxPause)
 		e.until = now.Add(e.pause)
 	}

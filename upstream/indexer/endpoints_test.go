@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
 
@@ -224,29 +222,6 @@ func TestLimitsAreWaitedFor(t *testing.T) {
 	defer evm.mu.Unlock()
 	if evm.requests > 40 {
 		t.Errorf("%d requests in 200 ms of refusals", evm.requests)
-	}
-}
-
-func TestUnknownIDsAreCounted(t *testing.T) {
-	h := newHistory(11)
-	h.grow(300)
-	r := prometheus.NewRegistry()
-	o := quick(open(t, memory(t)), serveEVM(t, h, faults{}))
-	o.Registerer = r
-	run(t, o)
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, family := range families {
-		for _, m := range family.Metric {
-			got[family.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	if got["tipcache_indexer_cursor_block"] != float64(h.head()) || got["tipcache_indexer_lag_blocks"] != 0 ||
-		got["tipcache_indexer_ignored_total"] == 0 || got["tipcache_indexer_logs_total"] <= got["tipcache_indexer_ignored_total"] {
-		t.Errorf("metrics = %v", got)
 	}
 }
 

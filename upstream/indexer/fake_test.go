@@ -28,14 +28,16 @@ type fakeEVM struct {
 }
 
 type faults struct {
-	maxRange    int64   // of eth_getLogs; 0 for any
-	tooMuch     int     // how a greater one is refused: an index of refusals
-	rate        float64 // share of requests that fail in some way
-	lag         int64   // blocks this endpoint is behind
-	laggingRate float64 // share of requests answered by a server that lags; 1 with lag alone
-	pruned      int64   // blocks below have no state
-	chainID     int64   // another than the history's
-	status      int     // of every answer
+	maxRange     int64   // of eth_getLogs; 0 for any
+	tooMuch      int     // how a greater one is refused: an index of refusals
+	rate         float64 // share of requests that fail in some way
+	lag          int64   // blocks this endpoint is behind
+	laggingRate  float64 // share of requests answered by a server that lags; 1 with lag alone
+	pruned       int64   // blocks below have no state
+	chainID      int64   // another than the history's
+	maxCalls     int     // in a request; 0 for any
+	callsMetered bool    // more of them are refused as too often
+	status       int     // of every answer
 }
 
 // refusals are ways of saying that a range is too great.
@@ -109,6 +111,10 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if f.maxCalls > 0 && len(calls) > f.maxCalls {
+		refuseCalls(w, f.callsMetered)
+		return
+	}
 	head := e.head()
 	if f.lag > 0 && (f.laggingRate == 0 || rand.Float64() < f.laggingRate) {
 		head -= f.lag
@@ -130,6 +136,15 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rand.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(answers)
+}
+
+// refuseCalls refuses a request for the calls in it.
+func refuseCalls(w http.ResponseWriter, metered bool) {
+	if metered {
+		http.Error(w, "too many calls at once", http.StatusTooManyRequests)
+		return
+	}
+	fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}`)
 }
 
 // misbehave fails a request in one of many ways, or lets it pass.

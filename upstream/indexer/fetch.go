@@ -16,6 +16,15 @@ type span struct{ from, to int64 }
 
 func (s span) blocks() int64 { return s.to - s.from + 1 }
 
+// cut makes parts of so many blocks, the last one with what is left.
+func (s span) cut(size int64) []span {
+	parts := make([]span, 0, (s.blocks()+size-1)/size)
+	for from := s.from; from <= s.to; from += size {
+		parts = append(parts, span{from, min(from+size-1, s.to)})
+	}
+	return parts
+}
+
 // blocks are the events of a span.
 type blocks struct {
 	span
@@ -43,10 +52,13 @@ func (x *Indexer) fetch(ctx context.Context, s span, parts chan<- *blocks) error
 
 // fetchPart reads as much of the beginning of a span as an endpoint gives.
 func (x *Indexer) fetchPart(ctx context.Context, s span) (part *blocks, err error) {
+	ctx, traced := x.startTrace(ctx, "indexer.fetch", s)
+	defer func() { endTrace(traced, part, err) }()
 	err = x.fleet.try(ctx, func(e *endpoint) (err error) {
 		for {
-			asked := span{s.from, min(s.to, s.from+e.ask()-1)}
-			part, err = x.request(ctx, e, asked)
+			blocks, perCall := e.ask()
+			asked := span{s.from, min(s.to, s.from+blocks-1)}
+			part, err = x.request(ctx, e, asked, perCall)
 			t, failed := errors.AsType[*trouble](err)
 			if !failed {
 				if err == nil {
@@ -62,20 +74,19 @@ func (x *Indexer) fetchPart(ctx context.Context, s span) (part *blocks, err erro
 			if less := e.tooMuch(asked.blocks()); !less || t.reason == silent {
 				return err
 			}
+			e.well() // it answers
 			x.metrics.asked("too much")
 		}
 	})
 	return part, err
 }
 
-// request asks an endpoint for a span. Its head comes in the same batch: an
-// endpoint that has not got so far answers with no logs, which is no answer.
-func (x *Indexer) request(ctx context.Context, e *endpoint, s span) (*blocks, error) {
-	answers, err := e.each(ctx,
-		call{method: "eth_blockNumber"},
-		call{"eth_getBlockByNumber", []any{hexQuantity(s.from), false}},
-		call{"eth_getBlockByNumber", []any{hexQuantity(s.to), false}},
-		call{"eth_getLogs", []any{x.filter(s)}})
+// request asks an endpoint for a span, in calls of so many blocks. Its head comes
+// in the same batch: an endpoint that has not got so far answers with no logs,
+// which is no answer.
+func (x *Indexer) request(ctx context.Context, e *endpoint, s span, perCall int64) (*blocks, error) {
+	parts := s.cut(perCall)
+	answers, err := e.each(ctx, x.windowCalls(s, parts)...)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +106,31 @@ func (x *Indexer) request(ctx context.Context, e *endpoint, s span) (*blocks, er
 	if err != nil {
 		return nil, err
 	}
-	events, err := x.readEvents(answers[3].result, s)
-	if err != nil {
-		return nil, err
+	var events []Event
+	for i, part := range parts {
+		if events, err = x.readEvents(events, answers[callsBeforeLogs+i].result, part); err != nil {
+			return nil, err
+		}
 	}
 	got := &blocks{span: s, parent: first.parent, last: last.cursor(x.o.Network.ChainID, s.to), events: events}
 	return got, x.date(ctx, e, got, map[int64]time.Time{s.from: first.time, s.to: last.time})
+}
+
+// callsBeforeLogs is how many of windowCalls come before those for logs.
+const callsBeforeLogs = 3
+
+// windowCalls ask for the head, the span's first and last block, and the logs of
+// its parts.
+func (x *Indexer) windowCalls(s span, parts []span) []call {
+	calls := []call{
+		{method: "eth_blockNumber"},
+		{"eth_getBlockByNumber", []any{hexQuantity(s.from), false}},
+		{"eth_getBlockByNumber", []any{hexQuantity(s.to), false}},
+	}
+	for _, part := range parts {
+		calls = append(calls, call{"eth_getLogs", []any{x.filter(part)}})
+	}
+	return calls
 }
 
 // covers reads a head, and checks that it is not below a block.
@@ -129,17 +159,19 @@ func (x *Indexer) filter(s span) map[string]any {
 	}
 }
 
-func (x *Indexer) readEvents(logs gjson.Result, s span) ([]Event, error) {
+// readEvents appends the events of the logs of a span.
+func (x *Indexer) readEvents(events []Event, logs gjson.Result, s span) ([]Event, error) {
 	if !logs.IsArray() {
 		return nil, refusal("its logs are no array")
 	}
-	events, err := x.o.Network.decode(logs)
+	before := len(events)
+	events, err := x.o.Network.decode(events, logs)
 	if err != nil {
 		return nil, refusal("its logs: %w", err)
 	}
-	for _, e := range events {
-		if e.Block < s.from || e.Block > s.to {
-			return nil, refusal("it sent a log of block %d, asked for were %d to %d", e.Block, s.from, s.to)
+	for i := range events[before:] {
+		if n := events[before+i].Block; n < s.from || n > s.to {
+			return nil, refusal("it sent a log of block %d, asked for were %d to %d", n, s.from, s.to)
 		}
 	}
 	return events, nil

@@ -117,15 +117,15 @@ func (f *fleet) failed(e *endpoint, t *trouble) {
 	if f.at(at) == e {
 		f.current.CompareAndSwap(at, at+1)
 	}
-	level := slog.LevelWarn
-	if t.reason == lagging {
-		level = slog.LevelDebug
+	level := slog.LevelDebug
+	if t.reason != lagging && e.tell(t.reason) {
+		level = slog.LevelWarn
 	}
 	f.log.Log(context.Background(), level, "an endpoint fails", "endpoint", e.name, "reason", t.reason.String(), "error", t.err)
 }
 
-// window is how many blocks the endpoint that will be asked next gives at once.
-func (f *fleet) window() int64 { return f.at(f.current.Load()).ask() }
+// ask is how many blocks to ask the next endpoint for at once, and in each call.
+func (f *fleet) ask() (blocks, perCall int64) { return f.at(f.current.Load()).ask() }
 
 func (r reason) String() string {
 	return [...]string{"refused", "silent", "limited", "forbidden", "lagging"}[r]

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
@@ -229,44 +230,83 @@ func (h *history) logs(from, to int64, contracts, topics []string) []map[string]
 	return found
 }
 
+// counted is what a store should hold.
+type counted struct {
+	collections []collections.Collection
+	owners      upstream.Owners
+
+	// All that an indexer could have heard of, whether it had to learn it or not.
+	ips      []upstream.Address
+	disputes []upstream.Hash
+}
+
 // count is the oracle: it counts the blocks from one on, knowing everything.
-func (h *history) count(from int64) []collections.Collection {
+func (h *history) count(from int64) counted {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	c := counted{owners: upstream.Owners{IPs: map[upstream.Address]upstream.Address{}, Disputes: map[upstream.Hash]upstream.Address{}}}
+	for _, ip := range h.ips {
+		c.ips = append(c.ips, parseAddress(ip))
+	}
+	for _, id := range h.ids {
+		c.disputes = append(c.disputes, parseID(id))
+	}
 	all := map[string]*collections.Collection{}
 	for n := from; n < int64(len(h.blocks)); n++ {
 		for _, l := range h.blocks[n] {
 			ip := cmp.Or(l.ip, h.targets[l.id])
 			key, known := h.owners[ip]
-			if !known || l.kind == "tagged" {
+			if !known {
 				continue
 			}
-			at := time.Unix(seconds(n), 0).UTC()
-			c := all[key]
-			if c == nil {
-				c = &collections.Collection{Address: key, CreatedAt: at}
-				all[key] = c
+			c.owners.IPs[parseAddress(ip)] = parseAddress(key)
+			if l.id != "" {
+				c.owners.Disputes[parseID(l.id)] = parseAddress(key)
 			}
-			c.UpdatedAt = at
-			switch l.kind {
-			case "registered":
-				c.AssetCount++
-			case "minted":
-				c.LicensesCount += l.amount
-			case "raised":
-				c.RaisedDisputeCount++
-			case "judged":
-				c.JudgedDisputeCount++
-			case "cancelled":
-				c.CancelledDisputeCount++
-			case "resolved":
-				c.ResolvedDisputeCount++
+			if l.kind != "tagged" {
+				if all[key] == nil {
+					all[key] = &collections.Collection{Address: key, CreatedAt: time.Unix(seconds(n), 0).UTC()}
+				}
+				l.countFor(all[key], time.Unix(seconds(n), 0).UTC())
 			}
 		}
 	}
-	counted := []collections.Collection{}
+	c.collections = []collections.Collection{}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		counted = append(counted, *all[key])
+		c.collections = append(c.collections, *all[key])
 	}
-	return counted
+	return c
+}
+
+func (l fakeLog) countFor(c *collections.Collection, at time.Time) {
+	c.UpdatedAt = at
+	switch l.kind {
+	case "registered":
+		c.AssetCount++
+	case "minted":
+		c.LicensesCount += l.amount
+	case "raised":
+		c.RaisedDisputeCount++
+	case "judged":
+		c.JudgedDisputeCount++
+	case "cancelled":
+		c.CancelledDisputeCount++
+	case "resolved":
+		c.ResolvedDisputeCount++
+	}
+}
+
+func parseAddress(s string) upstream.Address {
+	a, err := indexer.ParseAddress(s)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+func parseID(digits string) (id upstream.Hash) {
+	if n, err := hex.Decode(id[:], []byte(digits)); err != nil || n != len(id) {
+		panic(digits)
+	}
+	return id
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/upstream"
 )
@@ -45,8 +46,8 @@ type Options struct {
 	From   int64 // first block, for a store without a cursor; 0 finds where the contracts begin
 	Follow bool  // go on with new blocks; otherwise Run ends at the head
 
-	Window  int64         // most blocks asked for at once; 0 is 10,000
-	Ahead   int           // windows fetched while another is taken over; 0 is 4
+	Window  int64         // most blocks asked for in one call; 0 is 10,000
+	Ahead   int           // requests for blocks under way at once; 0 is 4
 	Poll    time.Duration // between two looks for a new block; 0 is 1 s
 	Timeout time.Duration // of one request; 0 is 30 s
 	MaxBody int64         // largest answer read, in bytes; 0 is 64 MiB
@@ -54,6 +55,7 @@ type Options struct {
 	Grace   time.Duration // how long endpoints may be behind the store before the chain counts as another; 0 is 1 min
 
 	Logger     *slog.Logger          // nil discards
+	Tracing    trace.TracerProvider  // nil: no traces
 	Registerer prometheus.Registerer // nil measures nothing
 
 	client *http.Client

@@ -15,8 +15,8 @@ const (
 	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
 )
 
-// maxCalls is how many contracts are called at once.
-const maxCalls = 50
+// maxContracts is how many contracts are called at once.
+const maxContracts = 50
 
 // resolveIPs asks IP accounts for their token's contract.
 func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []upstream.Address, head int64) error {
@@ -89,19 +89,13 @@ type ethCall struct {
 // at least as far as head: what is asked for never changes once it is there.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]upstream.Address, error) {
 	var words []upstream.Address
-	for some := range slices.Chunk(calls, maxCalls) {
+	for len(words) < len(calls) {
 		err := x.fleet.try(ctx, func(e *endpoint) error {
-			answers, err := e.each(ctx, ethCalls(some)...)
-			if err != nil {
-				return err
-			}
-			if _, err := covers(answers[0], head); err != nil {
-				return err
-			}
-			got, err := readWords(answers[1:], index)
-			if err == nil {
-				words = append(words, got...)
-			}
+			some := calls[len(words):]
+			some = some[:min(len(some), e.contracts())]
+			got, err := someWords(ctx, e, some, index, head)
+			e.called(len(some), err)
+			words = append(words, got...)
 			return err
 		})
 		if err != nil {
@@ -109,6 +103,17 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 		}
 	}
 	return words, nil
+}
+
+func someWords(ctx context.Context, e *endpoint, some []ethCall, index int, head int64) ([]upstream.Address, error) {
+	answers, err := e.each(ctx, ethCalls(some)...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := covers(answers[0], head); err != nil {
+		return nil, err
+	}
+	return readWords(answers[1:], index)
 }
 
 // ethCalls asks for the head first.

@@ -24,43 +24,47 @@ const maxParts = 64
 // ahead, a bounded number at once, and taken over in order.
 func (x *Indexer) round(ctx context.Context, cursor upstream.Cursor, s span) error {
 	group, ctx := errgroup.WithContext(ctx)
-	ahead := make(chan fetching, x.o.Ahead-1) // one more is being taken over
+	windows := make(chan fetching, x.o.Ahead-1) // one more is being handed on
+	parts, gathered := make(chan *blocks), make(chan *blocks)
+	group.Go(func() error { return x.fetchAhead(ctx, group, s, windows) })
+	group.Go(func() error { return inOrder(ctx, windows, parts) })
+	group.Go(func() error { return gather(ctx, parts, gathered) })
 	group.Go(func() error {
-		defer close(ahead)
-		for s.from <= s.to {
-			w := fetching{span{s.from, min(s.to, s.from+x.fleet.window()-1)}, make(chan *blocks, maxParts)}
-			select {
-			case ahead <- w:
-			case <-ctx.Done():
-				return ctx.Err()
+		for b := range gathered {
+			if err := x.take(ctx, cursor, b); err != nil {
+				return err
 			}
-			group.Go(func() error {
-				defer close(w.parts)
-				return x.fetch(ctx, w.span, w.parts)
-			})
-			s.from = w.to + 1
-		}
-		return nil
-	})
-	group.Go(func() error {
-		for w := range ahead {
-			for b := range w.parts {
-				if err := x.take(ctx, cursor, b); err != nil {
-					return err
-				}
-				cursor = b.last
-			}
-			if cursor.Block != w.to {
-				return nil // the fetch failed, and tells why
-			}
+			cursor = b.last
 		}
 		return nil
 	})
 	return group.Wait()
 }
 
+// fetchAhead has windows fetched, as many at once as the channel takes.
+func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, s span, windows chan<- fetching) error {
+	defer close(windows)
+	for s.from <= s.to {
+		size, _ := x.fleet.ask()
+		w := fetching{span{s.from, min(s.to, s.from+size-1)}, make(chan *blocks, maxParts)}
+		select {
+		case windows <- w:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		group.Go(func() error {
+			defer close(w.parts)
+			return x.fetch(ctx, w.span, w.parts)
+		})
+		s.from = w.to + 1
+	}
+	return nil
+}
+
 // take has the store take over a part.
-func (x *Indexer) take(ctx context.Context, cursor upstream.Cursor, b *blocks) error {
+func (x *Indexer) take(ctx context.Context, cursor upstream.Cursor, b *blocks) (err error) {
+	ctx, traced := x.startTrace(ctx, "indexer.take", b.span)
+	defer func() { endTrace(traced, b, err) }()
 	if cursor.Chain != 0 && b.parent != cursor.Hash {
 		return diverged(cursor, b.parent)
 	}

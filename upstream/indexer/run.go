@@ -50,6 +50,8 @@ const maxRetry = 15 * time.Second
 // Follow so do ErrForbidden and a store that fails.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.o.client.CloseIdleConnections()
+	x.status.begun()
+	defer x.status.ended()
 	retry := x.o.Pause
 	for {
 		caughtUp, err := x.advance(ctx)

@@ -39,13 +39,17 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	return high, nil
 }
 
+// errNoState tells the refusal of one call from an answer that makes no sense,
+// which may be better the next time.
+var errNoState = errors.New("the state is not told")
+
 // deployed reports whether any contract has code at a block.
 func (x *Indexer) deployed(ctx context.Context, block int64) (found bool, err error) {
 	refusals := 0
 	err = x.fleet.try(ctx, func(e *endpoint) error {
 		found, err = hasCode(ctx, e, x.o.Network.contracts(), block)
 		// State that was pruned is not there at the second try either.
-		if t, ok := errors.AsType[*trouble](err); ok && t.reason == refused {
+		if t, ok := errors.AsType[*trouble](err); ok && t.reason == refused && errors.Is(err, errNoState) {
 			if refusals++; refusals > 2*len(x.fleet.endpoints) {
 				return fmt.Errorf("%w: %s does not tell the state at block %d; name the first block (%w)", ErrNoStart, e.name, block, t.err)
 			}
@@ -69,7 +73,7 @@ func hasCode(ctx context.Context, e *endpoint, contracts []upstream.Address, blo
 	}
 	for _, a := range answers[1:] {
 		if a.err != nil {
-			return false, a.err
+			return false, fmt.Errorf("%w: %w", errNoState, a.err)
 		}
 		if len(a.result.Str) > len("0x") {
 			return true, nil

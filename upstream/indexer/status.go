@@ -7,14 +7,15 @@ import (
 )
 
 // Status is how far an Indexer has come. The zero Status is that of one that
-// has not begun, or waits for its turn.
+// has not begun; of one that lost its turn the last one stays.
 type Status struct {
-	First  int64           // block this run began at
-	Cursor upstream.Cursor // the last block taken over
-	Head   int64           // the newest block there is, as far as known
-	Logs   int64           // events taken over in this run
-	Window int64           // blocks asked for at once
-	Err    error           // what ended Run
+	Running bool            // it has its turn
+	First   int64           // block this run began at
+	Cursor  upstream.Cursor // the last block taken over
+	Head    int64           // the newest block there is, as far as known
+	Logs    int64           // events taken over in this run
+	Window  int64           // blocks asked for in one call
+	Err     error           // what ended Run
 }
 
 type status struct {
@@ -24,12 +25,28 @@ type status struct {
 
 // Status returns how far the indexer has come.
 func (x *Indexer) Status() Status {
-	window := x.fleet.window()
+	_, window := x.fleet.ask()
 	x.status.mu.Lock()
 	defer x.status.mu.Unlock()
 	s := x.status.s
 	s.Window = window
 	return s
+}
+
+// Left is how many blocks are not yet taken over, as far as known.
+func (s Status) Left() int64 { return max(0, s.Head-max(s.Cursor.Block, s.First-1)) }
+
+// begun forgets an earlier run, and ended leaves what this one came to.
+func (st *status) begun() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.s = Status{Running: true}
+}
+
+func (st *status) ended() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.s.Running = false
 }
 
 // at notes what the store and the chain say.

@@ -33,14 +33,18 @@ func open(t testing.TB, url string) *collections.Store {
 }
 
 // expect compares all of a store with what the oracle counted.
-func expect(t *testing.T, s *collections.Store, want []collections.Collection) {
+func expect(t *testing.T, s *collections.Store, want counted) {
 	t.Helper()
 	page, err := s.List(t.Context(), collections.Query{Limit: collections.MaxLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(page.Items, func(a, b collections.Collection) int { return strings.Compare(a.Address, b.Address) })
-	if diff := cmp.Diff(want, page.Items); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	if diff := cmp.Diff(want.collections, page.Items); diff != "" {
+		t.Errorf("collections (-want +got)\n%s", diff)
+	}
+	owners, err := s.Owners(t.Context(), want.ips, want.disputes)
+	if diff := cmp.Diff(want.owners, owners); err != nil || diff != "" {
+		t.Errorf("%v, whose the ids are (-want +got)\n%s", err, diff)
 	}
 }
