@@ -7,17 +7,24 @@ import (
 	"net/http/pprof"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// adminHandler serves what operators and their machines ask.
-func (s *service) adminHandler() http.Handler {
+// newAdminMux serves openPaths.
+func newAdminMux(registry *prometheus.Registry, readyz http.HandlerFunc) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "alive"})
 	})
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	mux.HandleFunc("GET /readyz", readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	return mux
+}
+
+// adminHandler serves what operators and their machines ask.
+func (s *service) adminHandler() http.Handler {
+	mux := newAdminMux(s.registry, s.readyz)
 	mux.HandleFunc("GET /admin/explain", s.explain)
 	mux.HandleFunc("POST /admin/purge", s.purge)
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -4,7 +4,15 @@ import (
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 )
+
+// newRegistry has what every process tells of itself.
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	return r
+}
 
 // buildInfo tells in metrics what program runs: always 1, what counts is the labels.
 func buildInfo() prometheus.Collector {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	dashboardFile = "../../deploy/grafana/tipcache.json"
-	alertsFile    = "../../deploy/prometheus/alerts.yaml"
+	dashboardFile  = "../../deploy/grafana/tipcache.json"
+	alertsFile     = "../../deploy/prometheus/alerts.yaml"
+	alertTestsFile = "../../deploy/prometheus/alerts_test.yaml"
 )
 
 // expressions are what the panels of the dashboard ask Prometheus for.
@@ -54,9 +55,17 @@ func expressions(t *testing.T) (all []string) {
 // and nobody notices either.
 func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 	t.Parallel()
-	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond}), func(c *config.Config) { c.HTTP.Rate = "10000/s" })
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	r := startRunning(t, d, func(c *config.Config) {
+		c.HTTP.Rate = "10000/s"
+		indexing(d, "sqlite::memory:")(c)
+	})
 	r.get(r.base + "/staking/pool")
 	r.list("{}")
+	r.eventually("indexed", func() bool {
+		metrics := r.get(r.admin + "/metrics").body
+		return strings.Contains(metrics, "\ntipcache_indexer_logs_total") && strings.Contains(metrics, "\ntipcache_collections_block")
+	})
 	scraped := map[string]bool{}
 	for line := range strings.Lines(r.get(r.admin + "/metrics").body) {
 		scraped[regexp.MustCompile(`^\w*`).FindString(line)] = true
@@ -85,6 +94,9 @@ func TestPrometheusTakesTheAlerts(t *testing.T) {
 		t.Skip("install promtool (Debian: the package prometheus) to run this test: it has to be on the PATH")
 	}
 	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", alertsFile).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := exec.CommandContext(t.Context(), path, "test", "rules", alertTestsFile).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	type rule struct {

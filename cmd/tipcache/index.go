@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
@@ -24,11 +25,12 @@ func indexCommand(ctx context.Context, args []string, std streams) error {
 		return k.Path == "collections.store" || strings.HasPrefix(k.Path, "index.") && k.Path != "index.enabled"
 	})
 	follow := fs.Bool("follow", false, "go on with new blocks until interrupted")
+	admin := fs.String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics while it runs; that of serve, which the configuration names, is another")
 	if err := fs.parse(args, 0); err != nil {
 		return err
 	}
 	// What the command says by itself: to index, and that nobody is served.
-	settings.values["index"] = []string{"true"}
+	settings.values["index"], settings.values["admin"] = []string{"true"}, []string{"none"}
 	settings.values["collections-auth"] = []string{"none"}
 	cfg, err := settings.load()
 	if err != nil {
@@ -39,40 +41,62 @@ func indexCommand(ctx context.Context, args []string, std streams) error {
 	if err != nil {
 		return err
 	}
-	o := indexOptions(cfg)
-	o.Store, o.Follow = store, *follow
 	if isTerminal(std.err) {
 		log = newLogger(io.Discard, cfg.Log) // the bar says it
 	}
-	o.Logger = log
-	x, err := indexer.New(o)
-	if err == nil {
-		err = runIndex(ctx, x, store, std, log)
+	run := &indexRun{store: store, registry: newRegistry(), log: log, std: std}
+	o := indexOptions(cfg)
+	o.Store, o.Follow, o.Logger, o.Registerer = store, *follow, log, run.registry
+	if run.indexer, err = indexer.New(o); err == nil {
+		err = run.observed(ctx, *admin, *follow)
 	}
 	return errors.Join(err, store.Close())
 }
 
-// runIndex runs an indexer and tells how far it is.
-func runIndex(ctx context.Context, x *indexer.Indexer, store *collections.Store, std streams, log *slog.Logger) error {
-	telling, stop := context.WithCancel(ctx)
+// indexRun is one run of the command.
+type indexRun struct {
+	store    *collections.Store
+	indexer  *indexer.Indexer
+	registry *prometheus.Registry
+	log      *slog.Logger
+	std      streams
+}
+
+// observed indexes while an admin listener, and the terminal or the log, tell
+// how far it is.
+func (r *indexRun) observed(ctx context.Context, admin string, follow bool) error {
+	stop, err := r.listen(ctx, admin)
+	if err != nil {
+		return err
+	}
+	telling, silence := context.WithCancel(ctx)
 	told := make(chan struct{})
 	go func() {
 		defer close(told)
-		if isTerminal(std.err) {
-			drawIndex(telling, x, std.err)
+		if isTerminal(r.std.err) {
+			drawIndex(telling, r.indexer, r.std.err)
 		} else {
-			logIndex(telling, x, log)
+			logIndex(telling, r.indexer, r.log)
 		}
 	}()
-	err := store.Lead(ctx, x.Run)
-	stop()
+	err = r.index(ctx, follow)
+	silence()
 	<-told
-	s := x.Status()
-	if s.Cursor.Block > 0 {
-		fmt.Fprintf(std.out, "%s holds chain %d up to block %d, %d logs of this run\n", store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
+	if s := r.indexer.Status(); s.Cursor.Block > 0 {
+		fmt.Fprintf(r.std.out, "%s holds chain %d up to block %d, %d logs of this run\n", r.store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
+	}
+	return errors.Join(err, stop())
+}
+
+// index returns nil when it is interrupted, which loses nothing.
+func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
+	if follow {
+		err = keepIndexing(ctx, r.store, r.indexer, r.log)
+	} else {
+		err = r.store.Lead(ctx, r.indexer.Run)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil // interrupted, which loses nothing
+		return nil
 	}
 	return err
 }

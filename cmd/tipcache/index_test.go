@@ -180,7 +180,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 		}
 	}
 	store := openURL(t, url)
-	leads := func(s *service) bool { return s.indexer.Status().Cursor.Block > 0 }
+	leads := func(s *service) bool { return s.indexer.Status().Running }
 	until := func(what string, ok func() bool) {
 		t.Helper()
 		for range 1000 {

@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/indexer"
 )
 
 // A storeWatch knows how far the collection store has come, whoever fills it:
@@ -15,6 +19,12 @@ import (
 type storeWatch struct {
 	store *collections.Store
 	mark  atomic.Pointer[collections.Mark] // nil until known
+}
+
+func newStoreWatch(store *collections.Store, registry prometheus.Registerer) *storeWatch {
+	w := &storeWatch{store: store}
+	registry.MustRegister(w) // its names are its own
+	return w
 }
 
 const watchInterval = 500 * time.Millisecond
@@ -40,14 +50,35 @@ func (w *storeWatch) progress() (p proxy.StoreProgress) {
 	return p
 }
 
+var (
+	blockDesc = prometheus.NewDesc("tipcache_collections_block",
+		"Last block that the collection store has counted, whoever fills it. Missing where it follows no chain.", nil, nil)
+	behindDesc = prometheus.NewDesc("tipcache_collections_behind_seconds", "Age of the last block that the collection store has counted.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (w *storeWatch) Describe(descs chan<- *prometheus.Desc) {
+	descs <- blockDesc
+	descs <- behindDesc
+}
+
+// Collect implements prometheus.Collector.
+func (w *storeWatch) Collect(samples chan<- prometheus.Metric) {
+	if m := w.mark.Load(); m != nil && m.Cursor.Chain != 0 {
+		samples <- prometheus.MustNewConstMetric(blockDesc, prometheus.GaugeValue, float64(m.Cursor.Block))
+		samples <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, time.Since(m.Cursor.Time).Seconds())
+	}
+}
+
 // indexHealth is what /readyz tells of the store's way along the chain. It does
 // not make the service unready: the collections that it has can be listed.
 type indexHealth struct {
-	Chain  int64  `json:"chain"`
-	Block  int64  `json:"block"`           // the last one counted
-	Behind string `json:"behind"`          // the age of that block
-	Blocks *int64 `json:"blocks_left"`     // null where another process indexes
-	Error  string `json:"error,omitempty"` // what ended the indexing in this process
+	Chain   int64  `json:"chain"`
+	Block   int64  `json:"block"`           // the last one counted
+	Behind  string `json:"behind"`          // the age of that block
+	Running bool   `json:"running"`         // this process has its turn
+	Blocks  *int64 `json:"blocks_left"`     // null where another process has
+	Error   string `json:"error,omitempty"` // what ended the indexing in this process
 }
 
 // indexed returns nil for a store that was never indexed and is not about to be.
@@ -56,43 +87,57 @@ func (s *service) indexed() *indexHealth {
 	if s.indexer == nil && (m == nil || m.Cursor.Chain == 0) {
 		return nil
 	}
-	h := &indexHealth{}
+	var own indexer.Status
+	if s.indexer != nil {
+		own = s.indexer.Status()
+	}
+	return newIndexHealth(m, own)
+}
+
+// newIndexHealth joins what the store says, nil for nothing yet, with what this
+// process does.
+func newIndexHealth(m *collections.Mark, own indexer.Status) *indexHealth {
+	h := &indexHealth{Running: own.Running}
 	if m != nil && m.Cursor.Chain != 0 {
 		h.Chain, h.Block, h.Behind = m.Cursor.Chain, m.Cursor.Block, time.Since(m.Cursor.Time).Round(time.Second).String()
 	}
-	if s.indexer == nil {
-		return h
-	}
-	own := s.indexer.Status()
 	if own.Err != nil {
 		h.Error = own.Err.Error()
 	}
-	if own.Head > 0 {
-		left := max(0, own.Head-max(h.Block, own.Cursor.Block))
+	if own.Running && own.Head > 0 {
+		left := own.Left()
 		h.Blocks = &left
 	}
 	return h
 }
 
-// leadAgain is the pause before a replica that lost its turn asks for the next.
+// leadAgain is the pause before a process that lost its turn asks for the next.
 const leadAgain = 2 * time.Second
 
 // runIndexer fills the store whenever it is this replica's turn. What ends that
 // for good is told in the log and in /readyz, and the service goes on.
 func (s *service) runIndexer(ctx context.Context) {
-	for ctx.Err() == nil {
-		err := s.store.Lead(ctx, s.indexer.Run)
-		switch {
-		case ctx.Err() != nil:
-		case s.indexer.Status().Err != nil || errors.Is(err, collections.ErrNotIndexed):
-			s.log.Error("the store is not filled any more", "err", err)
-			return
-		default:
-			s.log.Warn("waiting for a turn to index", "err", err)
-			select {
-			case <-time.After(leadAgain):
-			case <-ctx.Done():
-			}
+	if err := keepIndexing(ctx, s.store, s.indexer, s.log); ctx.Err() == nil {
+		s.log.Error("the store is not filled any more", "err", err)
+	}
+}
+
+// keepIndexing fills a store whenever it is this process's turn, until ctx ends
+// or something happens that trying again does not help against.
+func keepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
+	for {
+		err := store.Lead(ctx, x.Run)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if x.Status().Err != nil || errors.Is(err, collections.ErrNotIndexed) {
+			return err
+		}
+		log.Warn("waiting for a turn to index", "err", err)
+		select {
+		case <-time.After(leadAgain):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

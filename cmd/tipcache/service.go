@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
@@ -54,8 +53,7 @@ type service struct {
 // newService builds the parts and opens the listeners. Nothing that is absent
 // at start is an error but a listener's address that is taken.
 func newService(ctx context.Context, cfg config.Config, log logs) (*service, error) {
-	s := &service{cfg: cfg, log: log.Logger, requests: log.requests, registry: prometheus.NewRegistry()}
-	s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	s := &service{cfg: cfg, log: log.Logger, requests: log.requests, registry: newRegistry()}
 	build := []func(context.Context) error{s.openTracing, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	s.onClose(log.gathered.close)
 	for _, step := range build {
@@ -108,10 +106,10 @@ func (s *service) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(s.store.Close)
-	s.watch = &storeWatch{store: s.store}
+	s.watch = newStoreWatch(s.store, s.registry)
 	if s.cfg.Index.Enabled {
 		o := indexOptions(s.cfg)
-		o.Store, o.Follow, o.Logger, o.Registerer = s.store, true, s.log, s.registry
+		o.Store, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, true, s.log, s.registry, s.tracing
 		s.indexer, err = indexer.New(o)
 	}
 	return err

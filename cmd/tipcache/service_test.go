@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(runsProgram) != "" {
+		main()
+		return
+	}
 	// After a refused request net/http keeps a closed connection for half a
 	// second, so that the client can read the answer; goleak waits less.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
@@ -321,7 +326,7 @@ func TestNothingOfAnotherChainIsServed(t *testing.T) {
 }
 
 func TestACommandTeaches(t *testing.T) {
-	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"version"}} {
+	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"index", "-h"}, {"version"}} {
 		var out bytes.Buffer
 		if err := run(t.Context(), args, streams{&out, io.Discard}); err != nil || out.Len() == 0 {
 			t.Errorf("%v: %v, %q", args, err, out.String())

@@ -21,7 +21,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// collector is an OTLP server that keeps the spans of one trace, by id.
+// collector is an OTLP server that keeps the spans of one trace, or of all if
+// that is "", by id.
 type collector struct {
 	*httptest.Server
 	trace string
@@ -51,7 +52,7 @@ func (c *collector) keep(batch *coltrace.ExportTraceServiceRequest) {
 	for _, resource := range batch.GetResourceSpans() {
 		for _, scope := range resource.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				if hex.EncodeToString(s.GetTraceId()) == c.trace {
+				if c.trace == "" || hex.EncodeToString(s.GetTraceId()) == c.trace {
 					c.spans[string(s.GetSpanId())] = span{s.GetName(), string(s.GetParentSpanId())}
 				}
 			}
@@ -135,6 +136,24 @@ func TestATraceGoesFromTheClientToTheOrigins(t *testing.T) {
 	for name, heard := range map[string]string{"node": toNode(), "provider": toProvider()} {
 		if strings.Count(heard, trace) != 1 {
 			t.Errorf("the %s heard of the traces %q", name, heard)
+		}
+	}
+}
+
+func TestIndexingIsTraced(t *testing.T) {
+	t.Parallel()
+	c := startCollector(t, "")
+	t.Run("running", func(t *testing.T) { // the spans are sent at its end
+		d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+		r := startRunning(t, d, func(cfg *config.Config) {
+			indexing(d, "sqlite::memory:")(cfg)
+			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 1}
+		})
+		r.eventually("indexed", func() bool { return r.indexer.Status().Cursor.Block > 0 })
+	})
+	for _, path := range []string{"indexer.fetch > evm.request", "indexer.take > collections.apply"} {
+		if !slices.Contains(c.paths(), path) {
+			t.Errorf("no %s in %q", path, c.paths())
 		}
 	}
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func TestTheIndexCommandTellsHowFarItIs(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	// An admin of the configuration is that of serve: index leaves it alone.
+	p := startProgram(t, []string{"TIPCACHE_ADMIN=0.0.0.0:1"},
+		"index", "--follow", "--admin", "127.0.0.1:0", "--evm", d.EVMURL(), "--network", "aeneid", "--store", sqliteURL(t))
+	admin := p.admin()
+	defer http.DefaultClient.CloseIdleConnections()
+	head := d.EVM().Height()
+	var ready indexReadiness
+	for range 1000 {
+		status, body := ask(t, admin+"/readyz")
+		if err := json.Unmarshal([]byte(body), &ready); err != nil || status != http.StatusOK || !ready.Ready {
+			t.Fatalf("%v, %d %s", err, status, body)
+		}
+		if ready.Index.Block == head && ready.Index.Blocks != nil && *ready.Index.Blocks == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if ready.Index.Chain != 1315 || ready.Index.Block != head || !ready.Index.Running {
+		t.Errorf("readyz: %+v", ready.Index)
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/metrics": 200, "/debug/pprof/": 404, "/admin/purge": 404} {
+		if status, body := ask(t, admin+path); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	for _, name := range []string{`tipcache_indexer_state{state="running"}`, "tipcache_indexer_cursor_block", "go_goroutines"} {
+		if sample(t, admin, name) == "" {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	taken := strings.TrimPrefix(admin, "http://")
+	if err := run(t.Context(), []string{"health", "--admin", taken}, streams{io.Discard, io.Discard}); err != nil {
+		t.Errorf("health: %v", err)
+	}
+	args := []string{"index", "--admin", taken, "--evm", d.EVMURL(), "--network", "aeneid", "--store", "sqlite::memory:"}
+	if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err == nil || !strings.Contains(err.Error(), "admin: ") {
+		t.Errorf("an address that is taken: %v", err)
+	}
+}
+
+func TestTheIndexCommandIsNotReadyWithoutItsStore(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	p := startProgram(t, nil, "index", "--follow", "--admin", "127.0.0.1:0", "--evm", d.EVMURL(), "--network", "aeneid",
+		"--store", "postgres://nobody@127.0.0.1:1/nothing")
+	status, body := ask(t, p.admin()+"/readyz")
+	http.DefaultClient.CloseIdleConnections()
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, `"store":"the collection store`) {
+		t.Errorf("%d %s", status, body)
+	}
+}

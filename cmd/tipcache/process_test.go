@@ -1,0 +1,98 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runsProgram is the variable that makes this test binary the program: what a
+// process survives can only be seen from another one.
+const runsProgram = "TIPCACHE_TEST_RUN"
+
+// A program is a tipcache of its own.
+type program struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	said  told // its log and complaints
+	ended chan struct{}
+}
+
+// startProgram starts tipcache with nothing in its environment but env. It is
+// killed when the test ends.
+func startProgram(t *testing.T, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
+	p.cmd.Env = append([]string{runsProgram + "=1"}, env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = p.cmd.Wait(); close(p.ended) }()
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill is kill -9: nothing in the process hears of it.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.ended
+}
+
+// alive fails the test if the program has ended by itself.
+func (p *program) alive() {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		p.t.Fatalf("tipcache has ended: %s", p.said.String())
+	default:
+	}
+}
+
+var adminAddress = regexp.MustCompile(`admin["=:]+([0-9.]+:\d+)`)
+
+// admin waits until the program says where its admin listener is.
+func (p *program) admin() string {
+	p.t.Helper()
+	for range 1000 {
+		p.alive()
+		if found := adminAddress.FindStringSubmatch(p.said.String()); found != nil {
+			return "http://" + found[1]
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.t.Fatalf("no admin listener: %s", p.said.String())
+	return ""
+}
+
+// ask gets a URL.
+func ask(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// sample is what follows a name in a program's metrics; "" is none.
+func sample(t *testing.T, admin, name string) string {
+	t.Helper()
+	_, metrics := ask(t, admin+"/metrics")
+	for line := range strings.Lines(metrics) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// A replica is a serve that would index.
+type replica struct {
+	*program
+	adminURL string
+}
+
+func startReplica(t *testing.T, d *devnet.Devnet, store string) *replica {
+	t.Helper()
+	p := startProgram(t, []string{"TIPCACHE_INDEX_WINDOW=10", "TIPCACHE_INDEX_POLL=50ms"},
+		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--node", d.NodeURL(), "--comet", d.CometURL(),
+		"--store", store, "--collections-auth", "none", "--index", "--evm", d.EVMURL(), "--network", "aeneid")
+	return &replica{p, p.admin()}
+}
+
+// indexes says whether it is this one's turn.
+func (r *replica) indexes() bool {
+	r.t.Helper()
+	return sample(r.t, r.adminURL, `tipcache_indexer_state{state="running"}`) == "1"
+}
+
+// cursor is the last block that this one has taken over, 0 for none.
+func (r *replica) cursor() int64 {
+	r.t.Helper()
+	block, _ := strconv.ParseInt(sample(r.t, r.adminURL, "tipcache_indexer_cursor_block"), 10, 64)
+	return block
+}
+
+func (r *replica) until(what string, ok func() bool) {
+	r.t.Helper()
+	for range 1000 {
+		if ok() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	r.t.Fatalf("never %s: %s", what, r.said.String())
+}
+
+func TestAReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Schema(t)
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	if err := d.EVM().SetFault(devnet.Fault{Latency: 100 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	first, second := startReplica(t, d, url), startReplica(t, d, url)
+	first.until("indexed", func() bool { return first.cursor()+second.cursor() > 0 })
+	if second.indexes() {
+		first, second = second, first
+	}
+	for range 50 {
+		if !first.indexes() || second.indexes() {
+			t.Fatal("not exactly one indexes")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if done := first.cursor(); done >= d.EVM().Height() {
+		t.Errorf("at block %d the first one leaves nothing to do", done)
+	}
+	first.kill()
+	killed := time.Now()
+	second.until("taken over", func() bool { return second.cursor() > 0 })
+	if took := time.Since(killed); took > 10*time.Second {
+		t.Errorf("taken over after %v", took)
+	}
+	if err := d.EVM().SetFault(devnet.Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	d.Halt()
+	second.until("caught up", func() bool { return second.cursor() == d.EVM().Height() })
+	second.kill()
+	undisturbed := postgrestest.Schema(t)
+	indexAll(t, d, undisturbed)
+	expectSameRows(t, undisturbed, url)
+}
