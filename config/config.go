@@ -148,7 +148,7 @@ type HTTP struct {
 type Log struct {
 	Level  string  `koanf:"level" reload:"true" doc:"debug, info, warn or error"`
 	Format string  `koanf:"format" doc:"json or text"`
-	Access bool    `koanf:"access" doc:"one record per request, written within 100 ms"`
+	Access bool    `koanf:"access" doc:"one record per request, written within 100 ms; false: only of those that failed with a status of 500 and more"`
 	Sample float64 `koanf:"sample" doc:"share of the records of successful requests (status below 400) that is written, 0 to 1; the others always are"`
 }
 

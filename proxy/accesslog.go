@@ -17,7 +17,7 @@ func (s *Server) logAccess(c *gin.Context, rec *record, took time.Duration) {
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if s.skips(status) || !s.log.Enabled(c.Request.Context(), level) {
+	if s.o.OnlyFailures && level < slog.LevelError || s.skips(status) || !s.log.Enabled(c.Request.Context(), level) {
 		return
 	}
 	var now [len(time.RFC3339Nano)]byte

@@ -72,12 +72,15 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return int(max(0, n)), err
 }
 
-// release ends the holding back.
+// release ends the holding back. net/http believes that what was held is sent,
+// so after a failure it must not send more.
 func (c *Conn) release() {
 	h := c.held
 	c.held = nil
 	if len(h.text) > 0 {
-		_, _ = c.TCPConn.Write(h.text) // fails only when the client has left, and so will the next
+		if _, err := c.TCPConn.Write(h.text); err != nil {
+			_ = c.Close()
+		}
 	}
 	heldPool.Put(h)
 }

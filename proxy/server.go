@@ -81,11 +81,12 @@ type Options struct {
 	Limits       Limits // how often clients may ask; Server.SetLimits replaces them
 	SharedLimits SharedLimits
 
-	AccessLog  io.Writer // gets a line of JSON for each request that is of Logger's level; nil: none
-	SkipLog    float64   // share of the lines for successful requests (status below 400) that is not written; default 0
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
-	Tracing    trace.TracerProvider // nil: no traces
+	AccessLog    io.Writer // gets a line of JSON for each request that is of Logger's level; nil: none
+	OnlyFailures bool      // of these, only the lines for a status of 500 and more
+	SkipLog      float64   // share of the lines for successful requests (status below 400) that is not written; default 0
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer
+	Tracing      trace.TracerProvider // nil: no traces
 }
 
 // Server answers the public interface. It owns no goroutine and needs no

@@ -60,6 +60,18 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 	}
 }
 
+func TestFailuresAreLoggedWithoutAnAccessLogToo(t *testing.T) {
+	var log lines
+	s := startChain(t, proxy.Options{OnlyFailures: true, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s.get(t, anyPath)
+	s.get(t, "/nowhere")
+	s.chain.fails(errors.New("out of order"))
+	s.get(t, "/mint/params")
+	if text := log.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "out of order") {
+		t.Errorf("logged: %s", text)
+	}
+}
+
 func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
 	var log lines
 	s := startChain(t, proxy.Options{SkipLog: 1, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -24,6 +24,7 @@ type gathered struct {
 
 	mu    sync.Mutex
 	lines []byte
+	due   bool // a timer will write them
 }
 
 // Write keeps a line for later. It cannot fail: nobody could be told.
@@ -33,23 +34,27 @@ func (g *gathered) Write(line []byte) (int, error) {
 	if len(g.lines)+len(line) > gatherBytes {
 		g.write()
 	}
-	if len(g.lines) == 0 {
-		time.AfterFunc(gatherTime, g.flush)
+	if !g.due {
+		g.due = true
+		time.AfterFunc(gatherTime, g.onTime)
 	}
 	g.lines = append(g.lines, line...)
 	return len(line), nil
 }
 
-// close writes what is left. Later lines come late, but come.
-func (g *gathered) close() error {
-	g.flush()
-	return nil
+func (g *gathered) onTime() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.due = false
+	g.write()
 }
 
-func (g *gathered) flush() {
+// close writes what is left. Later lines come late, but come.
+func (g *gathered) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.write()
+	return nil
 }
 
 func (g *gathered) write() {

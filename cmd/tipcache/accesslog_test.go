@@ -43,6 +43,14 @@ func TestRequestsAreGatheredAndEventsAreNot(t *testing.T) {
 		if !strings.HasSuffix(w.String(), "three\n") {
 			t.Errorf("not written in time: %s", w.String())
 		}
+		before := w.writes
+		for range 1000 {
+			_, _ = l.requests.Write([]byte("a line\n"))
+			time.Sleep(gatherTime / 100)
+		}
+		if n := w.writes - before; n > 15 {
+			t.Errorf("%d writes in ten times the time that lines are gathered for", n)
+		}
 		_, _ = l.requests.Write([]byte("four\n"))
 		if err := l.gathered.close(); err != nil || !strings.HasSuffix(w.String(), "four\n") {
 			t.Errorf("not written at the end: %v, %s", err, w.String())
@@ -97,11 +105,5 @@ func TestRequestsAsText(t *testing.T) {
 	const want = `time=2026-01-02T03:04:05.678Z level=ERROR msg=request path="/a \"b\"" status=502 duration_ms=0.5 store=""` + "\n"
 	if w.String() != want {
 		t.Errorf("got  %swant %s", w.String(), want)
-	}
-}
-
-func TestNoRequestsAreWantedWithoutAnAccessLog(t *testing.T) {
-	if l := newLogs(new(written), config.Log{}, slog.LevelInfo); l.requests != nil {
-		t.Errorf("requests go to %T", l.requests)
 	}
 }

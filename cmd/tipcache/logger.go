@@ -30,19 +30,15 @@ func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) *slog.Logger {
 // events, each written at once, and requests, which are gathered.
 type logs struct {
 	*slog.Logger
-	requests io.Writer // takes lines of JSON; nil: they are not wanted
+	requests io.Writer // takes lines of JSON
 	gathered *gathered
 }
 
 func newLogs(w io.Writer, cfg config.Log, level slog.Leveler) logs {
 	g := &gathered{to: w}
-	l := logs{newLoggerAt(atOnce{g}, cfg, level), nil, g}
-	switch {
-	case !cfg.Access:
-	case cfg.Format == "text":
+	l := logs{newLoggerAt(atOnce{g}, cfg, level), g, g}
+	if cfg.Format == "text" {
 		l.requests = textRecords{slog.NewTextHandler(g, nil)}
-	default:
-		l.requests = g
 	}
 	return l
 }

@@ -86,6 +86,7 @@ func proxyOptions(cfg config.Config) proxy.Options {
 		Collections:    collectionsOptions(cfg),
 		CORSOrigins:    cfg.HTTP.CORSOrigins,
 		AllowNoCache:   cfg.HTTP.AllowNoCache,
+		OnlyFailures:   !cfg.Log.Access,
 		SkipLog:        1 - cfg.Log.Sample,
 	}
 }

@@ -31,7 +31,7 @@ import (
 type service struct {
 	cfg      config.Config
 	log      *slog.Logger
-	requests io.Writer // takes the access log; nil: none is wanted
+	requests io.Writer // takes the access log
 	registry *prometheus.Registry
 	tracing  trace.TracerProvider // nil: no traces
 
