@@ -70,11 +70,12 @@ func New(o Options) (*Cache, error) {
 }
 
 // Get answers q, from the nearest place that has an answer new enough, and
-// asks origin if there is none. A caller waits no longer than its ctx; the
-// flight it started goes on without it. When the origin fails, or there is no
-// time or room to wait for it, an entry that q.Policy keeps for errors is served
-// with the failure in Result.Err; without such an entry the failure is the
-// error: the origin's own, ctx's or [ErrOverloaded].
+// asks origin if there is none. A caller waits no longer than its ctx, but for
+// a look into the shared store, of RedisTimeout at the most; the flight it
+// started goes on without it. When the origin fails, or there is no time or room
+// to wait for it, an entry that q.Policy keeps for errors is served with the
+// failure in Result.Err; without such an entry the failure is the error: the
+// origin's own, ctx's or [ErrOverloaded].
 //
 // An entry may be below q.MinHeight, or older than q.Policy or q.Since want it,
 // only if the origin has given it since Get was called: it has nothing better then.
@@ -98,22 +99,22 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
 		}
 	}
-	if at == nil {
-		if res, ok := c.glance(ctx, ch, q, origin); ok {
-			c.counts.served(res.Outcome, res.Store)
-			return res, nil
-		}
-	}
-	res, err := c.wait(ctx, ch, q, origin)
+	res, err := c.wait(ctx, ch, q, origin, at == nil)
 	c.counts.served(res.Outcome, res.Store)
 	return res, err
 }
 
-// wait answers q from a flight.
-func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin) (Result, error) {
+// wait answers q from a flight; for a key that memory does not have (cold), a
+// glance at the shared store may do.
+func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, cold bool) (Result, error) {
 	defer c.waiting.Add(-1)
 	if c.waiting.Add(1) > int64(c.o.MaxWaiters) {
 		return c.standIn(ch, &q, landing{}, ErrOverloaded)
+	}
+	if cold {
+		if res, ok := c.glance(ctx, ch, q, origin); ok {
+			return res, nil
+		}
 	}
 	for try := range maxFlights {
 		l, own, err := c.join(ctx, ch, q, origin)

@@ -12,7 +12,11 @@ import (
 // goroutine and the lease with it, and is all that a replica needs that has just
 // started. The caller waits as long as the shared store may take.
 func (c *Cache) glance(ctx context.Context, ch *chain, q Query, origin Origin) (res Result, ok bool) {
-	if ch.wake == nil || q.Policy.Keep <= 0 || !ch.lookups.beginGlance(q.Key) {
+	if ch.wake == nil || q.Policy.Keep <= 0 || !c.begin() {
+		return res, false
+	}
+	defer c.tasks.Done()
+	if !ch.lookups.beginGlance(q.Key) {
 		return res, false
 	}
 	found := c.shared.read(context.WithoutCancel(ctx), ch.id, q.Key)
@@ -25,7 +29,7 @@ func (c *Cache) glance(ctx context.Context, ch *chain, q Query, origin Origin) (
 			at = ch.memory.put(q.Key, found)
 		}
 	})
-	if at == nil {
+	if q.state(at, c.o.Now()) > Stale { // memory has had something else meanwhile
 		return res, false
 	}
 	return c.arrive(ctx, ch, q, origin, landing{at: at, store: inShared}, true), true

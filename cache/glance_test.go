@@ -1,0 +1,58 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// What other replicas have read is found without a flight, and so without the
+// lease; what is too old is a flight's to replace.
+func TestAReplicaThatHasJustStartedFindsWhatOthersHave(t *testing.T) {
+	store := miniredis.RunT(t)
+	replica := func() *cache.Cache {
+		c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: time.Second})
+		c.SetNamespace("story-1")
+		return c
+	}
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	mustGet(t, replica(), q, answer(100, []byte("a")))
+
+	nobody := func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, errors.New("asked") }
+	started := replica()
+	res := mustGet(t, started, q, nobody)
+	if res.Outcome != cache.Hit || res.Store != "shared" || string(res.Entry.Body) != "a" {
+		t.Errorf("%v from %s: %s", res.Outcome, res.Store, res.Entry.Body)
+	}
+	if n := started.Stats().Flights; n != 0 {
+		t.Errorf("%d flights", n)
+	}
+
+	q.Tip, q.Key = 200, "k"
+	late := replica()
+	res = mustGet(t, late, q, answer(200, []byte("b")))
+	if res.Outcome != cache.Miss || string(res.Entry.Body) != "b" || late.Stats().Flights != 1 {
+		t.Errorf("%v: %s, %d flights", res.Outcome, res.Entry.Body, late.Stats().Flights)
+	}
+}
+
+func TestAClosedCacheLooksIntoMemoryOnly(t *testing.T) {
+	store := miniredis.RunT(t)
+	c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: time.Second})
+	c.SetNamespace("story-1")
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := store.CommandCount()
+	if _, err := c.Get(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("a"))); err == nil {
+		t.Error("a closed cache has answered")
+	}
+	if n := store.CommandCount() - before; n != 0 {
+		t.Errorf("the store was sent %d commands", n)
+	}
+}
