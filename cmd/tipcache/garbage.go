@@ -10,8 +10,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// usualGarbage is how many bytes of garbage pile up at least before they are
-// collected. The collector alone would wait for as many as there are live ones,
+// usualGarbage is about how many bytes of garbage pile up at least before they
+// are collected. The collector alone would wait for as many as there are live ones,
 // which are so few in a server that has cached little that it would collect
 // hundreds of times a second under load.
 const usualGarbage = 64 << 20
@@ -56,7 +56,7 @@ func (p *pace) adjust() {
 }
 
 // leastHeap is what the collector takes for the live bytes while there are fewer.
-const leastHeap = 4 << 20
+const leastHeap = 8 << 20
 
 // percentFor is the percentage of the live bytes that makes as much garbage, if
 // that is more than usual.
