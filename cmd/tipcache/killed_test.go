@@ -50,8 +50,12 @@ func killOften(t *testing.T, d *devnet.Devnet, url string) {
 		} else {
 			p.until(func() bool { return d.EVM().Stats().Requests >= enough })
 			upTo(10 * time.Millisecond)
-			p.untilWritten(url)
-			upTo(200 * time.Microsecond)
+			d.Advance(50 + random.Int64N(50)) // so that there is something to write
+			if p.untilWritten(url) {
+				upTo(200 * time.Microsecond)
+			} else {
+				upTo(40 * time.Millisecond)
+			}
 		}
 		p.alive()
 		p.kill()
@@ -63,30 +67,39 @@ func killOften(t *testing.T, d *devnet.Devnet, url string) {
 // until waits for something that happens while the program runs.
 func (p *program) until(ok func() bool) {
 	p.t.Helper()
-	for !ok() {
+	for began := time.Now(); !ok(); {
 		p.alive()
+		if time.Since(began) > time.Minute {
+			p.t.Fatalf("it never happens: %s", p.said.String())
+		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // untilWritten waits for the next commit to an SQLite file, which does not come
-// while there is nothing to do. Of other stores it knows nothing.
-func (p *program) untilWritten(url string) {
+// while there is nothing to do, and reports whether it came. Of other stores it
+// knows nothing.
+func (p *program) untilWritten(url string) bool {
 	p.t.Helper()
 	path, ok := strings.CutPrefix(url, "sqlite:")
 	if !ok {
-		return
+		return false
 	}
 	index, err := os.Open(path + "-shm")
 	if err != nil {
-		return // it was not opened yet
+		return false // it was not opened yet
 	}
 	defer index.Close()
 	state := func() (header [48]byte) { // of the log's index, which each commit changes
 		_, _ = index.ReadAt(header[:], 0)
 		return header
 	}
-	for before, began := state(), time.Now(); state() == before && time.Since(began) < 100*time.Millisecond; {
+	before := state()
+	for began := time.Now(); time.Since(began) < 100*time.Millisecond; {
 		p.alive()
+		if state() != before {
+			return true
+		}
 	}
+	return false
 }

@@ -67,9 +67,7 @@ func TestAReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if done := first.cursor(); done >= d.EVM().Height() {
-		t.Errorf("at block %d the first one leaves nothing to do", done)
-	}
+	d.Advance(100) // so that the first one leaves something to do
 	first.kill()
 	killed := time.Now()
 	second.until("taken over", func() bool { return second.cursor() > 0 })

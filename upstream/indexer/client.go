@@ -84,6 +84,18 @@ type answer struct {
 	err    *trouble // the call was refused
 }
 
+// text is a result that is a string. null, or none, is no answer: it does not
+// say that there is nothing.
+func (a answer) text() (string, error) {
+	switch {
+	case a.err != nil:
+		return "", a.err
+	case a.result.Type != gjson.String:
+		return "", refusal("its result is no string: %s", excerpt(a.result.Raw))
+	}
+	return a.result.Str, nil
+}
+
 // each makes the calls and returns the answer to each. The error is a *trouble
 // of the batch as a whole, or that of ctx.
 func (c *client) each(ctx context.Context, calls ...call) ([]answer, error) {
@@ -198,14 +210,19 @@ func sortAnswers(body string, calls int) ([]answer, error) {
 			return nil, t
 		}
 	}
-	answers, answered := make([]answer, calls), 0
+	answers, seen := make([]answer, calls), make([]bool, calls)
+	answered, twice := 0, false
 	all.ForEach(func(_, a gjson.Result) bool {
 		if id, read := readAnswer(a); id >= 0 && id < int64(calls) {
-			answers[id] = read
+			twice = twice || seen[id]
+			answers[id], seen[id] = read, true
 			answered++
 		}
 		return true
 	})
+	if twice {
+		return nil, refusal("it answered a call twice: %s", excerpt(body))
+	}
 	if answered != calls {
 		return nil, refusal("it answered %d of %d calls: %s", answered, calls, excerpt(body))
 	}

@@ -16,7 +16,7 @@ type endpoint struct {
 	mu       sync.Mutex
 	verified bool          // its chain id is the network's
 	window   window        // what it gives at once
-	several  trial         // contracts it lets us call at once
+	calls    trial         // contracts or headers it lets us ask for at once
 	pause    time.Duration // of the last rest; 0 when it is well
 	until    time.Time     // it rests until then
 	barred   error         // why it is not asked any more
@@ -30,10 +30,10 @@ func newEndpoint(rawURL string, o *Options) (*endpoint, error) {
 		return nil, errMalformed
 	}
 	return &endpoint{
-		client:  &client{url: rawURL, http: o.client, timeout: o.Timeout, maxBody: o.MaxBody},
-		name:    u.Host,
-		window:  newWindow(o.Window),
-		several: trial{size: maxContracts, most: maxContracts, patience: 1},
+		client: &client{url: rawURL, http: o.client, timeout: o.Timeout, maxBody: o.MaxBody},
+		name:   u.Host,
+		window: newWindow(o.Window),
+		calls:  trial{size: maxCalls, most: maxCalls, patience: 1},
 	}, nil
 }
 
@@ -61,26 +61,30 @@ func (e *endpoint) tooMuch(blocks int64) bool {
 	if blocks > e.window.span() {
 		return true // it was asked before it refused another
 	}
-	return e.window.refused()
+	return e.window.refused(blocks)
 }
 
-// contracts is how many contracts to call at once.
-func (e *endpoint) contracts() int {
+// maxCalls is how many contracts or headers are asked for at once.
+const maxCalls = 50
+
+// several is how many contracts or headers to ask for at once.
+func (e *endpoint) several() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return int(e.several.size)
+	return int(e.calls.size)
 }
 
-// called notes how calling so many contracts went.
-func (e *endpoint) called(contracts int, err error) {
+// called notes how asking for so many contracts or headers went. Silence may be
+// for too many as well: each takes its time.
+func (e *endpoint) called(calls int, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t, failed := errors.AsType[*trouble](err)
 	switch {
-	case err == nil && int64(contracts) == e.several.size:
-		e.several.fits(1)
-	case failed && (t.reason == refused || t.reason == limited):
-		e.several.refused()
+	case err == nil && int64(calls) == e.calls.size:
+		e.calls.fits(1)
+	case failed && (t.reason == refused || t.reason == limited || t.reason == silent):
+		e.calls.refused()
 	}
 }
 

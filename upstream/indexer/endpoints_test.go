@@ -68,6 +68,18 @@ func TestTheStartCanBeNamed(t *testing.T) {
 	expect(t, store, h.count(60))
 }
 
+func TestWhatAnswersNothingIsNotBelieved(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
+		store := open(t, memory(t))
+		o := quick(store, serveEVM(t, h, faults{spoiled: true}))
+		o.From = from
+		run(t, o)
+		expect(t, store, h.count(from))
+	}
+}
+
 func TestWindowsFindOutWhatAnEndpointGives(t *testing.T) {
 	for i := range refusals {
 		h := newHistory(6)

@@ -37,7 +37,10 @@ type faults struct {
 	chainID      int64   // another than the history's
 	maxCalls     int     // in a request; 0 for any
 	callsMetered bool    // more of them are refused as too often
+	callsIgnored bool    // more of them are not answered
+	spoiled      bool    // every other answer
 	status       int     // of every answer
+	failures     int     // of so many answers only; 0 for all
 }
 
 // refusals are ways of saying that a range is too great.
@@ -98,8 +101,9 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	f := e.faults
 	e.requests++
+	requests := e.requests
 	e.mu.Unlock()
-	if f.status != 0 {
+	if f.status != 0 && (f.failures == 0 || requests <= f.failures) {
 		http.Error(w, "not for you", f.status)
 		return
 	}
@@ -112,7 +116,7 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f.maxCalls > 0 && len(calls) > f.maxCalls {
-		refuseCalls(w, f.callsMetered)
+		refuseCalls(w, f)
 		return
 	}
 	head := e.head()
@@ -133,18 +137,43 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answers[i].Result = json.RawMessage("null")
 		}
 	}
+	if f.spoiled && requests%2 == 0 {
+		spoil(answers, calls, requests/2)
+	}
 	rand.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(answers)
 }
 
 // refuseCalls refuses a request for the calls in it.
-func refuseCalls(w http.ResponseWriter, metered bool) {
-	if metered {
+func refuseCalls(w http.ResponseWriter, f faults) {
+	if f.callsIgnored {
+		panic(http.ErrAbortHandler)
+	}
+	if f.callsMetered {
 		http.Error(w, "too many calls at once", http.StatusTooManyRequests)
 		return
 	}
 	fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}`)
+}
+
+// spoil makes answers that answer nothing, in one of three ways.
+func spoil(answers []rpcAnswer, calls []rpcCall, way int) {
+	for i, c := range calls {
+		state := c.Method == "eth_getCode" || c.Method == "eth_call"
+		switch way % 3 {
+		case 0:
+			answers[i] = answers[0]
+		case 1:
+			if state {
+				answers[i].Result, answers[i].Error = json.RawMessage("null"), nil
+			}
+		case 2:
+			if state {
+				answers[i].Result, answers[i].Error = nil, nil
+			}
+		}
+	}
 }
 
 // misbehave fails a request in one of many ways, or lets it pass.

@@ -206,9 +206,6 @@ func readHeader(block gjson.Result, number int64) (h header, err error) {
 	return h, nil
 }
 
-// maxHeaders is how many blocks are asked for at once for their times.
-const maxHeaders = 50
-
 // date gives each event its block's time. Newer clients say it in the log; of
 // others the blocks that have logs are asked for.
 func (x *Indexer) date(ctx context.Context, e *endpoint, b *blocks, known map[int64]time.Time) error {
@@ -222,9 +219,10 @@ func (x *Indexer) date(ctx context.Context, e *endpoint, b *blocks, known map[in
 		}
 	}
 	for len(missing) > 0 {
-		some := missing[:min(maxHeaders, len(missing))]
+		some := missing[:min(e.several(), len(missing))]
 		missing = missing[len(some):]
-		if err := readTimes(ctx, e, some, known); err != nil {
+		err := readTimes(ctx, e, some, known)
+		if e.called(len(some), err); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 // gauges tell where an Indexer is: its state, and while it has its turn how far
-// it has come. Of one that waits that would be a number of the past.
+// it has come. Of one that waits that would be a number of the past, and of one
+// that has not heard of the chain yet a lag of 0.
 type gauges struct {
 	status func() Status
 	state  *prometheus.Desc
@@ -84,7 +85,7 @@ func (g *gauges) Collect(samples chan<- prometheus.Metric) {
 		}
 		samples <- prometheus.MustNewConstMetric(g.state, prometheus.GaugeValue, is, state)
 	}
-	if !s.Running {
+	if !s.Running || s.Head == 0 {
 		return
 	}
 	for _, gauge := range g.all {

@@ -2,7 +2,9 @@ package indexer_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -50,6 +52,7 @@ func TestMetricsTellWhereItIs(t *testing.T) {
 		if got, state = scrape(t, r); got["tipcache_indexer_cursor_block"] == float64(h.head()) {
 			break
 		}
+		time.Sleep(time.Millisecond)
 	}
 	if state != "running" || got["tipcache_indexer_head_block"] != float64(h.head()) || got["tipcache_indexer_lag_blocks"] != 0 ||
 		got["tipcache_indexer_ignored_total"] == 0 || got["tipcache_indexer_logs_total"] <= got["tipcache_indexer_ignored_total"] {
@@ -65,5 +68,30 @@ func TestMetricsTellWhereItIs(t *testing.T) {
 	got, state = scrape(t, r)
 	if _, told := got["tipcache_indexer_lag_seconds"]; state != "diverged" || told || got["tipcache_indexer_logs_total"] == 0 {
 		t.Errorf("at its end: %s, %v", state, got)
+	}
+}
+
+func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
+	evm, r := serveEVM(t, newHistory(11), faults{status: http.StatusTooManyRequests}), prometheus.NewRegistry()
+	o := quick(open(t, memory(t)), evm)
+	o.Registerer = r
+	x, err := indexer.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- x.Run(t.Context()) }()
+	for !x.Status().Running {
+		time.Sleep(time.Millisecond)
+	}
+	got, state := scrape(t, r)
+	for _, name := range []string{"cursor_block", "head_block", "lag_blocks", "lag_seconds"} {
+		if _, told := got["tipcache_indexer_"+name]; told || state != "running" {
+			t.Errorf("%s: %v", state, got)
+		}
+	}
+	evm.set(faults{})
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

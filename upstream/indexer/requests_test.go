@@ -34,9 +34,7 @@ func TestSmallWindowsShareRequests(t *testing.T) {
 func TestAnEndpointThatTakesFewCallsIsAskedInFew(t *testing.T) {
 	h := newHistory(6)
 	h.grow(400)
-	for name, limit := range map[string]faults{
-		"refused": {maxRange: 10, maxCalls: 7}, "as too often": {maxRange: 10, maxCalls: 7, callsMetered: true},
-	} {
+	for name, limit := range fewCalls(10) {
 		evm := serveEVM(t, h, limit)
 		store := open(t, memory(t))
 		o := quick(store, evm)
@@ -51,15 +49,42 @@ func TestAnEndpointThatTakesFewCallsIsAskedInFew(t *testing.T) {
 	}
 }
 
-// slowStore takes its time to take over a tally.
+// fewCalls are ways of answering no more than seven calls of so many blocks.
+func fewCalls(blocks int64) map[string]faults {
+	return map[string]faults{
+		"refused":      {maxRange: blocks, maxCalls: 7},
+		"as too often": {maxRange: blocks, maxCalls: 7, callsMetered: true},
+		"in silence":   {maxRange: blocks, maxCalls: 7, callsIgnored: true},
+	}
+}
+
+func TestAnEndpointThatTakesFewCallsIsAskedForFewHeaders(t *testing.T) {
+	h := newHistory(7) // without times in its logs
+	h.grow(400)
+	for name, limit := range fewCalls(0) {
+		evm := serveEVM(t, h, limit)
+		store := open(t, memory(t))
+		o := quick(store, evm)
+		o.From = 1
+		run(t, o)
+		expect(t, store, h.count(0))
+		if n := evm.called("eth_getBlockByNumber"); n > 3*400 {
+			t.Errorf("%s: %d headers", name, n)
+		}
+	}
+}
+
+// slowStore takes over the first tally when it may.
 type slowStore struct {
 	*collections.Store
+	wait    func()
 	tallies atomic.Int64
 }
 
 func (s *slowStore) Apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
-	s.tallies.Add(1)
-	time.Sleep(5 * time.Millisecond)
+	if s.tallies.Add(1) == 1 {
+		s.wait()
+	}
 	return s.Store.Apply(ctx, prev, t)
 }
 
@@ -67,15 +92,19 @@ func TestWindowsThatWaitAreTakenOverTogether(t *testing.T) {
 	h := newHistory(6)
 	h.grow(2000)
 	evm := serveEVM(t, h, faults{})
-	store := &slowStore{Store: open(t, memory(t))}
+	fetches := func() int { return evm.called("eth_getBlockByNumber") / 2 }
+	const ahead = 24
+	store := &slowStore{Store: open(t, memory(t)), wait: func() {
+		for began := time.Now(); fetches() < ahead && time.Since(began) < 10*time.Second; {
+			time.Sleep(time.Millisecond)
+		}
+	}}
 	o := quick(store.Store, evm)
 	o.Store, o.From, o.Window = store, 1, 5
 	run(t, o)
 	expect(t, store.Store, h.count(0))
-	evm.mu.Lock()
-	defer evm.mu.Unlock()
-	if tallies := int(store.tallies.Load()); 2*tallies > evm.requests {
-		t.Errorf("%d tallies of %d requests", tallies, evm.requests)
+	if tallies := int(store.tallies.Load()); tallies > fetches()-ahead/2 {
+		t.Errorf("%d tallies of %d windows", tallies, fetches())
 	}
 }
 
@@ -92,8 +121,7 @@ func TestAnswersThatAreTooLargeAreAskedForInParts(t *testing.T) {
 func TestALimitIsToldOfOnce(t *testing.T) {
 	h := newHistory(10)
 	h.grow(5)
-	evm := serveEVM(t, h, faults{status: http.StatusTooManyRequests})
-	time.AfterFunc(200*time.Millisecond, func() { evm.set(faults{}) })
+	evm := serveEVM(t, h, faults{status: http.StatusTooManyRequests, failures: 5})
 	var log strings.Builder
 	o := quick(open(t, memory(t)), evm)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))

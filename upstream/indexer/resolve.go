@@ -15,9 +15,6 @@ const (
 	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
 )
 
-// maxContracts is how many contracts are called at once.
-const maxContracts = 50
-
 // resolveIPs asks IP accounts for their token's contract.
 func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []upstream.Address, head int64) error {
 	calls := make([]ethCall, len(ips))
@@ -92,7 +89,7 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 	for len(words) < len(calls) {
 		err := x.fleet.try(ctx, func(e *endpoint) error {
 			some := calls[len(words):]
-			some = some[:min(len(some), e.contracts())]
+			some = some[:min(len(some), e.several())]
 			got, err := someWords(ctx, e, some, index, head)
 			e.called(len(some), err)
 			words = append(words, got...)
@@ -131,8 +128,15 @@ func readWords(answers []answer, index int) ([]upstream.Address, error) {
 		if a.err != nil && !reverted(a.err) {
 			return nil, a.err
 		}
-		data := strings.TrimPrefix(a.result.Str, "0x")
-		if a.err != nil || len(data) < (index+1)*wordDigits {
+		if a.err != nil {
+			continue
+		}
+		said, err := a.text()
+		if err != nil {
+			return nil, err
+		}
+		data := strings.TrimPrefix(said, "0x")
+		if len(data) < (index+1)*wordDigits {
 			continue
 		}
 		if word, err := addressWord(data[index*wordDigits : (index+1)*wordDigits]); err == nil {

@@ -72,10 +72,11 @@ func hasCode(ctx context.Context, e *endpoint, contracts []upstream.Address, blo
 		return false, err
 	}
 	for _, a := range answers[1:] {
-		if a.err != nil {
-			return false, fmt.Errorf("%w: %w", errNoState, a.err)
+		code, err := a.text()
+		if err != nil {
+			return false, fmt.Errorf("%w: %w", errNoState, err)
 		}
-		if len(a.result.Str) > len("0x") {
+		if len(code) > len("0x") {
 			return true, nil
 		}
 	}

@@ -40,13 +40,18 @@ func (w *window) fits() {
 	}
 }
 
-// refused asks for less from now on, and reports whether there is less. What was
-// made greater last is made smaller first.
-func (w *window) refused() bool {
-	if w.blocks.run > 0 && w.calls.refused() {
-		return true
+// refused notes that so many blocks, at most the span, were not given, and
+// reports whether there is less to ask for: from now on the span is less than
+// that. Of what was asked for in several calls the calls are made fewer first.
+func (w *window) refused(asked int64) bool {
+	if calls := (asked + w.blocks.size - 1) / w.blocks.size; calls > 1 {
+		w.calls.size = calls
+		return w.calls.refused()
 	}
-	return w.blocks.refused() || w.calls.refused()
+	if asked > 1 {
+		w.blocks.size = asked
+	}
+	return asked > 1 && w.blocks.refused()
 }
 
 // A trial finds out how much of something an endpoint gives. That depends on the
