@@ -56,7 +56,9 @@ func (p *pace) adjust() {
 }
 
 // leastHeap is what the collector takes for the live bytes while there are fewer.
-const leastHeap = 8 << 20
+// A cache that fills within one cycle is for a moment allowed as great a share of
+// what is alive then: until what afterCollection calls has run.
+const leastHeap = 4 << 20
 
 // percentFor is the percentage of the live bytes that makes as much garbage, if
 // that is more than usual.

@@ -27,7 +27,7 @@ func TestGarbageIsASmallShareOfAContainer(t *testing.T) {
 }
 
 func TestThePercentageMakesTheGarbage(t *testing.T) {
-	for live, want := range map[uint64]int{0: 800, 1 << 20: 800, 8 << 20: 800, 32 << 20: 200, 64 << 20: 100, 1 << 30: 100} {
+	for live, want := range map[uint64]int{0: 1600, 1 << 20: 1600, 8 << 20: 800, 32 << 20: 200, 64 << 20: 100, 1 << 30: 100} {
 		if got := percentFor(64<<20, live); got != want {
 			t.Errorf("%d bytes live: %d %%, want %d", live, got, want)
 		}
