@@ -95,7 +95,7 @@ func (c *chain) block(h int64) block {
 // cannot be read yet.
 func (n *Node) status() any {
 	c := n.chain
-	height := max(1, c.shown()-n.lag.Load())
+	height := max(1, c.shown()-n.lag.Load()) + n.ahead()
 	latest, earliest := c.header(height), c.header(1)
 	first := c.genesis.validators[0]
 	return map[string]any{

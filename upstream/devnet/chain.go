@@ -29,6 +29,7 @@ type chain struct {
 	committed int64 // can be read
 	proposed  int64 // shown by /status
 	halted    bool
+	forks     []int64       // the heights that the chain was set back to, in order
 	changed   chan struct{} // closed and replaced at every change
 	times     [rememberedBlocks]time.Time
 
@@ -51,7 +52,7 @@ func newChain(o Options) *chain {
 
 // at is the state after block h.
 func (c *chain) at(h int64) state {
-	s := state{layout: c.layout, chain: c, height: h}
+	s := state{layout: c.layout, chain: c, height: h, forks: c.forksBelow(h)}
 	if h < singularity {
 		s.layout = c.genesis
 	} else if h < judgement {
@@ -122,6 +123,29 @@ func (c *chain) advance(n int64) {
 	for range n {
 		c.commit()
 	}
+}
+
+// setBack takes the newest n blocks away. Those that come in their place have
+// another content.
+func (c *chain) setBack(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.committed = max(1, c.committed-n)
+	c.proposed = c.committed
+	c.forks = append(c.forks, c.committed)
+	c.signal()
+}
+
+// forksBelow is how often the chain was set back to a height below h.
+func (c *chain) forksBelow(h int64) (n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, at := range c.forks {
+		if at < h {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *chain) halt(yes bool) {

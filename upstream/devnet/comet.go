@@ -161,7 +161,7 @@ func (s *cometServer) call(method string, id json.RawMessage, height *int64, fai
 
 // abciInfo says which block has been committed: the newest that can be read.
 func (n *Node) abciInfo() any {
-	height := n.Height()
+	height := n.Height() + n.ahead()
 	return map[string]any{"response": struct {
 		Data    string `json:"data"`
 		Version string `json:"version"`

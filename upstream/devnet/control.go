@@ -35,6 +35,7 @@ const shownQuestions = 100
 //	GET    /devnet/faults             the faults in force
 //	PUT    /devnet/faults             replaces the faults of the targets it names
 //	POST   /devnet/advance?blocks=N   makes blocks (default 1)
+//	POST   /devnet/setback?blocks=N   takes the newest blocks away (default 1)
 //	POST   /devnet/halt, /resume      stops and restarts the making of blocks
 //	GET    /devnet/stats?top=N        what was asked, the N most frequent questions
 //	DELETE /devnet/stats              counts anew
@@ -42,7 +43,8 @@ func (d *Devnet) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /devnet/faults", func(w http.ResponseWriter, r *http.Request) { reply(w, d.Faults()) })
 	mux.HandleFunc("PUT /devnet/faults", d.putFaults)
-	mux.HandleFunc("POST /devnet/advance", d.postAdvance)
+	mux.HandleFunc("POST /devnet/advance", d.blocks(d.Advance))
+	mux.HandleFunc("POST /devnet/setback", d.blocks(d.SetBack))
 	mux.HandleFunc("POST /devnet/halt", func(w http.ResponseWriter, r *http.Request) { d.Halt(); d.getHeight(w, r) })
 	mux.HandleFunc("POST /devnet/resume", func(w http.ResponseWriter, r *http.Request) { d.Resume(); d.getHeight(w, r) })
 	mux.HandleFunc("GET /devnet/stats", d.getStats)
@@ -74,17 +76,20 @@ func (d *Devnet) putFaults(w http.ResponseWriter, r *http.Request) {
 	reply(w, d.Faults())
 }
 
-// maxAdvance bounds what one call to the control server does.
-const maxAdvance = 100_000
+// maxBlocks bounds what one call to the control server does.
+const maxBlocks = 100_000
 
-func (d *Devnet) postAdvance(w http.ResponseWriter, r *http.Request) {
-	blocks, err := numberOr(r, "blocks", 1)
-	if err != nil || blocks < 0 || blocks > maxAdvance {
-		http.Error(w, "blocks must be a number up to "+strconv.Itoa(maxAdvance), http.StatusBadRequest)
-		return
+// blocks moves the chain by the parameter blocks.
+func (d *Devnet) blocks(move func(int64)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		blocks, err := numberOr(r, "blocks", 1)
+		if err != nil || blocks < 0 || blocks > maxBlocks {
+			http.Error(w, "blocks must be a number up to "+strconv.Itoa(maxBlocks), http.StatusBadRequest)
+			return
+		}
+		move(blocks)
+		d.getHeight(w, r)
 	}
-	d.Advance(blocks)
-	d.getHeight(w, r)
 }
 
 func (d *Devnet) getStats(w http.ResponseWriter, r *http.Request) {

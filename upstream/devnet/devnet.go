@@ -240,6 +240,18 @@ func (d *Devnet) Height() int64 { return d.chain.height() }
 // Advance makes n blocks at once, whether or not the chain is halted.
 func (d *Devnet) Advance(n int64) { d.chain.advance(n) }
 
+// SetBack takes the newest n blocks away, of the execution client too, as when a
+// node is restored from a snapshot or a network is reset. The blocks that are made
+// in their place have another content. Connections for events end.
+func (d *Devnet) SetBack(n int64) {
+	d.chain.setBack(n)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.evms {
+		e.Rewrite(e.Height() + 1)
+	}
+}
+
 // Halt stops the making of blocks; the nodes go on answering with old state,
 // as a node does whose execution client has died.
 func (d *Devnet) Halt() { d.chain.halt(true) }

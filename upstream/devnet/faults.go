@@ -42,6 +42,7 @@ type Fault struct {
 	ErrorStatus int           // default 503; 429 is how a provider limits its clients
 	RetryAfter  time.Duration // sent with the error, in whole seconds; 0: not sent
 	Nonsense    bool          // 200 with a body that is no JSON
+	Ahead       int64         // for CometBFT: the heights it tells of are so many above the truth
 }
 
 func (f Fault) validate() error {
@@ -54,6 +55,8 @@ func (f Fault) validate() error {
 		return fmt.Errorf("devnet: error status %d, want 200 to 599", f.ErrorStatus)
 	case f.Latency < 0 || f.Jitter < 0 || f.RetryAfter < 0:
 		return errors.New("devnet: a duration is negative")
+	case f.Ahead < 0:
+		return errors.New("devnet: ahead is negative")
 	}
 	return nil
 }
@@ -68,12 +71,13 @@ type faultJSON struct {
 	ErrorStatus int     `json:"error_status,omitempty"`
 	RetryAfter  string  `json:"retry_after,omitempty"`
 	Nonsense    bool    `json:"nonsense,omitempty"`
+	Ahead       int64   `json:"ahead,omitempty"`
 }
 
 // MarshalJSON writes durations as "150ms" and leaves out what is healthy.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultJSON{
-		f.Outage, text(f.Latency), text(f.Jitter), f.Stall, f.ErrorRate, f.ErrorStatus, text(f.RetryAfter), f.Nonsense,
+		f.Outage, text(f.Latency), text(f.Jitter), f.Stall, f.ErrorRate, f.ErrorStatus, text(f.RetryAfter), f.Nonsense, f.Ahead,
 	})
 }
 
@@ -85,7 +89,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	if err := decoder.Decode(&j); err != nil {
 		return err
 	}
-	*f = Fault{Outage: j.Outage, Stall: j.Stall, ErrorRate: j.ErrorRate, ErrorStatus: j.ErrorStatus, Nonsense: j.Nonsense}
+	*f = Fault{Outage: j.Outage, Stall: j.Stall, ErrorRate: j.ErrorRate, ErrorStatus: j.ErrorStatus, Nonsense: j.Nonsense, Ahead: j.Ahead}
 	for field, value := range map[*time.Duration]string{&f.Latency: j.Latency, &f.Jitter: j.Jitter, &f.RetryAfter: j.RetryAfter} {
 		if value == "" {
 			continue

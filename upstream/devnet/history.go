@@ -37,7 +37,7 @@ func historicalInfo(q *query) error {
 
 // hash is some digest that stands for a part of the chain at this height.
 func (s state) hash(what string) []byte {
-	d := digest(s.seed, s.chain.id+what, int(s.height))
+	d := digest(s.seed, s.chain.id+what, int(s.height+s.forks<<40))
 	return d[:]
 }
 

@@ -10,7 +10,7 @@ const (
 // earned is what a weight has earned at a validator so far. Only validators
 // that are bonded give rewards, and they give some with every block.
 func (s state) earned(v *validator, weight decimal) decimal {
-	blocks := max(0, s.height-singularity+1)
+	blocks := max(0, s.age()-singularity+1)
 	switch {
 	case v.index == tombstoned:
 		blocks = min(blocks, judgement-singularity)

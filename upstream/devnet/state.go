@@ -13,11 +13,19 @@ type state struct {
 	*layout
 	chain  *chain // for the past
 	height int64
+	forks  int64 // how often the chain was set back to below the height
 }
+
+// forkAge is how many blocks' worth of events and rewards a fork adds, so that
+// its blocks differ from those that were there before.
+const forkAge = 15 * eventEvery
+
+// age is the height from which amounts follow.
+func (s state) age() int64 { return s.height + s.forks*forkAge }
 
 // events is how many delegations a validator has got so far.
 func (s state) events(v *validator) uint64 {
-	all := uint64(s.height / eventEvery)
+	all := uint64(s.age() / eventEvery)
 	switch {
 	case v.index == popular:
 		return all / 3
@@ -101,7 +109,7 @@ func (s state) supply() uint64 {
 	for _, v := range s.validators {
 		sum += s.tokens(v)
 	}
-	return sum + uint64(s.height)*1_165_525_114
+	return sum + uint64(s.age())*1_165_525_114
 }
 
 // pool is the tokens of the validators that are not bonded and of those that are.

@@ -3,6 +3,7 @@ package devnet
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -138,10 +139,13 @@ func (k *socket) subscribed() []subscription {
 // the client does not take it.
 func (k *socket) send(ctx context.Context, sent int64) {
 	node := k.server.node
-	ping := time.NewTicker(pingEvery)
+	ping, forks := time.NewTicker(pingEvery), node.chain.forksBelow(math.MaxInt64)
 	defer ping.Stop()
 	for {
 		moved, refaulted := node.chain.changes(), node.comet.changes()
+		if node.chain.forksBelow(math.MaxInt64) != forks {
+			return // a node that is set back is started anew
+		}
 		for ; sent < node.Height() && !node.comet.fault.Load().Stall; sent++ {
 			if k.sendBlock(ctx, sent+1) != nil {
 				return
@@ -169,13 +173,14 @@ func (k *socket) ping(ctx context.Context) error {
 // sendBlock sends the events of a block: its header to those who want that,
 // then the block.
 func (k *socket) sendBlock(ctx context.Context, h int64) error {
-	c := k.server.node.chain
+	node := k.server.node
+	c := node.chain
 	for _, kind := range []string{"NewBlockHeader", "NewBlock"} {
 		for _, s := range k.subscribed() {
 			if s.query != "tm.event='"+kind+"'" {
 				continue
 			}
-			if err := k.write(ctx, rpcResponse{JSONRPC: "2.0", ID: s.id, Result: newEvent(c, s.query, kind, h)}); err != nil {
+			if err := k.write(ctx, rpcResponse{JSONRPC: "2.0", ID: s.id, Result: newEvent(c, s.query, kind, h+node.ahead())}); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,65 @@
+package devnet_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func TestAChainSetBackGrowsAnew(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	d.Advance(60)
+	conn := dial(t, d.CometURL())
+	old, kept := map[string]string{}, map[string]string{}
+	for _, q := range []string{"/staking/validators?pagination.limit=70", "/staking/validators/" + v5, "/distribution/validators/" + v5} {
+		old[q], kept[q] = get(t, d, q, 1060), get(t, d, q, 1010)
+	}
+	evm := d.EVM().Height()
+	resp, err := client.Post(d.ControlURL()+"/devnet/setback?blocks=50", "", nil)
+	must(t, err)
+	must(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusOK || d.Height() != 1010 || d.EVM().Height() != evm-50 {
+		t.Fatalf("%s, at %d, the execution client at %d", resp.Status, d.Height(), d.EVM().Height())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("the websocket goes on: %v", err)
+	}
+	d.Advance(50)
+	for q := range old {
+		if get(t, d, q, 1010) != kept[q] || get(t, d, q, 1060) == old[q] {
+			t.Errorf("%s: the past changed, or what came after it did not", q)
+		}
+	}
+}
+
+func TestAServerCanTellOfBlocksThatAreNotThere(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	conn := dial(t, d.CometURL())
+	say(t, conn, 1, "subscribe", newHeader)
+	hear(t, conn)
+	must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Ahead: 1_000_000}}))
+	for path, field := range map[string]string{"/abci_info": "last_block_height", "/status": "latest_block_height"} {
+		if _, body := fetch(t, d.CometURL()+path, 0); !strings.Contains(body, fmt.Sprintf(`%q:"1001000"`, field)) {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	d.Advance(1)
+	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "1001001" {
+		t.Errorf("the event is of %s", got)
+	}
+	if status, _ := fetch(t, d.NodeURL()+"/staking/pool", 1_001_000); status == http.StatusOK {
+		t.Error("the node reads what is not there")
+	}
+	must(t, d.SetFaults(devnet.Faults{}))
+	d.Advance(1)
+	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "1002" {
+		t.Errorf("afterwards the event is of %s", got)
+	}
+}
