@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // logTemplate is a log as a client writes it, cut where it varies: the odd
@@ -14,7 +14,7 @@ type logTemplate []string
 
 // newTemplate makes the template of what a contract emits. Its parts may vary in
 // what stands between percent signs.
-func newTemplate(contract upstream.Address, topics []string, data string) logTemplate {
+func newTemplate(contract ledger.Address, topics []string, data string) logTemplate {
 	return strings.Split(fmt.Sprintf(`{"address":"%s","topics":["0x%s"],"data":"0x%s","blockNumber":"%%block%%",`+
 		`"transactionHash":"0x%%transaction%%","transactionIndex":"0x1","blockHash":"0x%%hash%%","blockTimestamp":"%%time%%",`+
 		`"logIndex":"%%index%%","removed":false}`, contract, strings.Join(topics, `","0x`), data), "%")

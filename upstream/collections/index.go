@@ -9,23 +9,24 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // ErrNotIndexed is what the methods for indexers return for a store that
 // another server fills.
 var ErrNotIndexed = errors.New("collections: the store is read-only: index into the database behind it")
 
-// A ledger is a driver that counts what the chain says.
-type ledger interface {
+// An indexable is a driver that counts what the chain says.
+type indexable interface {
 	driver
-	owners(ctx context.Context, ips []upstream.Address, disputes []upstream.Hash) (upstream.Owners, error)
-	apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error
+	owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
+	apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 	lead(ctx context.Context, work func(context.Context) error) error
 	mark(ctx context.Context) (Mark, error)
 }
 
-func (s *Store) ledger() (ledger, error) {
-	if l, ok := s.driver.(ledger); ok {
+func (s *Store) indexable() (indexable, error) {
+	if l, ok := s.driver.(indexable); ok {
 		return l, nil
 	}
 	return nil, ErrNotIndexed
@@ -33,14 +34,14 @@ func (s *Store) ledger() (ledger, error) {
 
 // A Mark is how far a store has come.
 type Mark struct {
-	Generation int64           // as in Page
-	Cursor     upstream.Cursor // the last block counted; zero for none
+	Generation int64         // as in Page
+	Cursor     ledger.Cursor // the last block counted; zero for none
 }
 
 // Mark returns how far the store has come. It is cheap enough to be asked for
 // every second, and its errors are those of List, or ErrNotIndexed.
 func (s *Store) Mark(ctx context.Context) (m Mark, err error) {
-	l, err := s.ledger()
+	l, err := s.indexable()
 	if err != nil {
 		return m, err
 	}
@@ -53,15 +54,15 @@ func (s *Store) Mark(ctx context.Context) (m Mark, err error) {
 
 // Cursor returns the last block whose events the store has counted, the zero
 // Cursor if there is none. Its errors are those of Mark.
-func (s *Store) Cursor(ctx context.Context) (upstream.Cursor, error) {
+func (s *Store) Cursor(ctx context.Context) (ledger.Cursor, error) {
 	m, err := s.Mark(ctx)
 	return m.Cursor, err
 }
 
 // Owners returns those of the ids that the store knows. Its errors are those of
 // Mark.
-func (s *Store) Owners(ctx context.Context, ips []upstream.Address, disputes []upstream.Hash) (found upstream.Owners, err error) {
-	l, err := s.ledger()
+func (s *Store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (found ledger.Owners, err error) {
+	l, err := s.indexable()
 	if err != nil {
 		return found, err
 	}
@@ -80,11 +81,11 @@ const applyPatience = 12
 
 // Apply counts a tally, learns its ids and moves the cursor, all in one
 // transaction, if the cursor is still prev. If it is not, the error is
-// upstream.ErrCursorMoved and nothing was changed. After any other error it is
+// ledger.ErrCursorMoved and nothing was changed. After any other error it is
 // not known whether the tally was counted: Cursor tells. A collection that is
 // new is created at the time of its first event. Metadata stays as it is.
-func (s *Store) Apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
-	l, err := s.ledger()
+func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+	l, err := s.indexable()
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (s *Store) Apply(ctx context.Context, prev upstream.Cursor, t upstream.Tall
 // or why it has lost the lock. A file has no such lock: there Apply alone keeps
 // indexers apart.
 func (s *Store) Lead(ctx context.Context, work func(context.Context) error) error {
-	l, err := s.ledger()
+	l, err := s.indexable()
 	if err != nil {
 		return err
 	}
@@ -142,9 +143,9 @@ ON CONFLICT (key) DO UPDATE SET
 // moveCursor returns the statement that moves the cursor and what it is given.
 // It changes one row, or none if the cursor is not prev. Times are for the
 // database to encode.
-func moveCursor(prev, next upstream.Cursor, encode func(time.Time) any) (statement string, args []any) {
+func moveCursor(prev, next ledger.Cursor, encode func(time.Time) any) (statement string, args []any) {
 	args = []any{next.Chain, next.Block, next.Hash[:], encode(next.Time)}
-	if prev == (upstream.Cursor{}) {
+	if prev == (ledger.Cursor{}) {
 		return insertCursor, args
 	}
 	return updateCursor, append(args, prev.Chain, prev.Block, prev.Hash[:])
@@ -155,7 +156,7 @@ type pair struct{ id, collection []byte }
 
 // ipPairs and disputePairs are owners in the order of the databases' indexes,
 // which spares these.
-func ipPairs(owners upstream.Owners) []pair {
+func ipPairs(owners ledger.Owners) []pair {
 	pairs := make([]pair, 0, len(owners.IPs))
 	for ip, collection := range owners.IPs {
 		pairs = append(pairs, pair{ip[:], collection[:]})
@@ -163,7 +164,7 @@ func ipPairs(owners upstream.Owners) []pair {
 	return sorted(pairs)
 }
 
-func disputePairs(owners upstream.Owners) []pair {
+func disputePairs(owners ledger.Owners) []pair {
 	pairs := make([]pair, 0, len(owners.Disputes))
 	for id, collection := range owners.Disputes {
 		pairs = append(pairs, pair{id[:], collection[:]})
@@ -189,24 +190,24 @@ func scanMark(row interface{ Scan(...any) error }) (m Mark, err error) {
 }
 
 // scanPairs reads ids and their collections, and hands them on.
-func scanPairs(rows rows, found func(id []byte, collection upstream.Address)) error {
+func scanPairs(rows rows, found func(id []byte, collection ledger.Address)) error {
 	for rows.Next() {
 		var id, collection []byte
 		if err := rows.Scan(&id, &collection); err != nil {
 			return err
 		}
-		if len(collection) != len(upstream.Address{}) {
+		if len(collection) != len(ledger.Address{}) {
 			return fmt.Errorf("the collection of %x is %x", id, collection)
 		}
-		found(id, upstream.Address(collection))
+		found(id, ledger.Address(collection))
 	}
 	return rows.Err()
 }
 
 // newOwners returns owners, and what adds to them.
-func newOwners() (found upstream.Owners, addIP, addDispute func(id []byte, collection upstream.Address)) {
-	found = upstream.Owners{IPs: map[upstream.Address]upstream.Address{}, Disputes: map[upstream.Hash]upstream.Address{}}
-	addIP = func(id []byte, collection upstream.Address) { found.IPs[upstream.Address(id)] = collection }
-	addDispute = func(id []byte, collection upstream.Address) { found.Disputes[upstream.Hash(id)] = collection }
+func newOwners() (found ledger.Owners, addIP, addDispute func(id []byte, collection ledger.Address)) {
+	found = ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
+	addIP = func(id []byte, collection ledger.Address) { found.IPs[ledger.Address(id)] = collection }
+	addDispute = func(id []byte, collection ledger.Address) { found.Disputes[ledger.Hash(id)] = collection }
 	return found, addIP, addDispute
 }

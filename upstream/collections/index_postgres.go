@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // What an indexer writes comes as one array per column, of any length.
@@ -28,7 +28,7 @@ func (s *postgresStore) mark(ctx context.Context) (m Mark, err error) {
 	return m, err
 }
 
-func (s *postgresStore) owners(ctx context.Context, ips []upstream.Address, disputes []upstream.Hash) (upstream.Owners, error) {
+func (s *postgresStore) owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
 	ipIDs, disputeIDs := make([][]byte, len(ips)), make([][]byte, len(disputes))
 	for i := range ips {
 		ipIDs[i] = ips[i][:]
@@ -47,7 +47,7 @@ func (s *postgresStore) owners(ctx context.Context, ips []upstream.Address, disp
 }
 
 // ownersOf looks up ids of a kind, which names the column and the table.
-func (s *postgresStore) ownersOf(ctx context.Context, kind string, ids [][]byte, found func(id []byte, collection upstream.Address)) error {
+func (s *postgresStore) ownersOf(ctx context.Context, kind string, ids [][]byte, found func(id []byte, collection ledger.Address)) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *postgresStore) ownersOf(ctx context.Context, kind string, ids [][]byte,
 // off) a server that crashed would come back a little earlier and the cursor
 // with it, so nothing would count twice; but readers have seen generations
 // that would then come again with other pages.
-func (s *postgresStore) apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
+func (s *postgresStore) apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -74,19 +74,19 @@ func (s *postgresStore) apply(ctx context.Context, prev upstream.Cursor, t upstr
 			err = closing
 		}
 		if err == nil && tag.RowsAffected() != 1 {
-			err = upstream.ErrCursorMoved // and all is undone
+			err = ledger.ErrCursorMoved // and all is undone
 		}
 		return err
 	})
-	if errors.Is(err, upstream.ErrCursorMoved) {
-		return upstream.ErrCursorMoved
+	if errors.Is(err, ledger.ErrCursorMoved) {
+		return ledger.ErrCursorMoved
 	}
 	return postgresError(err)
 }
 
 // tallyBatch are the statements that count a tally, sent together. The first one
 // moves the cursor, and with it keeps others out.
-func tallyBatch(prev upstream.Cursor, t upstream.Tally) *pgx.Batch {
+func tallyBatch(prev ledger.Cursor, t ledger.Tally) *pgx.Batch {
 	batch := &pgx.Batch{}
 	statement, args := moveCursor(prev, t.Cursor, func(t time.Time) any { return t })
 	batch.Queue(statement, args...)
@@ -111,7 +111,7 @@ func queuePairs(batch *pgx.Batch, table string, pairs []pair) {
 	batch.Queue(fmt.Sprintf(postgresPairs, table), ids, collections)
 }
 
-func queueChanges(batch *pgx.Batch, changes []upstream.Change) {
+func queueChanges(batch *pgx.Batch, changes []ledger.Change) {
 	var keys []string
 	var counts [6][]int64
 	var created, updated []time.Time

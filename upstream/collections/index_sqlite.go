@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // What an indexer writes comes as one JSON array per table: SQLite unpacks it
@@ -29,7 +29,7 @@ func (s *sqliteStore) mark(ctx context.Context) (m Mark, err error) {
 	return m, sqliteError(err)
 }
 
-func (s *sqliteStore) owners(ctx context.Context, ips []upstream.Address, disputes []upstream.Hash) (upstream.Owners, error) {
+func (s *sqliteStore) owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
 	var ipIDs, disputeIDs []string
 	for _, ip := range ips {
 		ipIDs = append(ipIDs, hex.EncodeToString(ip[:]))
@@ -46,7 +46,7 @@ func (s *sqliteStore) owners(ctx context.Context, ips []upstream.Address, disput
 }
 
 // ownersOf looks up ids of a kind, which names the column and the table.
-func (s *sqliteStore) ownersOf(ctx context.Context, kind string, ids []string, found func(id []byte, collection upstream.Address)) error {
+func (s *sqliteStore) ownersOf(ctx context.Context, kind string, ids []string, found func(id []byte, collection ledger.Address)) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ const (
 // rowsAtOnce is how many rows of a tally a statement writes.
 const rowsAtOnce = 4096
 
-func (s *sqliteStore) apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
+func (s *sqliteStore) apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	w, err := s.writer.Conn(ctx)
 	if err != nil {
 		return sqliteError(err)
@@ -98,13 +98,13 @@ func (s *sqliteStore) apply(ctx context.Context, prev upstream.Cursor, t upstrea
 		return addChanges(ctx, w, t.Changes)
 	})
 	if err == nil && !moved {
-		return upstream.ErrCursorMoved
+		return ledger.ErrCursorMoved
 	}
 	return sqliteError(err)
 }
 
 // advance moves the cursor, and reports whether it was at prev.
-func advance(ctx context.Context, w *sql.Conn, prev, next upstream.Cursor) (bool, error) {
+func advance(ctx context.Context, w *sql.Conn, prev, next ledger.Cursor) (bool, error) {
 	statement, args := moveCursor(prev, next, func(t time.Time) any { return t.UnixMicro() })
 	result, err := w.ExecContext(ctx, statement, args...)
 	if err != nil {
@@ -130,7 +130,7 @@ func insertPairs(ctx context.Context, w *sql.Conn, table string, pairs []pair) e
 	return nil
 }
 
-func addChanges(ctx context.Context, w *sql.Conn, changes []upstream.Change) error {
+func addChanges(ctx context.Context, w *sql.Conn, changes []ledger.Change) error {
 	for some := range slices.Chunk(changes, rowsAtOnce) {
 		rows := make([][9]any, len(some))
 		for i, c := range some {

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // everyLedger runs a test with each driver that an indexer can write to.
@@ -22,27 +23,27 @@ func everyLedger(t *testing.T, test func(t *testing.T, url string)) {
 }
 
 var (
-	zebra = upstream.Address{0xee, 19: 1}
-	apple = upstream.Address{0xaa, 19: 2}
+	zebra = ledger.Address{0xee, 19: 1}
+	apple = ledger.Address{0xaa, 19: 2}
 	first = time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 )
 
-func cursorAt(block int64) upstream.Cursor {
-	return upstream.Cursor{Chain: 1514, Block: block, Hash: upstream.Hash{31: byte(block)}, Time: first.Add(time.Duration(block) * time.Second)}
+func cursorAt(block int64) ledger.Cursor {
+	return ledger.Cursor{Chain: 1514, Block: block, Hash: ledger.Hash{31: byte(block)}, Time: first.Add(time.Duration(block) * time.Second)}
 }
 
 // tallyTo counts one asset for zebra and two licenses for apple.
-func tallyTo(block int64) upstream.Tally {
+func tallyTo(block int64) ledger.Tally {
 	at := first.Add(time.Duration(block) * time.Second)
-	return upstream.Tally{
+	return ledger.Tally{
 		Cursor: cursorAt(block),
-		Changes: []upstream.Change{
+		Changes: []ledger.Change{
 			{Collection: apple, Licenses: 2, Raised: 3, Cancelled: 4, Judged: 5, Resolved: 6, First: at, Last: at},
 			{Collection: zebra, Assets: 1, First: at, Last: at.Add(time.Minute)},
 		},
-		Learned: upstream.Owners{
-			IPs:      map[upstream.Address]upstream.Address{{19: byte(block)}: zebra},
-			Disputes: map[upstream.Hash]upstream.Address{{31: byte(block)}: apple},
+		Learned: ledger.Owners{
+			IPs:      map[ledger.Address]ledger.Address{{19: byte(block)}: zebra},
+			Disputes: map[ledger.Hash]ledger.Address{{31: byte(block)}: apple},
 		},
 	}
 }
@@ -50,10 +51,10 @@ func tallyTo(block int64) upstream.Tally {
 func TestTalliesAddUp(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
-		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != (upstream.Cursor{}) || m.Generation == 0 {
+		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != (ledger.Cursor{}) || m.Generation == 0 {
 			t.Errorf("Mark of a new store = %+v, %v", m, err)
 		}
-		prev := upstream.Cursor{}
+		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20} {
 			if err := s.Apply(t.Context(), prev, tallyTo(block)); err != nil {
 				t.Fatal(err)
@@ -85,15 +86,15 @@ func TestOwnersAreRemembered(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		tally := tallyTo(10)
-		if err := s.Apply(t.Context(), upstream.Cursor{}, tally); err != nil {
+		if err := s.Apply(t.Context(), ledger.Cursor{}, tally); err != nil {
 			t.Fatal(err)
 		}
 		other := tallyTo(20)
-		other.Learned = upstream.Owners{IPs: map[upstream.Address]upstream.Address{{19: 10}: apple}} // known already: the first one stays
+		other.Learned = ledger.Owners{IPs: map[ledger.Address]ledger.Address{{19: 10}: apple}} // known already: the first one stays
 		if err := s.Apply(t.Context(), cursorAt(10), other); err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.Owners(t.Context(), []upstream.Address{{19: 10}, {19: 99}}, []upstream.Hash{{31: 10}, {31: 99}})
+		got, err := s.Owners(t.Context(), []ledger.Address{{19: 10}, {19: 99}}, []ledger.Hash{{31: 10}, {31: 99}})
 		if diff := gocmp.Diff(tally.Learned, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got)\n%s", err, diff)
 		}
@@ -106,24 +107,24 @@ func TestOwnersAreRemembered(t *testing.T) {
 func TestATallyCountsOnlyWhereItBegins(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
-		if err := s.Apply(t.Context(), upstream.Cursor{}, tallyTo(10)); err != nil {
+		if err := s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)); err != nil {
 			t.Fatal(err)
 		}
 		before := list(t, s, collections.Query{})
 		otherHash, otherChain := cursorAt(10), cursorAt(10)
 		otherHash.Hash[0], otherChain.Chain = 1, 1315
-		for name, prev := range map[string]upstream.Cursor{
+		for name, prev := range map[string]ledger.Cursor{
 			"from the beginning": {}, "from an earlier block": cursorAt(9), "from a later block": cursorAt(11),
 			"from another history": otherHash, "from another chain": otherChain,
 		} {
-			if err := s.Apply(t.Context(), prev, tallyTo(20)); !errors.Is(err, upstream.ErrCursorMoved) {
+			if err := s.Apply(t.Context(), prev, tallyTo(20)); !errors.Is(err, ledger.ErrCursorMoved) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
 			t.Errorf("(-before +after)\n%s", diff)
 		}
-		if got, err := s.Owners(t.Context(), []upstream.Address{{19: 20}}, nil); err != nil || len(got.IPs) > 0 {
+		if got, err := s.Owners(t.Context(), []ledger.Address{{19: 20}}, nil); err != nil || len(got.IPs) > 0 {
 			t.Errorf("learned %v, %v", got, err)
 		}
 	})
@@ -133,7 +134,7 @@ func TestATallyWithoutChangesMovesOnlyTheCursor(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		before := list(t, s, collections.Query{})
-		if err := s.Apply(t.Context(), upstream.Cursor{}, upstream.Tally{Cursor: cursorAt(5)}); err != nil {
+		if err := s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}); err != nil {
 			t.Fatal(err)
 		}
 		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
@@ -151,7 +152,7 @@ func TestIndexingAddsToWhatWasImported(t *testing.T) {
 		imported := some(1)
 		imported[0].Address = "0xAA00000000000000000000000000000000000002" // apple, as its owner writes it
 		load(t, s, imported)
-		if err := s.Apply(t.Context(), upstream.Cursor{}, tallyTo(10)); err != nil {
+		if err := s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)); err != nil {
 			t.Fatal(err)
 		}
 		want := imported[0]
@@ -171,7 +172,7 @@ func TestIndexingAddsToWhatWasImported(t *testing.T) {
 func TestImportsAndTalliesTakeTurns(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
-		prev := upstream.Cursor{}
+		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20, 30} {
 			if err := s.Apply(t.Context(), prev, tallyTo(block)); err != nil {
 				t.Fatal(err)
@@ -188,15 +189,15 @@ func TestImportsAndTalliesTakeTurns(t *testing.T) {
 func TestTalliesOfManyRowsAreCounted(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
-		tally := upstream.Tally{Cursor: cursorAt(10), Learned: upstream.Owners{IPs: map[upstream.Address]upstream.Address{}}}
-		var ips []upstream.Address
+		tally := ledger.Tally{Cursor: cursorAt(10), Learned: ledger.Owners{IPs: map[ledger.Address]ledger.Address{}}}
+		var ips []ledger.Address
 		for i := range 10_000 {
-			id := upstream.Address{17: byte(i >> 16), 18: byte(i >> 8), 19: byte(i)}
+			id := ledger.Address{17: byte(i >> 16), 18: byte(i >> 8), 19: byte(i)}
 			ips = append(ips, id)
 			tally.Learned.IPs[id] = id
-			tally.Changes = append(tally.Changes, upstream.Change{Collection: id, Assets: 1, First: first, Last: first})
+			tally.Changes = append(tally.Changes, ledger.Change{Collection: id, Assets: 1, First: first, Last: first})
 		}
-		if err := s.Apply(t.Context(), upstream.Cursor{}, tally); err != nil {
+		if err := s.Apply(t.Context(), ledger.Cursor{}, tally); err != nil {
 			t.Fatal(err)
 		}
 		got, err := s.Owners(t.Context(), ips, nil)
@@ -215,7 +216,7 @@ func TestAStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 	_, errCursor := s.Cursor(t.Context())
 	_, errOwners := s.Owners(t.Context(), nil, nil)
 	for _, err := range []error{
-		errMark, errCursor, errOwners, s.Apply(t.Context(), upstream.Cursor{}, upstream.Tally{}),
+		errMark, errCursor, errOwners, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{}),
 		s.Lead(t.Context(), func(context.Context) error { t.Error("leads"); return nil }),
 	} {
 		if !errors.Is(err, collections.ErrNotIndexed) {

@@ -11,9 +11,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 const (
@@ -103,19 +103,19 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 // noStore knows every id, and forgets what it is told.
-type noStore struct{ cursor upstream.Cursor }
+type noStore struct{ cursor ledger.Cursor }
 
-func (s *noStore) Cursor(context.Context) (upstream.Cursor, error) { return s.cursor, nil }
+func (s *noStore) Cursor(context.Context) (ledger.Cursor, error) { return s.cursor, nil }
 
-func (s *noStore) Owners(_ context.Context, ips []upstream.Address, _ []upstream.Hash) (upstream.Owners, error) {
-	found := upstream.Owners{IPs: map[upstream.Address]upstream.Address{}}
+func (s *noStore) Owners(_ context.Context, ips []ledger.Address, _ []ledger.Hash) (ledger.Owners, error) {
+	found := ledger.Owners{IPs: map[ledger.Address]ledger.Address{}}
 	for _, ip := range ips {
-		found.IPs[ip] = upstream.Address{1}
+		found.IPs[ip] = ledger.Address{1}
 	}
 	return found, nil
 }
 
-func (s *noStore) Apply(_ context.Context, _ upstream.Cursor, t upstream.Tally) error {
+func (s *noStore) Apply(_ context.Context, _ ledger.Cursor, t ledger.Tally) error {
 	s.cursor = t.Cursor
 	return nil
 }

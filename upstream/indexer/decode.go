@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // maxAmount bounds what one event can add, so that no counter overflows.
@@ -124,7 +124,7 @@ func (raw *rawLog) event(sig signature) (e Event, err error) {
 // fill reads what the kind has, from topics and from the words of the data.
 func (e *Event) fill(raw *rawLog, data string) (err error) {
 	word := func(i int) string { return data[i*wordDigits : (i+1)*wordDigits] }
-	read := func(to *upstream.Address, word string) {
+	read := func(to *ledger.Address, word string) {
 		if err == nil {
 			*to, err = addressWord(word)
 		}
@@ -156,7 +156,7 @@ func (e *Event) fill(raw *rawLog, data string) (err error) {
 }
 
 // addressWord reads an address that is padded to a word.
-func addressWord(word string) (a upstream.Address, err error) {
+func addressWord(word string) (a ledger.Address, err error) {
 	const padding = "000000000000000000000000"
 	digits, ok := strings.CutPrefix(word, padding)
 	if !ok || len(digits) != 2*len(a) {
@@ -168,7 +168,7 @@ func addressWord(word string) (a upstream.Address, err error) {
 
 // amount reads a number, cut to maxAmount.
 func amount(word string) (int64, error) {
-	var n upstream.Hash
+	var n ledger.Hash
 	if _, err := hex.Decode(n[:], []byte(word)); err != nil {
 		return 0, fmt.Errorf("an amount: %w", err)
 	}
@@ -202,11 +202,11 @@ func blockTime(s string) (time.Time, error) {
 // hexQuantity writes a number as JSON-RPC reads it.
 func hexQuantity(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
 
-func parseHash(s string) (h upstream.Hash, err error) {
+func parseHash(s string) (h ledger.Hash, err error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	raw, decodeErr := hex.DecodeString(digits)
 	if !ok || decodeErr != nil || len(raw) != len(h) {
 		return h, fmt.Errorf("%.70q is not a hash", s)
 	}
-	return upstream.Hash(raw), nil
+	return ledger.Hash(raw), nil
 }

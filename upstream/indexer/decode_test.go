@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 var aeneid = indexer.Networks()["aeneid"]
@@ -24,7 +24,7 @@ var realLog = `{"address":"0x77319b4031e6ef1250907aa00018b8b1c67a244b","topics":
 	word("1b") + "313331353a20417572656d495020436f6c6c656374696f6e20233335" + strings.Repeat("0", 10) + word("0") + `",
 	"blockNumber":"0x1657126","blockTimestamp":"0x6aa24b41","logIndex":"0x4","removed":false}`
 
-func parse(t *testing.T, s string) upstream.Address {
+func parse(t *testing.T, s string) ledger.Address {
 	t.Helper()
 	a, err := indexer.ParseAddress(s)
 	if err != nil {
@@ -58,7 +58,7 @@ func logOf(l fakeLog) string {
 func TestEveryEventIsUnderstood(t *testing.T) {
 	ip, collection := address(0xA0, 9), address(0xC0, 8)
 	id := word("ff00000000000000000000000000000000000000000000000000000000000007")
-	var dispute upstream.Hash
+	var dispute ledger.Hash
 	dispute[0], dispute[31] = 0xff, 7
 	older, newer := id+word(ip[2:])+strings.Repeat(word("1"), 7), id+word(ip[2:])+strings.Repeat(word("1"), 8)
 	disputes := story.Disputes.String()

@@ -3,7 +3,7 @@ package indexer
 import (
 	"time"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // Kind says what happened.
@@ -33,10 +33,10 @@ type Event struct {
 	Block int64
 	Time  time.Time // the block's; zero while unknown
 
-	IP         upstream.Address // Registered, Minted, Raised, Tagged: whose event it is
-	Collection upstream.Address // Registered: the token contract, which may be one of another chain
-	Dispute    upstream.Hash    // Raised, Judged, Cancelled, Resolved, Tagged: the id
-	Amount     int64            // Minted: license tokens
+	IP         ledger.Address // Registered, Minted, Raised, Tagged: whose event it is
+	Collection ledger.Address // Registered: the token contract, which may be one of another chain
+	Dispute    ledger.Hash    // Raised, Judged, Cancelled, Resolved, Tagged: the id
+	Amount     int64          // Minted: license tokens
 }
 
 // signature is how the logs of an event look.
@@ -66,7 +66,7 @@ var topics = []string{
 
 // signatureOf returns the signature that a topic0 stands for when the contract
 // emits it.
-func (n *Network) signatureOf(contract upstream.Address, topic0 string) (s signature, ok bool) {
+func (n *Network) signatureOf(contract ledger.Address, topic0 string) (s signature, ok bool) {
 	switch topic0 {
 	case topicRegistered:
 		return signature{Registered, 4, 4}, contract == n.Registry

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // fakeEVM is an execution client that serves a history, with the manners of the
@@ -287,6 +287,6 @@ func parseInt(s string) int64 {
 func word(digits string) string { return strings.Repeat("0", 64-len(digits)) + digits }
 
 func address(kind byte, n int) string {
-	a := upstream.Address{0: kind, 18: byte(n >> 8), 19: byte(n)}
+	a := ledger.Address{0: kind, 18: byte(n >> 8), 19: byte(n)}
 	return a.String()
 }

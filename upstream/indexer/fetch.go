@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // A span is consecutive blocks, both ends included.
@@ -28,9 +28,9 @@ func (s span) cut(size int64) []span {
 // blocks are the events of a span.
 type blocks struct {
 	span
-	parent upstream.Hash   // of the first block
-	last   upstream.Cursor // the last block
-	events []Event         // each with its block's time
+	parent ledger.Hash   // of the first block
+	last   ledger.Cursor // the last block
+	events []Event       // each with its block's time
 }
 
 // fetch reads a span and passes it on in as many parts as the endpoints make it.
@@ -179,12 +179,12 @@ func (x *Indexer) readEvents(events []Event, logs gjson.Result, s span) ([]Event
 
 // header is what counts of a block.
 type header struct {
-	hash, parent upstream.Hash
+	hash, parent ledger.Hash
 	time         time.Time
 }
 
-func (h header) cursor(chain, block int64) upstream.Cursor {
-	return upstream.Cursor{Chain: chain, Block: block, Hash: h.hash, Time: h.time}
+func (h header) cursor(chain, block int64) ledger.Cursor {
+	return ledger.Cursor{Chain: chain, Block: block, Hash: h.hash, Time: h.time}
 }
 
 func readHeader(block gjson.Result, number int64) (h header, err error) {
@@ -198,7 +198,7 @@ func readHeader(block gjson.Result, number int64) (h header, err error) {
 	if h.time, err = blockTime(block.Get("timestamp").Str); err != nil {
 		return h, refusal("block %d: %w", number, err)
 	}
-	for name, to := range map[string]*upstream.Hash{"hash": &h.hash, "parentHash": &h.parent} {
+	for name, to := range map[string]*ledger.Hash{"hash": &h.hash, "parentHash": &h.parent} {
 		if *to, err = parseHash(block.Get(name).Str); err != nil {
 			return h, refusal("block %d, %s: %w", number, name, err)
 		}

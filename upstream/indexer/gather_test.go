@@ -6,13 +6,13 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // part is one block with so many events.
 func part(number int64, events int) *blocks {
-	hash := func(n int64) upstream.Hash { return upstream.Hash{30: byte(n >> 8), 31: byte(n)} }
-	b := &blocks{span: span{number, number}, parent: hash(number - 1), last: upstream.Cursor{Block: number, Hash: hash(number)}}
+	hash := func(n int64) ledger.Hash { return ledger.Hash{30: byte(n >> 8), 31: byte(n)} }
+	b := &blocks{span: span{number, number}, parent: hash(number - 1), last: ledger.Cursor{Block: number, Hash: hash(number)}}
 	for range events {
 		b.events = append(b.events, Event{Block: number})
 	}
@@ -71,7 +71,7 @@ func TestTooManyEventsAreNotJoined(t *testing.T) {
 
 func TestBlocksThatDoNotContinueAreNotJoined(t *testing.T) {
 	other := part(2, 1)
-	other.parent = upstream.Hash{1}
+	other.parent = ledger.Hash{1}
 	if got := gatherAll(t, part(1, 1), other); len(got) != 2 || got[0].to != 1 || got[1] != other {
 		t.Errorf("%+v", got)
 	}

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // A history is a chain's blocks with the events that count, and some that do not.
@@ -233,18 +233,18 @@ func (h *history) logs(from, to int64, contracts, topics []string) []map[string]
 // counted is what a store should hold.
 type counted struct {
 	collections []collections.Collection
-	owners      upstream.Owners
+	owners      ledger.Owners
 
 	// All that an indexer could have heard of, whether it had to learn it or not.
-	ips      []upstream.Address
-	disputes []upstream.Hash
+	ips      []ledger.Address
+	disputes []ledger.Hash
 }
 
 // count is the oracle: it counts the blocks from one on, knowing everything.
 func (h *history) count(from int64) counted {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := counted{owners: upstream.Owners{IPs: map[upstream.Address]upstream.Address{}, Disputes: map[upstream.Hash]upstream.Address{}}}
+	c := counted{owners: ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}}
 	for _, ip := range h.ips {
 		c.ips = append(c.ips, parseAddress(ip))
 	}
@@ -296,7 +296,7 @@ func (l fakeLog) countFor(c *collections.Collection, at time.Time) {
 	}
 }
 
-func parseAddress(s string) upstream.Address {
+func parseAddress(s string) ledger.Address {
 	a, err := indexer.ParseAddress(s)
 	if err != nil {
 		panic(err)
@@ -304,7 +304,7 @@ func parseAddress(s string) upstream.Address {
 	return a
 }
 
-func parseID(digits string) (id upstream.Hash) {
+func parseID(digits string) (id ledger.Hash) {
 	if n, err := hex.Decode(id[:], []byte(digits)); err != nil || n != len(id) {
 		panic(digits)
 	}

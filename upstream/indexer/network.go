@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // A Network is a chain and the contracts on it whose events count. Groups
 // register under a contract of their own, which therefore is a collection like
 // any other.
 type Network struct {
-	ChainID   int64            // the execution layer's
-	Registry  upstream.Address // IPAssetRegistry
-	Licensing upstream.Address // LicensingModule
-	Disputes  upstream.Address // DisputeModule
+	ChainID   int64          // the execution layer's
+	Registry  ledger.Address // IPAssetRegistry
+	Licensing ledger.Address // LicensingModule
+	Disputes  ledger.Address // DisputeModule
 }
 
 // Networks are the public ones, by name. The contracts are proxies and have the
@@ -31,21 +31,21 @@ func Networks() map[string]Network {
 	return map[string]Network{"story": story, "aeneid": aeneid}
 }
 
-func (n Network) contracts() []upstream.Address {
-	return []upstream.Address{n.Registry, n.Licensing, n.Disputes}
+func (n Network) contracts() []ledger.Address {
+	return []ledger.Address{n.Registry, n.Licensing, n.Disputes}
 }
 
 // ParseAddress reads 0x and 40 hex digits of any case.
-func ParseAddress(s string) (a upstream.Address, err error) {
+func ParseAddress(s string) (a ledger.Address, err error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	raw, decodeErr := hex.DecodeString(digits)
 	if !ok || decodeErr != nil || len(raw) != len(a) {
 		return a, fmt.Errorf("%.60q is not 0x and 40 hexadecimal digits", s)
 	}
-	return upstream.Address(raw), nil
+	return ledger.Address(raw), nil
 }
 
-func mustAddress(s string) upstream.Address {
+func mustAddress(s string) ledger.Address {
 	a, err := ParseAddress(s)
 	if err != nil {
 		panic(err)

@@ -12,19 +12,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // A Store keeps the collections. What it is told once it is not told again.
 type Store interface {
 	// Cursor returns where the store is, the zero Cursor if nowhere yet.
-	Cursor(ctx context.Context) (upstream.Cursor, error)
+	Cursor(ctx context.Context) (ledger.Cursor, error)
 	// Owners returns those of the ids that the store knows.
-	Owners(ctx context.Context, ips []upstream.Address, disputes []upstream.Hash) (upstream.Owners, error)
+	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
 	// Apply takes over a tally in one transaction. It fails with
-	// upstream.ErrCursorMoved when the store's cursor is not prev, having
+	// ledger.ErrCursorMoved when the store's cursor is not prev, having
 	// changed nothing. Any other error leaves open whether it was taken over.
-	Apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error
+	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 }
 
 // Errors that end Run: trying again does not help.

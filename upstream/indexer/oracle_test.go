@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // quick are options for tests: no pause is long.
@@ -50,7 +50,7 @@ type mortal struct {
 	late bool
 }
 
-func (m *mortal) Apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
+func (m *mortal) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	if m.left--; m.left > 0 {
 		return m.Store.Apply(ctx, prev, t)
 	}

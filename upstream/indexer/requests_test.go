@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 func TestSmallWindowsShareRequests(t *testing.T) {
@@ -81,7 +81,7 @@ type slowStore struct {
 	tallies atomic.Int64
 }
 
-func (s *slowStore) Apply(ctx context.Context, prev upstream.Cursor, t upstream.Tally) error {
+func (s *slowStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	if s.tallies.Add(1) == 1 {
 		s.wait()
 	}

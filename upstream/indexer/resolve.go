@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // Selectors of the calls that tell an id's owner.
@@ -16,7 +16,7 @@ const (
 )
 
 // resolveIPs asks IP accounts for their token's contract.
-func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []upstream.Address, head int64) error {
+func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
 	calls := make([]ethCall, len(ips))
 	for i, ip := range ips {
 		calls[i] = ethCall{To: ip.String(), Data: tokenSelector}
@@ -26,7 +26,7 @@ func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []upstream.Addre
 		return err
 	}
 	for i, ip := range ips {
-		if words[i] != (upstream.Address{}) {
+		if words[i] != (ledger.Address{}) {
 			c.learnIP(ip, words[i])
 		}
 	}
@@ -35,7 +35,7 @@ func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []upstream.Addre
 
 // resolveDisputes asks the dispute module for the targets of disputes, and then
 // for the owners of these.
-func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []upstream.Hash, head int64) error {
+func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []ledger.Hash, head int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -58,8 +58,8 @@ func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []upstream.
 	return nil
 }
 
-func (x *Indexer) findTargets(ctx context.Context, c *count, targets []upstream.Address, head int64) error {
-	none := func(a upstream.Address) bool { return a == upstream.Address{} }
+func (x *Indexer) findTargets(ctx context.Context, c *count, targets []ledger.Address, head int64) error {
+	none := func(a ledger.Address) bool { return a == ledger.Address{} }
 	ips := c.unknownIPs(slices.DeleteFunc(slices.Clone(targets), none))
 	if len(ips) == 0 {
 		return nil
@@ -84,8 +84,8 @@ type ethCall struct {
 // address. It is zero where there is no contract or it refuses. The state asked
 // for is the newest, which no client has pruned, of an endpoint that has come
 // at least as far as head: what is asked for never changes once it is there.
-func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]upstream.Address, error) {
-	var words []upstream.Address
+func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
+	var words []ledger.Address
 	for len(words) < len(calls) {
 		err := x.fleet.try(ctx, func(e *endpoint) error {
 			some := calls[len(words):]
@@ -102,7 +102,7 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 	return words, nil
 }
 
-func someWords(ctx context.Context, e *endpoint, some []ethCall, index int, head int64) ([]upstream.Address, error) {
+func someWords(ctx context.Context, e *endpoint, some []ethCall, index int, head int64) ([]ledger.Address, error) {
 	answers, err := e.each(ctx, ethCalls(some)...)
 	if err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func ethCalls(some []ethCall) []call {
 	return calls
 }
 
-func readWords(answers []answer, index int) ([]upstream.Address, error) {
-	words := make([]upstream.Address, len(answers))
+func readWords(answers []answer, index int) ([]ledger.Address, error) {
+	words := make([]ledger.Address, len(answers))
 	for i, a := range answers {
 		if a.err != nil && !reverted(a.err) {
 			return nil, a.err

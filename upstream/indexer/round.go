@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // A fetching is a window under way. Its parts come in order; the channel is
@@ -22,7 +22,7 @@ const maxParts = 64
 
 // round takes the store from its cursor through a span: windows are fetched
 // ahead, a bounded number at once, and taken over in order.
-func (x *Indexer) round(ctx context.Context, cursor upstream.Cursor, s span) error {
+func (x *Indexer) round(ctx context.Context, cursor ledger.Cursor, s span) error {
 	group, ctx := errgroup.WithContext(ctx)
 	windows := make(chan fetching, x.o.Ahead-1) // one more is being handed on
 	parts, gathered := make(chan *blocks), make(chan *blocks)
@@ -62,7 +62,7 @@ func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, s span,
 }
 
 // take has the store take over a part.
-func (x *Indexer) take(ctx context.Context, cursor upstream.Cursor, b *blocks) (err error) {
+func (x *Indexer) take(ctx context.Context, cursor ledger.Cursor, b *blocks) (err error) {
 	ctx, traced := x.startTrace(ctx, "indexer.take", b.span)
 	defer func() { endTrace(traced, b, err) }()
 	if cursor.Chain != 0 && b.parent != cursor.Hash {
@@ -80,7 +80,7 @@ func (x *Indexer) take(ctx context.Context, cursor upstream.Cursor, b *blocks) (
 	return nil
 }
 
-func diverged(at upstream.Cursor, now upstream.Hash) error {
+func diverged(at ledger.Cursor, now ledger.Hash) error {
 	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; nothing was changed. A chain that began anew needs a store of its own",
 		ErrDiverged, at.Block, at.Chain, at.Hash, now)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // An Indexer fills one store. Any number of them may work for the same store,
@@ -91,7 +92,7 @@ func (x *Indexer) final(err error) bool {
 	}
 	silent, ok := errors.AsType[*upstream.Error](err)
 	busy := ok && silent.Kind == upstream.Overloaded
-	return err != nil && !x.o.Follow && !busy && !errors.Is(err, upstream.ErrCursorMoved)
+	return err != nil && !x.o.Follow && !busy && !errors.Is(err, ledger.ErrCursorMoved)
 }
 
 // advance takes the store to the head there is now. The cursor is read from the
@@ -128,7 +129,7 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 // head asks for the newest block, which is not below the store's. An endpoint
 // that is may be lagging, or be of a chain that began anew: that shows when
 // none catches up.
-func (x *Indexer) head(ctx context.Context, cursor upstream.Cursor) (head int64, err error) {
+func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
 	began := time.Now()
 	err = x.fleet.try(ctx, func(e *endpoint) error {
 		calls := []call{{method: "eth_blockNumber"}}
@@ -153,7 +154,7 @@ func (x *Indexer) head(ctx context.Context, cursor upstream.Cursor) (head int64,
 }
 
 // unchanged checks that the block the store is at is still the same.
-func unchanged(a answer, cursor upstream.Cursor) error {
+func unchanged(a answer, cursor ledger.Cursor) error {
 	if a.err != nil {
 		return a.err
 	}

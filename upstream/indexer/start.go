@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // start is the first block to read for a store without a cursor: the one in
@@ -59,7 +59,7 @@ func (x *Indexer) deployed(ctx context.Context, block int64) (found bool, err er
 	return found, err
 }
 
-func hasCode(ctx context.Context, e *endpoint, contracts []upstream.Address, block int64) (bool, error) {
+func hasCode(ctx context.Context, e *endpoint, contracts []ledger.Address, block int64) (bool, error) {
 	calls := []call{{method: "eth_blockNumber"}}
 	for _, c := range contracts {
 		calls = append(calls, call{"eth_getCode", []any{c.String(), hexQuantity(block)}})

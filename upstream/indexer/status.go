@@ -3,19 +3,19 @@ package indexer
 import (
 	"sync"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // Status is how far an Indexer has come. The zero Status is that of one that
 // has not begun; of one that lost its turn the last one stays.
 type Status struct {
-	Running bool            // it has its turn
-	First   int64           // block this run began at
-	Cursor  upstream.Cursor // the last block taken over
-	Head    int64           // the newest block there is, as far as known
-	Logs    int64           // events taken over in this run
-	Window  int64           // blocks asked for in one call
-	Err     error           // what ended Run
+	Running bool          // it has its turn
+	First   int64         // block this run began at
+	Cursor  ledger.Cursor // the last block taken over
+	Head    int64         // the newest block there is, as far as known
+	Logs    int64         // events taken over in this run
+	Window  int64         // blocks asked for in one call
+	Err     error         // what ended Run
 }
 
 type status struct {
@@ -50,7 +50,7 @@ func (st *status) ended() {
 }
 
 // at notes what the store and the chain say.
-func (st *status) at(cursor upstream.Cursor, head int64) {
+func (st *status) at(cursor ledger.Cursor, head int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.s.Cursor, st.s.Head = cursor, head; st.s.First == 0 && cursor.Chain != 0 {
@@ -65,7 +65,7 @@ func (st *status) begin(first int64) {
 	st.s.First = first
 }
 
-func (st *status) moved(to upstream.Cursor, logs int) {
+func (st *status) moved(to ledger.Cursor, logs int) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.s.Cursor, st.s.Logs = to, st.s.Logs+int64(logs)

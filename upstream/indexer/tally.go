@@ -7,24 +7,24 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // A count is the events of a span, by collection.
 type count struct {
-	owners  upstream.Owners // all that is known of the ids in the span
-	learned upstream.Owners // what the store may not know of it
-	changes map[upstream.Address]*upstream.Change
+	owners  ledger.Owners // all that is known of the ids in the span
+	learned ledger.Owners // what the store may not know of it
+	changes map[ledger.Address]*ledger.Change
 	ignored [kinds]int // events of ids that belong to no collection
 }
 
 // tally counts a span's events. An id's owner may be told by an event of the
 // same span, by the store, or else by the chain.
-func (x *Indexer) tally(ctx context.Context, b *blocks) (t upstream.Tally, ignored [kinds]int, err error) {
+func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored [kinds]int, err error) {
 	c := &count{
 		owners:  newOwners(),
 		learned: newOwners(),
-		changes: map[upstream.Address]*upstream.Change{},
+		changes: map[ledger.Address]*ledger.Change{},
 	}
 	for i := range b.events {
 		if e := &b.events[i]; e.Kind == Registered {
@@ -37,21 +37,21 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t upstream.Tally, ignor
 	for i := range b.events {
 		c.add(&b.events[i])
 	}
-	return upstream.Tally{Cursor: b.last, Changes: c.sorted(), Learned: c.learned}, c.ignored, nil
+	return ledger.Tally{Cursor: b.last, Changes: c.sorted(), Learned: c.learned}, c.ignored, nil
 }
 
-func newOwners() upstream.Owners {
-	return upstream.Owners{IPs: map[upstream.Address]upstream.Address{}, Disputes: map[upstream.Hash]upstream.Address{}}
+func newOwners() ledger.Owners {
+	return ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
 }
 
 // learnIP notes an owner that the chain told of. The first one stays.
-func (c *count) learnIP(ip, collection upstream.Address) {
+func (c *count) learnIP(ip, collection ledger.Address) {
 	if _, known := c.owners.IPs[ip]; !known {
 		c.owners.IPs[ip], c.learned.IPs[ip] = collection, collection
 	}
 }
 
-func (c *count) learnDispute(id upstream.Hash, collection upstream.Address) {
+func (c *count) learnDispute(id ledger.Hash, collection ledger.Address) {
 	if _, known := c.owners.Disputes[id]; !known {
 		c.owners.Disputes[id], c.learned.Disputes[id] = collection, collection
 	}
@@ -75,9 +75,9 @@ func (x *Indexer) findOwners(ctx context.Context, c *count, b *blocks) error {
 }
 
 // wanted returns the ids whose owners no event of the span tells.
-func (c *count) wanted(events []Event) (ips []upstream.Address, disputes []upstream.Hash) {
-	born := map[upstream.Hash]bool{}
-	wantedIPs, wantedDisputes := map[upstream.Address]bool{}, map[upstream.Hash]bool{}
+func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.Hash) {
+	born := map[ledger.Hash]bool{}
+	wantedIPs, wantedDisputes := map[ledger.Address]bool{}, map[ledger.Hash]bool{}
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case Registered:
@@ -114,12 +114,12 @@ func (c *count) bornDisputes(events []Event) {
 	}
 }
 
-func (c *count) unknownIPs(ips []upstream.Address) []upstream.Address {
-	return slices.DeleteFunc(ips, func(ip upstream.Address) bool { _, known := c.owners.IPs[ip]; return known })
+func (c *count) unknownIPs(ips []ledger.Address) []ledger.Address {
+	return slices.DeleteFunc(ips, func(ip ledger.Address) bool { _, known := c.owners.IPs[ip]; return known })
 }
 
-func (c *count) unknownDisputes(ids []upstream.Hash) []upstream.Hash {
-	return slices.DeleteFunc(ids, func(id upstream.Hash) bool { _, known := c.owners.Disputes[id]; return known })
+func (c *count) unknownDisputes(ids []ledger.Hash) []ledger.Hash {
+	return slices.DeleteFunc(ids, func(id ledger.Hash) bool { _, known := c.owners.Disputes[id]; return known })
 }
 
 // add counts one event.
@@ -149,7 +149,7 @@ func (c *count) add(e *Event) {
 	}
 }
 
-func (c *count) collection(e *Event) (collection upstream.Address, known bool) {
+func (c *count) collection(e *Event) (collection ledger.Address, known bool) {
 	switch e.Kind {
 	case Registered:
 		return e.Collection, true
@@ -161,10 +161,10 @@ func (c *count) collection(e *Event) (collection upstream.Address, known bool) {
 	return collection, known
 }
 
-func (c *count) change(collection upstream.Address, at time.Time) *upstream.Change {
+func (c *count) change(collection ledger.Address, at time.Time) *ledger.Change {
 	change := c.changes[collection]
 	if change == nil {
-		change = &upstream.Change{Collection: collection, First: at, Last: at}
+		change = &ledger.Change{Collection: collection, First: at, Last: at}
 		c.changes[collection] = change
 	}
 	if at.Before(change.First) {
@@ -176,11 +176,11 @@ func (c *count) change(collection upstream.Address, at time.Time) *upstream.Chan
 	return change
 }
 
-func (c *count) sorted() []upstream.Change {
-	all := make([]upstream.Change, 0, len(c.changes))
+func (c *count) sorted() []ledger.Change {
+	all := make([]ledger.Change, 0, len(c.changes))
 	for _, change := range c.changes {
 		all = append(all, *change)
 	}
-	slices.SortFunc(all, func(a, b upstream.Change) int { return bytes.Compare(a.Collection[:], b.Collection[:]) })
+	slices.SortFunc(all, func(a, b ledger.Change) int { return bytes.Compare(a.Collection[:], b.Collection[:]) })
 	return all
 }

@@ -1,4 +1,6 @@
-package upstream
+// Package ledger holds what an indexer and a collection store tell each other:
+// how far a store has come, and what a range of blocks adds to it.
+package ledger
 
 import (
 	"encoding/hex"
