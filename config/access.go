@@ -17,7 +17,7 @@ func (v *validation) access(c Config) {
 		v.check(err == nil, fmt.Sprintf("http.trusted_proxies[%d]", i), "%v", err)
 	}
 	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
-	v.check(c.HTTP.MaxConnections >= 0, "http.max_connections", "must not be negative")
+	v.check(c.HTTP.MaxConnections >= 0, "http.max_connections", "%d is negative", c.HTTP.MaxConnections)
 	v.admin(c.Admin, c.AdminToken)
 }
 
@@ -50,7 +50,7 @@ func (v *validation) admin(address, token string) {
 	if address == "none" || token == "none" {
 		return
 	}
-	v.check(token == "" || len(token) >= leastToken, "admin_token", "shorter than %d characters", leastToken)
+	v.check(token == "" || len(token) >= leastToken, "admin_token", "%d characters are too few: %d at least", len(token), leastToken)
 	v.check(token != "" || isLoopback(address), "admin_token",
 		"needed, since admin (%s) can be reached from other machines: set it, or say none", address)
 }

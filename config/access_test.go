@@ -91,7 +91,7 @@ func TestWhoMayAskIsValidated(t *testing.T) {
 		{"one that others reach does", "admin: 0.0.0.0:9090", "admin_token: needed"},
 		{"one on every address, too", "admin: ':9090'", "admin_token: needed"},
 		{"or it is said that none is", "{admin: ':9090', admin_token: none}", ""},
-		{"a token is not short", "admin_token: hunter2", "admin_token: shorter than 16"},
+		{"a token is not short", "admin_token: hunter2", "admin_token: 7 characters are too few"},
 		{"a long one is accepted", "{admin: ':9090', admin_token: 0123456789abcdef}", ""},
 		{"no admin listener needs none", "admin: none", ""},
 	}

@@ -19,15 +19,15 @@ func (v *validation) index(c Config) {
 	if c.Index.Network == "custom" {
 		v.contracts(c.Index.Contracts)
 	}
-	v.check(c.Index.From >= 0, "index.from", "must not be negative")
-	v.check(c.Index.Window > 0, "index.window", "must be positive")
-	v.check(c.Index.Ahead > 0 && c.Index.Ahead <= 64, "index.ahead", "must be from 1 to 64")
-	v.check(c.Index.Poll > 0, "index.poll", "%v is not a positive time", c.Index.Poll)
-	v.check(c.Index.Timeout > 0, "index.timeout", "%v is not a positive time", c.Index.Timeout)
+	v.check(c.Index.From >= 0, "index.from", "%d is negative", c.Index.From)
+	positive(v, "index.window", c.Index.Window)
+	v.check(c.Index.Ahead > 0 && c.Index.Ahead <= 64, "index.ahead", "%d is not from 1 to 64", c.Index.Ahead)
+	positive(v, "index.poll", c.Index.Poll)
+	positive(v, "index.timeout", c.Index.Timeout)
 }
 
 func (v *validation) contracts(c IndexContracts) {
-	v.check(c.ChainID > 0, "index.contracts.chain_id", "must be positive for a custom network")
+	v.check(c.ChainID > 0, "index.contracts.chain_id", "%d is not the chain id of a custom network", c.ChainID)
 	for _, contract := range []struct{ key, address string }{{"registry", c.Registry}, {"licensing", c.Licensing}, {"disputes", c.Disputes}} {
 		digits, ok := strings.CutPrefix(contract.address, "0x")
 		raw, err := hex.DecodeString(digits)

@@ -40,7 +40,7 @@ func Keys() []Key {
 func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.StructField, v reflect.Value)) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		path := prefix + f.Tag.Get("koanf")
+		path := prefix + f.Tag.Get("yaml")
 		if f.Type.Kind() == reflect.Struct {
 			eachKey(path+".", v.Field(i), visit)
 		} else {
@@ -49,13 +49,35 @@ func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.S
 	}
 }
 
-// isKey reports whether a path in a file names a setting.
-func isKey(path string) bool {
+// isLeaf reports whether a path in a file names a setting.
+func isLeaf(path string) bool {
 	if rest, ok := strings.CutPrefix(path, "routes."); ok {
-		_, field, _ := strings.Cut(rest, ".")
-		return slices.ContainsFunc(Keys(), func(k Key) bool { return k.Path == "classes.live."+field })
+		_, field, nested := strings.Cut(rest, ".")
+		return nested && isLeaf("classes.live."+field)
 	}
-	return slices.ContainsFunc(Keys(), func(k Key) bool { return k.Path == path })
+	return path != "routes" && slices.ContainsFunc(Keys(), func(k Key) bool { return k.Path == path })
+}
+
+// isSection reports whether settings lie below a path.
+func isSection(path string) bool {
+	if rest, ok := strings.CutPrefix(path, "routes."); ok {
+		return !strings.Contains(rest, ".")
+	}
+	return path == "routes" || slices.ContainsFunc(Keys(), func(k Key) bool { return strings.HasPrefix(k.Path, path+".") })
+}
+
+// leavesBeside are the paths of all settings, those of the route that a path
+// names included.
+func leavesBeside(path string) []string {
+	route, _, _ := strings.Cut(strings.TrimPrefix(path, "routes."), ".")
+	var paths []string
+	for _, k := range Keys() {
+		paths = append(paths, k.Path)
+		if field, ok := strings.CutPrefix(k.Path, "classes.live."); ok {
+			paths = append(paths, "routes."+route+"."+field)
+		}
+	}
+	return paths
 }
 
 func envName(path string) string {

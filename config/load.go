@@ -2,17 +2,10 @@ package config
 
 import (
 	"errors"
-	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
 )
 
 const envPrefix = "TIPCACHE_"
@@ -23,177 +16,100 @@ type Sources struct {
 	File    string              // path of a YAML file; empty: none
 	Environ []string            // as os.Environ gives it
 	Flags   map[string][]string // flag name to its values
+
+	// Check, if set, finds further problems in a configuration that has been
+	// read, such as names that only the caller knows. It joins Problems.
+	Check func(Config) error
+}
+
+// settings are what the sources say, by path.
+type settings map[string]setting
+
+// A setting is what one source says for one key.
+type setting struct {
+	texts []string // one value, or the items of a list
+	list  bool     // written as a list
 }
 
 // Load reads the sources and validates the result. The error joins every
-// problem found, so that one run shows them all.
+// Problem found, so that one run shows them all.
 func Load(s Sources) (Config, error) {
-	k := koanf.New(".")
+	said, where := settings{}, places{}
 	var problems []error
 	if s.File != "" {
-		if err := k.Load(file.Provider(s.File), yaml.Parser()); err != nil {
-			return Config{}, fmt.Errorf("read %s: %w", s.File, err)
-		}
-	}
-	env, err := fromEnviron(s.Environ)
-	problems = append(problems, err)
-	for _, m := range []map[string]any{env, fromFlags(s.Flags)} {
-		if err := k.Load(confmap.Provider(m, "."), nil); err != nil {
+		if err := fromFile(s.File, said, where); err != nil {
+			if !isProblem(err) {
+				return Config{}, err
+			}
 			problems = append(problems, err)
 		}
 	}
-	problems = append(problems, unknownKeys(k))
-	cfg := defaultsFor(k)
-	problems = append(problems, decode(k, &cfg))
-	problems = append(problems, cfg.Validate())
-	return cfg, errors.Join(problems...)
+	problems = append(problems, fromEnviron(s.Environ, said, where))
+	fromFlags(s.Flags, said, where)
+	cfg := defaultsFor(said)
+	problems = append(problems, decode(said, &cfg), cfg.Validate())
+	if s.Check != nil {
+		problems = append(problems, s.Check(cfg))
+	}
+	list := Problems(errors.Join(problems...))
+	for i, p := range list {
+		list[i] = where.put(p)
+	}
+	return cfg, errors.Join(list...)
 }
 
+func isProblem(err error) bool { return errors.As(err, &Problem{}) }
+
 // defaultsFor withdraws the defaults that what is said makes wrong.
-func defaultsFor(k *koanf.Koanf) Config {
+func defaultsFor(said settings) Config {
 	cfg := Default()
-	if k.Exists("chain.nodes") && !k.Exists("chain.comet") {
+	_, nodes := said["chain.nodes"]
+	if _, comet := said["chain.comet"]; nodes && !comet {
 		cfg.Chain.Comet = nil // the default one belongs to the default node
 	}
-	if k.Exists("collections") {
-		cfg.Collections.Auth = "keys" // who configures collections means to serve them
+	for path := range said {
+		if strings.HasPrefix(path, "collections.") {
+			cfg.Collections.Auth = "keys" // whoever configures collections means to serve them
+		}
 	}
 	return cfg
 }
 
-func unknownKeys(k *koanf.Koanf) error {
+// decode lays what the sources say over the defaults.
+func decode(said settings, cfg *Config) error {
 	var problems []error
-	for _, path := range k.Keys() {
-		if !isKey(path) {
-			problems = append(problems, fmt.Errorf("%s: no such setting", path))
+	try := func(path string, field reflect.Value) {
+		s, ok := said[path]
+		if !ok {
+			return
 		}
+		before := reflect.New(field.Type()).Elem()
+		before.Set(field)
+		if err := set(field, s); err != nil {
+			field.Set(before) // so that one problem does not look like two
+			problems = append(problems, Problem{Key: path, Text: err.Error()})
+		}
+	}
+	eachKey("", reflect.ValueOf(cfg).Elem(), func(path string, _ reflect.StructField, field reflect.Value) { try(path, field) })
+	for _, name := range routesIn(said) {
+		var own Class
+		eachKey("routes."+name+".", reflect.ValueOf(&own).Elem(), func(path string, _ reflect.StructField, field reflect.Value) { try(path, field) })
+		if cfg.Routes == nil {
+			cfg.Routes = map[string]Class{}
+		}
+		cfg.Routes[name] = own
 	}
 	return errors.Join(problems...)
 }
 
-// decode lays what the sources say over the defaults.
-func decode(k *koanf.Koanf, cfg *Config) error {
-	err := k.UnmarshalWithConf("", cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
-		Result:           cfg,
-		TagName:          "koanf",
-		WeaklyTypedInput: true,
-		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			replaceLists,
-			parseDuration,
-			mapstructure.TextUnmarshallerHookFunc(),
-		),
-	}})
-	return tidy(err)
-}
-
-// replaceLists makes a list a whole: without it a shorter list would keep the
-// tail of the default one.
-func replaceLists(from, to reflect.Value) (any, error) {
-	if to.Kind() == reflect.Slice && to.CanSet() {
-		to.SetLen(0)
-	}
-	return from.Interface(), nil
-}
-
-func parseDuration(_, to reflect.Type, value any) (any, error) {
-	s, ok := value.(string)
-	if !ok || to != reflect.TypeFor[time.Duration]() {
-		return value, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return nil, fmt.Errorf("%q is not a time such as 100ms, 5s or 1h", s)
-	}
-	return d, nil
-}
-
-func fromEnviron(environ []string) (map[string]any, error) {
-	known := map[string]Key{}
-	for _, k := range Keys() {
-		known[k.Env] = k
-	}
-	m := map[string]any{}
-	var problems []error
-	for _, kv := range environ {
-		name, value, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") {
-			continue
-		}
-		setting, err := fromVariable(known, name, value)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", name, err))
-			continue
-		}
-		if _, twice := m[setting.path]; twice {
-			problems = append(problems, fmt.Errorf("%s: both the value and a file are given", setting.path))
-		}
-		if setting.value != nil {
-			m[setting.path] = setting.value
+// routesIn lists the routes that have settings of their own.
+func routesIn(said settings) []string {
+	names := map[string]bool{}
+	for path := range said {
+		if rest, ok := strings.CutPrefix(path, "routes."); ok {
+			name, _, _ := strings.Cut(rest, ".")
+			names[name] = true
 		}
 	}
-	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return m, errors.Join(problems...)
-}
-
-type setting struct {
-	path  string
-	value any // nil: nothing is said
-}
-
-// fromVariable reads a variable, or the file that it names.
-func fromVariable(known map[string]Key, name, value string) (setting, error) {
-	if k, ok := known[name]; ok {
-		return setting{k.Path, valueOf(k, strings.Split(value, ","), value)}, nil
-	}
-	base, isFile := strings.CutSuffix(name, fileSuffix)
-	k, ok := known[base]
-	if !ok || !isFile || !k.Secret {
-		return setting{}, errors.New("no such setting")
-	}
-	if value == "" {
-		return setting{path: k.Path}, nil
-	}
-	secret, err := secretFrom(k, value)
-	return setting{k.Path, secret}, err
-}
-
-func fromFlags(flags map[string][]string) map[string]any {
-	m := map[string]any{}
-	for _, k := range Keys() {
-		if values := flags[k.Flag]; k.Flag != "" && len(values) > 0 {
-			m[k.Path] = valueOf(k, values, values[len(values)-1])
-		}
-	}
-	return m
-}
-
-func valueOf(k Key, list []string, single string) any {
-	if !k.List {
-		return single
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return strings.TrimSpace(s) == "" })
-}
-
-// tidy turns the decoder's report into one error a line.
-func tidy(err error) error {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var problems []error
-		for _, e := range joined.Unwrap() {
-			problems = append(problems, tidy(e))
-		}
-		return errors.Join(problems...)
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		if _, ok := inner.(interface{ Unwrap() []error }); ok {
-			return tidy(inner)
-		}
-	}
-	msg := strings.ReplaceAll(err.Error(), "\n", " ")
-	if path, rest, ok := strings.Cut(strings.TrimPrefix(msg, "'"), "' "); ok {
-		msg = path + ": " + rest
-	}
-	return errors.New(msg)
+	return slices.Sorted(maps.Keys(names))
 }

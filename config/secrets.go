@@ -13,14 +13,14 @@ const fileSuffix = "_FILE"
 // secretFrom reads the value of a secret from a file: without the line break
 // at the end, a list with one value on each line. Blank lines and those that
 // begin with # say nothing.
-func secretFrom(k Key, path string) (any, error) {
+func secretFrom(k Key, path string) ([]string, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, errors.Unwrap(err) // the caller names the variable
 	}
 	text := strings.TrimRight(string(raw), "\r\n")
 	if !k.List {
-		return text, nil
+		return []string{text}, nil
 	}
 	var values []string
 	for line := range strings.Lines(text) {

@@ -3,9 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -41,7 +43,7 @@ type validation struct{ problems []error }
 
 func (v *validation) check(ok bool, key, format string, args ...any) {
 	if !ok {
-		v.problems = append(v.problems, fmt.Errorf(key+": "+format, args...))
+		v.problems = append(v.problems, Problem{Key: key, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
@@ -58,28 +60,48 @@ func (v *validation) share(key string, value float64) {
 	v.check(0 <= value && value <= 1, key, "%v is not from 0 to 1", value)
 }
 
-// httpURL never prints the value: it may hold a key or a password.
+// positive checks a number or a time.
+func positive[T int | int64 | uint64 | time.Duration](v *validation, key string, value T) {
+	v.check(value > 0, key, "%v is not positive", value)
+}
+
+// httpURL shows of the value no more than scheme and host: the rest may hold a
+// key or a password.
 func (v *validation) httpURL(key, value string) {
 	u, err := url.Parse(value)
-	v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "not an http:// or https:// URL")
+	v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "%s is not an http:// or https:// URL", shown(value))
+}
+
+func shown(value string) string {
+	if strings.ContainsAny(value, "@?") {
+		return "the value"
+	}
+	scheme, rest, ok := strings.Cut(value, "://")
+	if _, _, err := net.SplitHostPort(value); !ok && err != nil {
+		return "the value"
+	} else if !ok {
+		return strconv.Quote(value) // a scheme is missing
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	return strconv.Quote(scheme + "://" + host)
 }
 
 func (v *validation) chain(c Chain) {
 	v.check(len(c.Nodes) > 0, "chain.nodes", "at least one is needed")
-	for _, n := range c.Nodes {
-		v.httpURL("chain.nodes", n)
+	for i, n := range c.Nodes {
+		v.httpURL(fmt.Sprintf("chain.nodes[%d]", i), n)
 	}
-	v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "set one for each of the %d nodes, or none", len(c.Nodes))
-	for _, n := range c.Comet {
+	v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, or none", len(c.Comet), len(c.Nodes))
+	for i, n := range c.Comet {
 		if n != "none" {
-			v.httpURL("chain.comet", n)
+			v.httpURL(fmt.Sprintf("chain.comet[%d]", i), n)
 		}
 	}
 	v.oneOf("chain.shape", c.Shape, "documented", "node")
-	v.check(c.MaxPageLimit > 0, "chain.max_page_limit", "must be positive")
-	v.check(c.InFlight > 0, "chain.in_flight", "must be positive")
-	v.check(c.Scans > 0 && c.Scans <= c.InFlight, "chain.scans", "must be from 1 to chain.in_flight (%d)", c.InFlight)
-	v.check(c.Hedge >= 0, "chain.hedge", "must not be negative")
+	positive(v, "chain.max_page_limit", c.MaxPageLimit)
+	positive(v, "chain.in_flight", c.InFlight)
+	v.check(c.Scans > 0 && c.Scans <= c.InFlight, "chain.scans", "%d is not from 1 to chain.in_flight (%d)", c.Scans, c.InFlight)
+	v.check(c.Hedge >= 0, "chain.hedge", "%v is negative", c.Hedge)
 }
 
 // Validate checks a class that has every key set, as one laid over another
@@ -130,7 +152,7 @@ func (v *validation) metadata(m Metadata) {
 	scheme, rest, _ := strings.Cut(m.Provider, ":")
 	v.check(scheme == "alchemy" || scheme == "blockscout", "metadata.provider", "not alchemy:URL, blockscout:URL or none")
 	v.httpURL("metadata.provider", rest)
-	v.check(m.Batch > 0 && m.Batch <= 100, "metadata.batch", "must be from 1 to 100")
+	v.check(m.Batch > 0 && m.Batch <= 100, "metadata.batch", "%d is not from 1 to 100", m.Batch)
 }
 
 func (v *validation) sizes(c Config) {
@@ -138,7 +160,7 @@ func (v *validation) sizes(c Config) {
 	v.check(c.Chain.MaxBody >= 1<<20, "chain.max_body", "%v is less than 1MiB", c.Chain.MaxBody)
 	v.check(c.HTTP.MaxHeader >= 4<<10, "http.max_header", "%v is less than 4KiB", c.HTTP.MaxHeader)
 	v.check(c.HTTP.MaxURL >= 1<<10, "http.max_url", "%d is less than 1024", c.HTTP.MaxURL)
-	v.check(c.Cache.Waiters > 0, "cache.waiters", "must be positive")
+	positive(v, "cache.waiters", c.Cache.Waiters)
 }
 
 // deadlines checks that each wait ends before the one around it.
@@ -157,27 +179,18 @@ func (v *validation) deadlines(c Config) {
 		in, out := nested[i-1], nested[i]
 		v.check(in.d < out.d, in.key, "%v must be shorter than %s (%v)", in.d, out.key, out.d)
 	}
-	positive := map[string]time.Duration{
+	times := map[string]time.Duration{
 		"redis.timeout": c.Redis.Timeout, "cache.lease": c.Cache.Lease, "cache.patience": c.Cache.Patience, "classes.pinned": c.Classes.Pinned,
 		"classes.negative": c.Classes.Negative, "chain.queue": c.Chain.Queue, "chain.block_interval": c.Chain.BlockInterval,
 		"chain.max_block_age": c.Chain.MaxBlockAge, "http.header": c.HTTP.Header, "http.idle": c.HTTP.Idle,
 		"collections.timeout": c.Collections.Timeout, "metadata.budget": c.Metadata.Budget, "metadata.timeout": c.Metadata.Timeout,
 	}
-	for _, key := range sortedKeys(positive) {
-		v.check(positive[key] > 0, key, "%v is not a positive time", positive[key])
+	for _, key := range slices.Sorted(maps.Keys(times)) {
+		positive(v, key, times[key])
 	}
-	v.check(c.HTTP.DrainDelay >= 0, "http.drain_delay", "must not be negative")
+	v.check(c.HTTP.DrainDelay >= 0, "http.drain_delay", "%v is negative", c.HTTP.DrainDelay)
 	v.check(c.Chain.MinHeightWait < c.HTTP.Request, "chain.min_height_wait", "%v must be shorter than http.request (%v)", c.Chain.MinHeightWait, c.HTTP.Request)
 	v.check(c.Redis.Timeout < c.Cache.Lease && c.Cache.Lease < c.Cache.Flight, "cache.lease", "%v must be between redis.timeout (%v) and cache.flight (%v)", c.Cache.Lease, c.Redis.Timeout, c.Cache.Flight)
 	v.check(c.Cache.Patience < c.Cache.Flight, "cache.patience", "%v must be shorter than cache.flight (%v)", c.Cache.Patience, c.Cache.Flight)
 	v.check(c.Collections.Timeout < c.Cache.Flight, "collections.timeout", "%v must be shorter than cache.flight (%v)", c.Collections.Timeout, c.Cache.Flight)
-}
-
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

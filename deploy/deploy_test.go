@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knadh/koanf/parsers/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // program is the path of tipcache, built by TestMain.
@@ -147,8 +147,8 @@ func read(t *testing.T, path string) map[string]any {
 
 func parse(t *testing.T, text []byte) map[string]any {
 	t.Helper()
-	doc, err := yaml.Parser().Unmarshal(text)
-	if err != nil {
+	var doc map[string]any
+	if err := yaml.Unmarshal(text, &doc); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
 	return doc

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -123,7 +122,7 @@ func validateRoutes(cfg config.Config) error {
 	var problems []error
 	for name := range cfg.Routes {
 		if _, ok := proxy.RouteClass(name); !ok {
-			problems = append(problems, fmt.Errorf("routes.%s: no such route", name))
+			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route"})
 			continue
 		}
 		problems = append(problems, routeClass(cfg, name).Validate("routes."+name))
