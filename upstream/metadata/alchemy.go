@@ -3,7 +3,7 @@ package metadata
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -24,9 +24,9 @@ func (a *alchemy) fetch(ctx context.Context, addresses []string, learn func(stri
 	}
 	switch {
 	case len(answer.Error) > 0 && string(answer.Error) != "null":
-		return a.bad(errors.New("status 200 with an error"))
+		return a.bad(fmt.Errorf("%w: status 200 with an error", errMalformed))
 	case answer.Contracts == nil:
-		return a.bad(errors.New("no contracts in the answer"))
+		return a.bad(fmt.Errorf("%w: no contracts in the answer", errMalformed))
 	}
 	known := answer.known()
 	for _, address := range addresses {

@@ -21,13 +21,14 @@ const (
 )
 
 // fetch asks for the contracts one by one. One that fails does not keep the
-// others from being learned, unless the explorer wants to be left alone.
+// others from being learned, unless the explorer wants fewer requests.
 func (b *blockscout) fetch(ctx context.Context, addresses []string, learn func(string, *contract)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var group errgroup.Group
 	group.SetLimit(blockscoutParallel)
-	for _, address := range addresses {
+	errs := make([]error, len(addresses))
+	for i, address := range addresses {
 		group.Go(func() error {
 			c, err := b.contract(ctx, address)
 			switch {
@@ -36,14 +37,27 @@ func (b *blockscout) fetch(ctx context.Context, addresses []string, learn func(s
 			case isOverloaded(err):
 				stop(err)
 			}
-			return err
+			errs[i] = err
+			return nil
 		})
 	}
-	err := group.Wait()
+	_ = group.Wait() // errs has them all
 	if cause := context.Cause(ctx); isOverloaded(cause) {
 		return cause
 	}
-	return err
+	return gravest(errs)
+}
+
+// gravest is the first error that is about the explorer, else the first that is
+// about a contract, else nil.
+func gravest(errs []error) (about error) {
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errRefused) {
+			return err
+		}
+		about = cmp.Or(about, err)
+	}
+	return about
 }
 
 // blockscoutToken is the answer of /api/v2/tokens/{address}. Older explorers

@@ -22,7 +22,7 @@ import (
 const maxBody = 8 << 20
 
 // errNotFound is the cause of the error for an answer with status 404.
-var errNotFound = errors.New("status 404")
+var errNotFound = fmt.Errorf("%w: status 404", errRefused)
 
 // A client reads JSON from a provider. Its errors never hold the URL, whose
 // path may be a key.
@@ -30,7 +30,7 @@ type client struct {
 	name   string
 	base   *url.URL
 	http   *http.Client
-	secret *strings.Replacer
+	secret *strings.Replacer // hides what may be a key
 }
 
 func newClient(name string, base *url.URL, transport http.RoundTripper) *client {
@@ -46,25 +46,13 @@ func newClient(name string, base *url.URL, transport http.RoundTripper) *client 
 		name:   name,
 		base:   base,
 		http:   &http.Client{Transport: transport, CheckRedirect: noRedirect},
-		secret: secrets(base),
+		secret: upstream.NewRedactor(base, path.Base(base.Path)),
 	}
 }
 
 // noRedirect makes a redirect an answer like any other: to follow one would
 // tell another host the key, in the Referer header.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// secrets replaces whatever of the URL may be a key.
-func secrets(base *url.URL) *strings.Replacer {
-	password, _ := base.User.Password()
-	var pairs []string
-	for _, secret := range []string{base.String(), base.EscapedPath(), base.Path, path.Base(base.Path), base.RawQuery, password} {
-		if strings.Trim(secret, "./") != "" {
-			pairs = append(pairs, secret, "***")
-		}
-	}
-	return strings.NewReplacer(pairs...)
-}
 
 // String is the provider's name.
 func (c *client) String() string { return c.name }
@@ -121,9 +109,9 @@ func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
 	case err != nil && ctx.Err() != nil:
 		return nil, c.silence(ctx, err)
 	case err != nil:
-		return nil, c.bad(errors.New("answer broke off: " + c.secret.Replace(err.Error())))
+		return nil, c.bad(fmt.Errorf("%w: answer broke off: %s", errMalformed, c.secret.Replace(err.Error())))
 	case len(text) > maxBody:
-		return nil, c.bad(fmt.Errorf("answer of more than %d bytes", maxBody))
+		return nil, c.bad(fmt.Errorf("%w: answer of more than %d bytes", errRefused, maxBody))
 	}
 	return text, nil
 }
@@ -142,7 +130,20 @@ func (c *client) refusal(resp *http.Response) error {
 			RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
 		}
 	}
+	if aboutContract(resp.StatusCode) {
+		return c.bad(fmt.Errorf("%w: status %d", errRefused, resp.StatusCode))
+	}
 	return c.bad(fmt.Errorf("status %d", resp.StatusCode))
+}
+
+// aboutContract reports whether a status may be about what was asked for: 4xx,
+// but for those about credentials and timing.
+func aboutContract(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout:
+		return false
+	}
+	return status >= 400 && status < 500
 }
 
 // retryAfter reads the header, seconds or a date; 0 if it is neither.
@@ -161,14 +162,14 @@ func retryAfter(header string, now time.Time) time.Duration {
 func (c *client) decode(text []byte, answer any) error {
 	text = bytes.TrimSpace(text)
 	if !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("[")) {
-		return c.bad(errors.New("answer is not JSON"))
+		return c.bad(fmt.Errorf("%w: answer is not JSON", errMalformed))
 	}
 	err := json.Unmarshal(text, answer)
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mismatch.Field != "" {
 		return nil
 	}
 	if err != nil {
-		return c.bad(errors.New("answer is not the expected JSON"))
+		return c.bad(fmt.Errorf("%w: answer is not the expected JSON", errMalformed))
 	}
 	return nil
 }

@@ -3,7 +3,9 @@ package metadata
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // A contract is the documented collectionMetadata. Its types are the documented
@@ -47,10 +49,39 @@ func (c *contract) record(chain string) Record {
 	r := Record{ReadAt: time.Now()}
 	if c != nil {
 		described := *c
+		described.cut()
 		described.Chain = chain
 		r.Body = described.json()
 	}
 	return r
+}
+
+// maxText bounds each string of a description, in bytes. A contract says of
+// itself what it likes, megabytes too, and shares its page with others.
+const maxText = 4 << 10
+
+// cut shortens the strings that are longer.
+func (c *contract) cut() {
+	m := &c.Marketplace
+	for _, s := range []*string{
+		&c.Address, &c.Name, &c.Symbol, &c.TokenType, &c.ContractDeployer,
+		&m.CollectionName, &m.CollectionSlug, &m.SafelistRequestStatus, &m.ImageURL, &m.Description, &m.ExternalURL,
+		&m.TwitterUsername, &m.DiscordURL, &m.BannerImageURL, &m.LastIngestedAt,
+	} {
+		*s = beginning(*s)
+	}
+}
+
+// beginning is as much of a text as maxText allows, without half a character.
+func beginning(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	end := maxText
+	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }
 
 func (c *contract) json() []byte {
@@ -64,27 +95,30 @@ func (c *contract) json() []byte {
 }
 
 // An amount is an integer in a JSON string; providers may send a number. Empty
-// is absent.
+// is absent, and so is one longer than maxText: cut, it would be another.
 type amount string
 
 // UnmarshalJSON takes a string or a number; all else is absent.
 func (a *amount) UnmarshalJSON(text []byte) error {
 	var s string
 	if json.Unmarshal(text, &s) == nil {
-		*a = amount(s)
+		if *a = amount(s); len(s) > maxText {
+			*a = ""
+		}
 		return nil
 	}
 	return (*number)(a).UnmarshalJSON(text)
 }
 
 // A number is a JSON number, digit for digit as the provider wrote it. Empty is
-// absent.
+// absent, as null is, and as one is that no client could read: floats end at
+// 1.8e308.
 type number string
 
 // UnmarshalJSON takes a number; all else is absent.
 func (n *number) UnmarshalJSON(text []byte) error {
 	*n = ""
-	if text[0] == '-' || '0' <= text[0] && text[0] <= '9' {
+	if _, err := strconv.ParseFloat(string(text), 64); err == nil && len(text) <= maxText && text[0] != '"' {
 		*n = number(text)
 	}
 	return nil

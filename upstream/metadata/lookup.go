@@ -34,29 +34,29 @@ func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[str
 	for _, a := range contracts {
 		found[a] = records[a].json()
 	}
-	due := s.triage(ctx, contracts, records)
+	due := s.classify(ctx, contracts, records)
 	if degraded = s.await(ctx, due, records, found); degraded {
 		s.metrics.degraded.Inc()
 	}
 	return found, degraded
 }
 
-// triage has the stale contracts refreshed and returns those that must be read
+// classify has the stale contracts refreshed and returns those that must be read
 // before they may be served.
-func (s *Service) triage(ctx context.Context, contracts []string, records map[string]Record) (due []string) {
-	var ageing []string
+func (s *Service) classify(ctx context.Context, contracts []string, records map[string]Record) (due []string) {
+	var aging []string
 	now := time.Now()
 	for _, a := range contracts {
-		switch s.o.age(a, records[a], now) {
+		switch s.o.freshness(a, records[a], now) {
 		case fresh:
 		case stale:
-			ageing = append(ageing, a)
+			aging = append(aging, a)
 		default:
 			due = append(due, a)
 		}
 	}
-	s.queue.join(ctx, ageing, behind)
-	s.metrics.count(len(contracts)-len(ageing)-len(due), len(ageing), len(due))
+	s.queue.join(ctx, aging, background)
+	s.metrics.count(len(contracts)-len(aging)-len(due), len(aging), len(due))
 	return due
 }
 
@@ -67,8 +67,8 @@ func (s *Service) await(ctx context.Context, due []string, records map[string]Re
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	first := min(len(due), s.o.Batch)
-	flights := s.queue.join(ctx, due[:first], ahead)
-	flights = append(flights, s.queue.join(ctx, due[first:], behind)...)
+	flights := s.queue.join(ctx, due[:first], foreground)
+	flights = append(flights, s.queue.join(ctx, due[first:], background)...)
 	now := time.Now()
 	for i, f := range flights {
 		if i == first {
@@ -76,7 +76,7 @@ func (s *Service) await(ctx context.Context, due []string, records map[string]Re
 		}
 		if r, ok := f.wait(ctx); ok {
 			found[due[i]] = r.json()
-		} else if s.o.age(due[i], records[due[i]], now) == gone {
+		} else if s.o.freshness(due[i], records[due[i]], now) == expired {
 			degraded = true
 		}
 	}

@@ -12,9 +12,10 @@
 //     and say that the page is degraded.
 //
 // Workers take addresses off the queue, one batch at a time, look into the
-// Store once more, and ask the provider unless it wants to be left alone or
-// its circuit breaker is open. Nothing is asked twice: the next page that
-// wants an address whose flight failed starts another one.
+// Store once more, and ask the provider unless it wants fewer requests or its
+// circuit breaker is open. A batch that is refused is divided until the contract
+// to blame is alone (divide.go). Nothing is asked twice: the next page that wants
+// an address whose flight failed starts another one.
 package metadata
 
 import (
@@ -24,10 +25,13 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // Options say how contracts are looked up and for how long an answer serves.
@@ -39,7 +43,7 @@ type Options struct {
 	Store Store  // required
 
 	Budget  time.Duration // what a page waits at most; 500 ms
-	Timeout time.Duration // what a batch may take, at least Budget; 5 s
+	Timeout time.Duration // what a request may take, at least Budget; 5 s
 
 	Batch    int // contracts in a batch; 100
 	InFlight int // batches asked for at the same time; 2
@@ -63,8 +67,10 @@ type Options struct {
 type Service struct {
 	o        Options
 	provider provider
-	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
-	pause    pause
+	breaker  *gobreaker.CircuitBreaker[struct{}]
+	backoff  backoff
+	limited  *upstream.Outage       // while the provider wants fewer requests
+	control  atomic.Pointer[string] // address of the last contract described
 	queue    *queue
 	metrics  *metrics
 
@@ -89,6 +95,7 @@ func Open(spec string, o Options) (*Service, error) {
 	}
 	s := &Service{o: o, provider: p, queue: newQueue(o.Queue)}
 	s.breaker = s.newBreaker()
+	s.limited = upstream.NewOutage(o.Logger, "requests to metadata provider "+p.String())
 	if s.metrics, err = newMetrics(o.Registerer, p.String(), s.breaker.State); err != nil {
 		return nil, err
 	}

@@ -18,8 +18,9 @@ type provider interface {
 	// fetch reports each contract at the addresses, which are in lower case,
 	// as soon as it is known, with nil for one the provider has no record of;
 	// learn may be called from several goroutines at once. An error, always an
-	// *upstream.Error or the context's, means that not all were reported; its
-	// kind Overloaded that the provider wants to be left alone for a while.
+	// *upstream.Error or the context's, means that not all were reported: with
+	// kind Overloaded because the provider wants fewer requests for a while, with
+	// errRefused or errMalformed perhaps because of one of the addresses.
 	fetch(ctx context.Context, addresses []string, learn func(address string, c *contract)) error
 	// close gives up idle connections.
 	close()
@@ -43,7 +44,7 @@ func openProvider(spec string, transport http.RoundTripper) (provider, error) {
 	return nil, errSpec
 }
 
-// isOverloaded reports whether the provider wants to be left alone.
+// isOverloaded reports whether the provider wants fewer requests.
 func isOverloaded(err error) bool {
 	e, ok := errors.AsType[*upstream.Error](err)
 	return ok && e.Kind == upstream.Overloaded

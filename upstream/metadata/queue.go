@@ -7,40 +7,40 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A flight is the lookup of one address, from its place in the queue until
-// what it brought has been saved. Everybody who wants the address shares it.
+// A flight is the lookup of one address, from its place in the queue until what
+// it brought has been saved. All pages that want the address share it.
 type flight struct {
 	span   trace.Span    // of the page that began it
-	landed chan struct{} // closed when the fields below are set
+	done   chan struct{} // closed when the fields below are set
 	record Record
 	ok     bool // false: nothing was learned
 }
 
-// wait returns what the flight brings if it lands before the context ends.
-// The nil flight never took off.
+// wait returns what the flight brings if it ends before the context does. The
+// nil flight never began.
 func (f *flight) wait(ctx context.Context) (Record, bool) {
 	if f == nil {
 		return Record{}, false
 	}
 	select {
-	case <-f.landed: // wins over a context that has ended
+	case <-f.done: // wins over a context that has ended
 		return f.record, f.ok
 	default:
 	}
 	select {
-	case <-f.landed:
+	case <-f.done:
 		return f.record, f.ok
 	case <-ctx.Done():
 		return Record{}, false
 	}
 }
 
-// A lane is one of the two lines of the queue.
-type lane int
+// A priority is one of the two lines of the queue.
+type priority int
 
 const (
-	ahead  lane = iota // a page waits for these
-	behind             // refreshes, and what exceeds a page's batch
+	foreground priority = iota // a page waits for these
+	background                 // refreshes, and what exceeds a page's batch
 )
 
 // A queue holds the addresses to be asked for, and the flights of these and of
@@ -51,8 +51,8 @@ type queue struct {
 
 	mu      sync.Mutex
 	flights map[string]*flight
-	lanes   [2][]string
-	room    int // addresses that still fit in the lanes
+	waiting [2][]string // by priority
+	room    int         // addresses that still fit
 	closed  bool
 }
 
@@ -60,9 +60,9 @@ func newQueue(room int) *queue {
 	return &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, room: room}
 }
 
-// join returns a flight for each address: the one there is, or a new one in
-// the given lane and the page's trace, or nil if the queue is full or closed.
-func (q *queue) join(ctx context.Context, addresses []string, l lane) []*flight {
+// join returns a flight for each address: the one there is, or a new one of the
+// priority given and the page's trace, or nil if the queue is full or closed.
+func (q *queue) join(ctx context.Context, addresses []string, p priority) []*flight {
 	if len(addresses) == 0 {
 		return nil
 	}
@@ -72,9 +72,9 @@ func (q *queue) join(ctx context.Context, addresses []string, l lane) []*flight 
 	for i, a := range addresses {
 		f := q.flights[a]
 		if f == nil && q.room > 0 && !q.closed {
-			f = &flight{span: trace.SpanFromContext(ctx), landed: make(chan struct{})}
+			f = &flight{span: trace.SpanFromContext(ctx), done: make(chan struct{})}
 			q.flights[a] = f
-			q.lanes[l] = append(q.lanes[l], a)
+			q.waiting[p] = append(q.waiting[p], a)
 			q.room--
 		}
 		flights[i] = f
@@ -88,10 +88,10 @@ func (q *queue) next(n int) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var batch []string
-	for l := range q.lanes {
-		take := min(n-len(batch), len(q.lanes[l]))
-		batch = append(batch, q.lanes[l][:take]...)
-		q.lanes[l] = q.lanes[l][take:]
+	for p := range q.waiting {
+		take := min(n-len(batch), len(q.waiting[p]))
+		batch = append(batch, q.waiting[p][:take]...)
+		q.waiting[p] = q.waiting[p][take:]
 	}
 	q.room += len(batch)
 	q.signal() // one token may stand for more than one batch
@@ -100,7 +100,7 @@ func (q *queue) next(n int) []string {
 
 // signal wakes an idle worker if there is work. The caller holds the mutex.
 func (q *queue) signal() {
-	if len(q.lanes[ahead])+len(q.lanes[behind]) == 0 {
+	if len(q.waiting[foreground])+len(q.waiting[background]) == 0 {
 		return
 	}
 	select {
@@ -109,18 +109,26 @@ func (q *queue) signal() {
 	}
 }
 
-// land ends the flight of an address with what was learned. Who joins it from
-// now on, before it is removed, has the record at once.
-func (q *queue) land(address string, r Record) {
+// finish ends the flight of an address with what was learned. A page that joins
+// it from now on, before it is removed, has the record at once.
+func (q *queue) finish(address string, r Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if f := q.flights[address]; f != nil && !f.ok {
 		f.record, f.ok = r, true
-		close(f.landed)
+		close(f.done)
 	}
 }
 
-// learned returns the records of those of the addresses that have landed.
+// finished reports whether the flight of an address has ended, or there is none.
+func (q *queue) finished(address string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	f := q.flights[address]
+	return f == nil || f.ok
+}
+
+// learned returns the records of those of the addresses whose flights have ended.
 func (q *queue) learned(addresses []string) map[string]Record {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,13 +141,13 @@ func (q *queue) learned(addresses []string) map[string]Record {
 	return records
 }
 
-// remove forgets the flights of the addresses; those still up have failed.
+// remove forgets the flights of the addresses; those that have not ended failed.
 func (q *queue) remove(addresses []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, a := range addresses {
 		if f := q.flights[a]; f != nil && !f.ok {
-			close(f.landed)
+			close(f.done)
 		}
 		delete(q.flights, a)
 	}

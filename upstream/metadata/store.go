@@ -33,33 +33,34 @@ func (r Record) json() json.RawMessage {
 	return r.Body
 }
 
-// An age says what a record is good for.
-type age int
+// freshness is what a record may be served for, as in package cache, whose
+// entries are judged by blocks as well.
+type freshness int
 
 const (
-	fresh age = iota // served
-	stale            // served and read again
-	old              // read again, served if that fails
-	gone             // read again; the page is degraded if that fails
+	fresh        freshness = iota // served
+	stale                         // served while it is read again
+	staleIfError                  // read again, served if that fails
+	expired                       // read again; the page is degraded if that fails
 )
 
-// age judges the record of an address; the zero Record is gone.
-func (o *Options) age(address string, r Record, now time.Time) age {
+// freshness judges the record of an address; the zero Record is expired.
+func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
 	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
 	switch {
 	case len(r.Body) == 0 && within(o.NoRecord):
 		return fresh
 	case len(r.Body) == 0:
-		return gone
+		return expired
 	case within(o.Fresh):
 		return fresh
 	case within(o.Stale):
 		return stale
 	case within(o.StaleIfError):
-		return old
+		return staleIfError
 	}
-	return gone
+	return expired
 }
 
 // spread is what the periods of an address are multiplied by, from 0.9 to 1.1:

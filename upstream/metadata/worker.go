@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
-// storeTimeout is what keeping a batch may take, a last deadline: stores have
-// their own.
+// storeTimeout is what reading or keeping a batch may take, a last deadline:
+// stores have their own.
 const storeTimeout = time.Second
 
 // work looks up one batch after the other until the context is cancelled and
@@ -17,7 +19,7 @@ const storeTimeout = time.Second
 func (s *Service) work(ctx context.Context) {
 	for {
 		if batch := s.queue.next(s.o.Batch); len(batch) > 0 {
-			s.look(ctx, batch)
+			s.lookUp(ctx, batch)
 			continue
 		}
 		select {
@@ -28,52 +30,57 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
-// look ends the flights of a batch, at once if the provider is to be left alone.
-// What was learned is saved before the flights are forgotten, so that no page
-// finds neither.
-func (s *Service) look(ctx context.Context, batch []string) {
+// lookUp ends the flights of a batch, at once if the provider is not to be
+// asked. What was learned is saved before the flights are forgotten, so that no
+// page finds neither.
+func (s *Service) lookUp(ctx context.Context, batch []string) {
 	defer s.queue.remove(batch)
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
-	defer cancel()
-	if ctx.Err() != nil || s.pause.active(time.Now()) || s.breaker.State() == gobreaker.StateOpen {
+	if ctx.Err() != nil || s.backoff.active(time.Now()) || s.breaker.State() == gobreaker.StateOpen {
 		return
 	}
-	if unknown := s.recall(ctx, batch); len(unknown) > 0 {
-		s.ask(ctx, unknown)
+	if unknown, records := s.consultStore(ctx, batch); len(unknown) > 0 {
+		s.askProvider(ctx, unknown, records)
 	}
 }
 
-// recall lands the flights that the Store has a fresh record for by now, and
-// returns the others. Between a page's Load and its flight, the flight of
-// another page may have ended, and another replica may have shared its own.
-func (s *Service) recall(ctx context.Context, batch []string) (unknown []string) {
-	records := s.load(ctx, batch)
+// consultStore ends the flights that the Store has a fresh record for by now,
+// and returns the others with all records. Between a page's Load and its flight,
+// the flight of another page may have ended, and another replica may have shared
+// its own.
+func (s *Service) consultStore(ctx context.Context, batch []string) (unknown []string, records map[string]Record) {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	records = s.load(ctx, batch)
 	now := time.Now()
 	for _, a := range batch {
-		if r := records[a]; s.o.age(a, r, now) == fresh {
-			s.queue.land(a, r)
+		if r := records[a]; s.o.freshness(a, r, now) == fresh {
+			s.queue.finish(a, r)
 		} else {
 			unknown = append(unknown, a)
 		}
 	}
-	return unknown
+	return unknown, records
 }
 
-// ask has the provider land the flights of the addresses, if the breaker lets
-// it, and saves what was learned.
-func (s *Service) ask(ctx context.Context, addresses []string) {
-	done, err := s.breaker.Allow()
-	if err != nil {
-		return
-	}
+// askProvider has the provider end the flights of the addresses, if the breaker
+// lets it, and saves what was learned. An address that the provider refuses keeps
+// the description it had, and is asked for again when that is no longer fresh.
+func (s *Service) askProvider(ctx context.Context, addresses []string, before map[string]Record) {
 	ctx, span := s.startSpan(ctx, addresses)
-	start := time.Now()
-	err = s.provider.fetch(ctx, addresses, func(address string, c *contract) {
-		s.queue.land(address, c.record(s.o.Chain))
+	learned := map[string]Record{}
+	_, err := s.breaker.Execute(func() (struct{}, error) {
+		d := divider{s: s}
+		err := d.ask(ctx, addresses)
+		for _, a := range d.refused {
+			s.queue.finish(a, Record{Body: before[a].Body, ReadAt: time.Now()})
+		}
+		learned = s.queue.learned(addresses)
+		s.report(&d, len(learned), err)
+		if len(learned) > 0 {
+			return struct{}{}, nil // a provider that told anything is a healthy one
+		}
+		return struct{}{}, err
 	})
-	learned := s.queue.learned(addresses)
-	s.settle(done, err, len(learned))
-	s.metrics.observe(err, time.Since(start))
 	endSpan(span, len(addresses), len(learned), err)
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -81,36 +88,35 @@ func (s *Service) ask(ctx context.Context, addresses []string) {
 	s.save(ctx, learned)
 }
 
-// settle draws the conclusions from how asking ended: for the pause, for the
-// breaker, to which a provider that told us anything is a healthy one, and for
+// report draws the conclusions from how asking ended, for the backoff and for
 // the log.
-func (s *Service) settle(done func(error), err error, learned int) {
+func (s *Service) report(d *divider, learned int, err error) {
 	switch {
 	case err == nil:
-		s.pause.end()
+		s.backoff.end()
+		s.limited.End()
 	case isOverloaded(err):
-		s.pause.begin(time.Now(), err)
+		s.backoff.begin(time.Now(), err)
+		s.limited.Begin(err)
 	}
-	if learned > 0 {
-		done(nil)
-	} else {
-		done(err)
+	if len(d.refused) > 0 {
+		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.String(),
+			"contracts", len(d.refused), "first", d.refused[0], "error", d.cause)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.o.Logger.Warn("metadata lookup failed", "provider", s.provider.String(), "learned", learned, "error", err)
+		s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.String(), "learned", learned, "error", err)
 	}
 }
 
-// newBreaker opens after a row of failed batches. Being cancelled and being
-// told to slow down say nothing about the provider's health.
-func (s *Service) newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
-	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:        s.provider.String(),
-		Timeout:     s.o.Cooldown,
-		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= s.o.Failures },
-		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) || isOverloaded(err) },
-		OnStateChange: func(provider string, from, to gobreaker.State) {
-			s.o.Logger.Warn("metadata breaker", "provider", provider, "from", from.String(), "to", to.String())
+// newBreaker opens after a row of failed batches. A batch that was cancelled,
+// limited or refused says nothing about the provider's health.
+func (s *Service) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
+	return upstream.NewBreaker[struct{}](upstream.BreakerOptions{
+		Outage:   upstream.NewOutage(s.o.Logger, "metadata provider "+s.provider.String()),
+		Failures: s.o.Failures,
+		Cooldown: s.o.Cooldown,
+		Excluded: func(err error) bool {
+			return errors.Is(err, context.Canceled) || isOverloaded(err) || errors.Is(err, errRefused)
 		},
 	})
 }

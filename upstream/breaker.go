@@ -1,0 +1,36 @@
+package upstream
+
+import (
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// BreakerOptions configure a breaker. All of them are required.
+type BreakerOptions struct {
+	Outage   *Outage          // told of the breaker's opening, with the failure that opened it, and of its closing
+	Failures int              // so many in a row open the breaker
+	Cooldown time.Duration    // from then until one request may try again
+	Excluded func(error) bool // says of an error that it is neither a failure nor a success
+}
+
+// NewBreaker makes the circuit breaker of an origin.
+func NewBreaker[T any](o BreakerOptions) *gobreaker.CircuitBreaker[T] {
+	var last error // gobreaker runs both functions that use it under its mutex
+	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
+		Timeout:     o.Cooldown,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= o.Failures },
+		IsExcluded: func(err error) bool {
+			last = err
+			return err != nil && o.Excluded(err)
+		},
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			switch to {
+			case gobreaker.StateOpen:
+				o.Outage.Begin(last)
+			case gobreaker.StateClosed:
+				o.Outage.End()
+			}
+		},
+	})
+}

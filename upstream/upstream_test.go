@@ -1,0 +1,74 @@
+package upstream_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// lines are what was logged, without the time.
+func lines(log *bytes.Buffer) []string {
+	var all []string
+	for line := range strings.Lines(log.String()) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all = append(all, rest)
+	}
+	return all
+}
+
+func TestABreakerSaysOnceThatItsOriginIsLostAndOnceThatItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		breaker := upstream.NewBreaker[int](upstream.BreakerOptions{
+			Outage:   upstream.NewOutage(slog.New(slog.NewTextHandler(&log, nil)), "the node"),
+			Failures: 2, Cooldown: time.Second,
+			Excluded: func(err error) bool { return err.Error() == "a caller left" },
+		})
+		for _, failure := range []string{"refused", "a caller left", "reset", "", "", "refused again", ""} {
+			_, _ = breaker.Execute(func() (int, error) {
+				if failure != "" {
+					return 0, errors.New(failure)
+				}
+				return 1, nil
+			})
+			time.Sleep(500 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		_, _ = breaker.Execute(func() (int, error) { return 1, nil })
+		want := []string{
+			`level=WARN msg="origin lost" origin="the node" error=reset`,
+			`level=INFO msg="origin back" origin="the node" after=3.5s`,
+		}
+		if diff := cmp.Diff(want, lines(&log)); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCredentialsOfAnOriginAreHidden(t *testing.T) {
+	u, err := url.Parse("https://admin1:pass%2Fword@host/v3/PathKey99/rpc?apikey=QueryKey7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	redactor := upstream.NewRedactor(u, "Header+Key")
+	for _, said := range []string{
+		"no such key: PathKey99", "pathkey99 is unknown", "PATHKEY99", "QueryKey7", "admin1", "pass/word", "pass%2Fword", "Header+Key", "Header%2BKey",
+	} {
+		if got := redactor.Replace(said); !strings.Contains(got, "***") {
+			t.Errorf("%q stays %q", said, got)
+		}
+	}
+	const harmless = "v3 does not know rpc"
+	if got := redactor.Replace(harmless); got != harmless {
+		t.Errorf("%q became %q", harmless, got)
+	}
+}
