@@ -10,6 +10,9 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // An answer that would serve for long.
@@ -35,7 +38,7 @@ func TestNoCacheIsIgnoredUnlessAllowed(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := startChain(t, proxy.Options{AllowNoCache: tt.allowed, Routes: map[string]cache.Policy{"pool": long}})
+			s := startChain(t, proxy.Options{Web: web.Options{AllowNoCache: tt.allowed}, Chain: chain.Options{Routes: map[string]cache.Policy{"pool": long}}})
 			s.get(t, anyPath)
 			s.chain.grow(1)
 			want := "228"
@@ -48,7 +51,7 @@ func TestNoCacheIsIgnoredUnlessAllowed(t *testing.T) {
 }
 
 func TestAnswersReadAnew(t *testing.T) {
-	s := startChain(t, proxy.Options{AllowNoCache: true, Routes: map[string]cache.Policy{"pool": long}})
+	s := startChain(t, proxy.Options{Web: web.Options{AllowNoCache: true}, Chain: chain.Options{Routes: map[string]cache.Policy{"pool": long}}})
 	ask := func(headers ...string) (status, height string) {
 		got := s.get(t, anyPath, append(headers, "Cache-Control", "no-cache")...)
 		what, _, _ := strings.Cut(strings.TrimPrefix(got.header.Get("Cache-Status"), "tipcache; "), ";")
@@ -85,7 +88,7 @@ func TestAnswersReadAnew(t *testing.T) {
 }
 
 func TestPagesReadAnew(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Policy: long}, func(o *proxy.Options) { o.AllowNoCache = true })
+	s := startList(t, listing.Options{Policy: long}, func(o *proxy.Options) { o.Web.AllowNoCache = true })
 	for range 3 {
 		s.post(t, `{}`)
 		s.post(t, `{}`, "Cache-Control", "no-cache")

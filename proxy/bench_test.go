@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -52,7 +54,7 @@ func BenchmarkEncodedMemoryHit(b *testing.B) {
 }
 
 func BenchmarkMemoryHitForAPageOfAnotherOrigin(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{CORSOrigins: []string{"https://app.example"}})
+	h, _ := newChainProxy(b, proxy.Options{Web: web.Options{CORSOrigins: []string{"https://app.example"}}})
 	measure(b, h, "/staking/validators", nothing, "Origin", "https://app.example")
 }
 
@@ -71,7 +73,7 @@ func TestAHitAllocatesLittle(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h, _ := newChainProxy(t, proxy.Options{CORSOrigins: tt.origins})
+			h, _ := newChainProxy(t, proxy.Options{Web: web.Options{CORSOrigins: tt.origins}})
 			r := httptest.NewRequest(http.MethodGet, "/staking/validators", nil)
 			for i := 0; i < len(tt.headers); i += 2 {
 				r.Header.Set(tt.headers[i], tt.headers[i+1])
@@ -112,11 +114,11 @@ func BenchmarkQuestion(b *testing.B) {
 // What the access log adds to a hit, written to where it costs nothing.
 func BenchmarkAccessLog(b *testing.B) {
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil)) // for its level
-	for name, o := range map[string]proxy.Options{
+	for name, o := range map[string]web.Options{
 		"off": {Logger: logger}, "on": {Logger: logger, AccessLog: io.Discard}, "a tenth": {Logger: logger, AccessLog: io.Discard, SkipLog: 0.9},
 	} {
 		b.Run(name, func(b *testing.B) {
-			h, _ := newChainProxy(b, o)
+			h, _ := newChainProxy(b, proxy.Options{Web: o})
 			measure(b, h, "/staking/params", nothing)
 		})
 	}
@@ -129,15 +131,15 @@ func BenchmarkNotModified(b *testing.B) {
 }
 
 // A miss every time: every block brings another text.
-func BenchmarkMissAndReshape(b *testing.B) { benchmarkMiss(b, proxy.Documented) }
+func BenchmarkMissAndReshape(b *testing.B) { benchmarkMiss(b, chain.Documented) }
 
 // The same without reshaping.
-func BenchmarkMissInTheNodesShape(b *testing.B) { benchmarkMiss(b, proxy.Node) }
+func BenchmarkMissInTheNodesShape(b *testing.B) { benchmarkMiss(b, chain.Node) }
 
-func benchmarkMiss(b *testing.B, shape proxy.Shape) {
+func benchmarkMiss(b *testing.B, shape chain.Shape) {
 	for _, name := range []string{"ok_validators_default", "ok_validator_v5_bonded_unlocked", "ok_distribution_rewards_d2"} {
 		b.Run(name, func(b *testing.B) {
-			h, chain := newChainProxy(b, proxy.Options{Shape: shape})
+			h, chain := newChainProxy(b, proxy.Options{Chain: chain.Options{Shape: shape}})
 			r, n := recorded(b, name), 0
 			chain.does(func(node.Request) (*node.Answer, error) {
 				n++

@@ -34,13 +34,13 @@ type chainService struct {
 
 func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 	tb.Helper()
-	c, err := cache.New(cache.Options{Registerer: o.Registerer})
+	c, err := cache.New(cache.Options{Registerer: o.Web.Registerer})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
 	chain := newFakeChain(tb)
-	o.Cache, o.Nodes = c, chain
+	o.Cache, o.Chain.Nodes = c, chain
 	s, err := proxy.New(o)
 	if err != nil {
 		tb.Fatal(err)

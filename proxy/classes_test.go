@@ -8,6 +8,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 )
 
 func TestClassesChangeWhileServing(t *testing.T) {
@@ -15,14 +17,14 @@ func TestClassesChangeWhileServing(t *testing.T) {
 	lasting := cache.Policy{FreshBlocks: 100, StaleBlocks: 100, ErrorBlocks: 100, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
 	steps := []struct {
 		name    string
-		classes proxy.Classes
+		classes chain.Classes
 		own     map[string]cache.Policy
 		hit     bool
 	}{
-		{"an answer is stale after its blocks", proxy.Classes{}, nil, false},
-		{"a class makes it fresh for longer", proxy.Classes{Live: lasting}, nil, true},
-		{"the default is back", proxy.Classes{}, nil, false},
-		{"a route's own policy", proxy.Classes{}, map[string]cache.Policy{"pool": lasting}, true},
+		{"an answer is stale after its blocks", chain.Classes{}, nil, false},
+		{"a class makes it fresh for longer", chain.Classes{Live: lasting}, nil, true},
+		{"the default is back", chain.Classes{}, nil, false},
+		{"a route's own policy", chain.Classes{}, map[string]cache.Policy{"pool": lasting}, true},
 	}
 	for _, step := range steps {
 		if err := s.proxy.SetClasses(step.classes, step.own); err != nil {
@@ -34,7 +36,7 @@ func TestClassesChangeWhileServing(t *testing.T) {
 			t.Errorf("%s: %s", step.name, got)
 		}
 	}
-	if err := s.proxy.SetClasses(proxy.Classes{}, map[string]cache.Policy{"nope": lasting}); err == nil {
+	if err := s.proxy.SetClasses(chain.Classes{}, map[string]cache.Policy{"nope": lasting}); err == nil {
 		t.Error("an unknown route was accepted")
 	}
 	if got := s.get(t, anyPath).header.Get("Cache-Status"); !strings.Contains(got, "; hit") {
@@ -43,7 +45,7 @@ func TestClassesChangeWhileServing(t *testing.T) {
 }
 
 func TestTheChainMayRequireAKeyToo(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.Nodes, o.ChainAuth = newFakeChain(t), true })
+	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Nodes, o.Chain.Auth = newFakeChain(t), true })
 	for _, tt := range []struct {
 		key    string
 		status int

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -21,7 +21,7 @@ import (
 // collections.
 func openList(b *testing.B, items int) http.Handler {
 	b.Helper()
-	p, store := newListProxy(b, proxy.CollectionsOptions{NoAuth: true, Policy: cache.Policy{Fresh: time.Hour}})
+	p, store := newListProxy(b, listing.Options{NoAuth: true, Policy: cache.Policy{Fresh: time.Hour}})
 	page := collections.Page{Items: make([]collections.Collection, items), Total: 1_000_000}
 	for i := range page.Items {
 		page.Items[i] = worldOfWomen()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -27,7 +27,7 @@ func violationsOf(t *testing.T, body string) string {
 }
 
 func TestEveryViolationIsListedInTheOrderOfTheSchema(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	res, body := s.post(t, `{"foo":1,"orderBy":"createdAt","where":{"collectionAddresses":["`+wow+`",5]},"pagination":{"limit":201}}`)
 	if res.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("status %d", res.StatusCode)
@@ -39,7 +39,7 @@ func TestEveryViolationIsListedInTheOrderOfTheSchema(t *testing.T) {
 }
 
 func TestViolations(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for name, tc := range map[string]struct{ body, want string }{
 		"a limit above the bound":              {`{"pagination":{"limit":201}}`, `[{"message":"expected number <= 200","location":"body.pagination.limit","value":201}]`},
 		"a limit of nothing":                   {`{"pagination":{"limit":0}}`, `[{"message":"expected number >= 1","location":"body.pagination.limit","value":0}]`},
@@ -78,7 +78,7 @@ func TestViolations(t *testing.T) {
 }
 
 func TestTooManyAddressesAreOneViolation(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	list := func(n int, item string) string {
 		return `{"where":{"collectionAddresses":[` + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + `]}}`
 	}
@@ -96,7 +96,7 @@ func TestTooManyAddressesAreOneViolation(t *testing.T) {
 }
 
 func TestMalformedBodies(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for name, tc := range map[string]struct{ body, message string }{
 		"broken off":                      {`{"pagination":{"limit":`, "unexpected end of JSON input"},
 		"not JSON":                        {`limit=20`, "invalid character 'l' looking for beginning of value"},
@@ -143,7 +143,7 @@ func FuzzBody(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	p, store := newListProxy(f, proxy.CollectionsOptions{NoAuth: true})
+	p, store := newListProxy(f, listing.Options{NoAuth: true})
 	var asked *collections.Query
 	store.will(func(_ context.Context, q collections.Query) (collections.Page, error) {
 		asked = &q
@@ -174,7 +174,7 @@ func FuzzBody(f *testing.F) {
 }
 
 func TestSchemasAreServedWithAllTheyReferTo(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for _, name := range []string{"CollectionsResponseBodyHuma", "ErrorModel"} {
 		res, body := s.send(t, http.MethodGet, "/api/v4/"+name+".json", "", "X-Api-Key", "")
 		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/json" {

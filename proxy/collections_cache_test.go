@@ -13,7 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -23,7 +23,7 @@ func TestEqualRequestsCostOneStoreCall(t *testing.T) {
 		`{"where":{"collectionAddresses":["` + other + `","` + strings.ToLower(wow) + `","` + wow + `"]},"orderBy":"updatedAt"}`,
 		`{"WHERE":{"collectionaddresses":["` + wow + `","` + other + `","nobody"],"minAssetCount":null},"pagination":{"limit":20,"offset":0},"orderDirection":"desc"}`,
 	}
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	released := make(chan struct{})
 	s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
 		<-released
@@ -46,7 +46,7 @@ func TestEqualRequestsCostOneStoreCall(t *testing.T) {
 }
 
 func TestDifferentRequestsAreKeptApart(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	bodies := []string{
 		`{}`, `{"orderBy":"assetCount"}`, `{"orderBy":"licensesCount"}`, `{"orderDirection":"asc"}`,
 		`{"pagination":{"limit":1}}`, `{"pagination":{"offset":1}}`, `{"pagination":{"limit":1,"offset":1}}`,
@@ -65,7 +65,7 @@ func TestDifferentRequestsAreKeptApart(t *testing.T) {
 }
 
 func TestFailuresAreNotKept(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	s.store.fail(errSilent)
 	if res, _ := s.post(t, `{}`); res.StatusCode != http.StatusBadGateway {
 		t.Errorf("status %d while the store is gone", res.StatusCode)
@@ -77,7 +77,7 @@ func TestFailuresAreNotKept(t *testing.T) {
 }
 
 func TestPageOutlivesTheStore(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Millisecond, Stale: 2 * time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
+	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Millisecond, Stale: 2 * time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
 	_, before := s.post(t, `{}`)
 	s.store.fail(errSilent)
 	time.Sleep(10 * time.Millisecond)
@@ -91,7 +91,7 @@ func TestPageOutlivesTheStore(t *testing.T) {
 }
 
 func TestStalePageIsServedWhileItIsReadAnew(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}})
+	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}})
 	s.post(t, `{}`)
 	s.store.hold()
 	time.Sleep(5 * time.Millisecond)
@@ -109,7 +109,7 @@ func TestStalePageIsServedWhileItIsReadAnew(t *testing.T) {
 }
 
 func TestUnchangedPageIsNotSentAgain(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
+	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
 	first, _ := s.post(t, `{}`)
 	tag := first.Header.Get("Etag")
 	for name, tc := range map[string]struct {
@@ -136,7 +136,7 @@ func TestUnchangedPageIsNotSentAgain(t *testing.T) {
 
 // The same bytes as before are known: nothing of them is parsed or validated.
 func TestABodyAskedAgainAllocatesLittle(t *testing.T) {
-	p, store := newListProxy(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Hour}})
+	p, store := newListProxy(t, listing.Options{Policy: cache.Policy{Fresh: time.Hour}})
 	store.hold(worldOfWomen())
 	body := strings.NewReader(`{"orderBy":"updatedAt","orderDirection":"desc","where":{"collectionAddresses":["` + wow + `"]}}`)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, body)
@@ -153,7 +153,7 @@ func TestABodyAskedAgainAllocatesLittle(t *testing.T) {
 
 // Bodies that differ in a byte are not mixed up, and what was refused still is.
 func TestBodiesThatAreRememberedKeepTheirMeaning(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for range 3 {
 		for _, limit := range []string{"11", "12", "13"} {
 			_, text := s.post(t, `{"pagination":{"limit":`+limit+`}}`)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -30,10 +31,10 @@ func pageAt(t *testing.T, h http.Handler, host, accepts string) (coding, body st
 }
 
 // newLongList makes a proxy without keys, whose page is worth compressing.
-func newLongList(t *testing.T, o proxy.CollectionsOptions) (http.Handler, *listStore) {
+func newLongList(t *testing.T, o listing.Options, change ...func(*proxy.Options)) (http.Handler, *listStore) {
 	t.Helper()
 	o.NoAuth, o.Policy = true, cache.Policy{Fresh: time.Hour}
-	p, store := newListProxy(t, o)
+	p, store := newListProxy(t, o, change...)
 	page := make([]collections.Collection, 20)
 	for i := range page {
 		page[i] = worldOfWomen()
@@ -43,7 +44,7 @@ func newLongList(t *testing.T, o proxy.CollectionsOptions) (http.Handler, *listS
 }
 
 func TestPagesAreTheSameInEveryCodingAtEveryHost(t *testing.T) {
-	h, store := newLongList(t, proxy.CollectionsOptions{})
+	h, store := newLongList(t, listing.Options{})
 	for range 2 {
 		for i := range 4 {
 			host := fmt.Sprintf("h%d.example", i)
@@ -65,7 +66,7 @@ func TestPagesAreTheSameInEveryCodingAtEveryHost(t *testing.T) {
 }
 
 func TestPagesOfMoreHostsThanAreRememberedStayPlain(t *testing.T) {
-	h, _ := newLongList(t, proxy.CollectionsOptions{})
+	h, _ := newLongList(t, listing.Options{})
 	for i := range 10 {
 		pageAt(t, h, fmt.Sprintf("h%d.example", i), "gzip")
 	}
@@ -82,7 +83,7 @@ func TestPagesOfMoreHostsThanAreRememberedStayPlain(t *testing.T) {
 }
 
 func TestAPublicAddressIsTheOneHost(t *testing.T) {
-	h, _ := newLongList(t, proxy.CollectionsOptions{PublicURL: "https://api.example"})
+	h, _ := newLongList(t, listing.Options{}, knownAs("https://api.example"))
 	for i := range 10 {
 		coding, body := pageAt(t, h, fmt.Sprintf("h%d.example", i), "br")
 		if coding != "br" || !strings.HasPrefix(body, `{"$schema":"https://api.example/`) {
@@ -92,7 +93,7 @@ func TestAPublicAddressIsTheOneHost(t *testing.T) {
 }
 
 func TestHostsAtOnceGetTheirOwnPages(t *testing.T) {
-	h, _ := newLongList(t, proxy.CollectionsOptions{})
+	h, _ := newLongList(t, listing.Options{})
 	var clients sync.WaitGroup
 	for i := range 60 {
 		clients.Go(func() {
@@ -107,7 +108,7 @@ func TestHostsAtOnceGetTheirOwnPages(t *testing.T) {
 }
 
 func TestAClientThatHasThePageInAnotherCodingIsToldSo(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Policy: cache.Policy{Fresh: time.Hour}})
+	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Hour}})
 	first, _ := s.post(t, `{}`)
 	tag := tagIn(first.Header.Get("Etag"), "br")
 	res, _ := s.post(t, `{}`, "If-None-Match", tag, "Accept-Encoding", "gzip")

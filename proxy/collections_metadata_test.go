@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -62,7 +62,7 @@ func described(t *testing.T, body string) string {
 func TestMetadataComesFromWhoeverHasIt(t *testing.T) {
 	const own = `{"name":"the store's"}`
 	for name, tc := range map[string]struct {
-		provider proxy.MetadataProvider
+		provider listing.MetadataProvider
 		own      string
 		want     string
 	}{
@@ -77,7 +77,7 @@ func TestMetadataComesFromWhoeverHasIt(t *testing.T) {
 		"a failing provider and nothing of the store's": {&sickDescriber{}, "", `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startList(t, proxy.CollectionsOptions{Metadata: tc.provider})
+			s := startList(t, listing.Options{Metadata: tc.provider})
 			c := worldOfWomen()
 			c.Metadata = json.RawMessage(tc.own)
 			s.store.hold(c)
@@ -94,7 +94,7 @@ func TestMetadataComesFromWhoeverHasIt(t *testing.T) {
 
 func TestMetadataIsLookedUpInLowerCaseOnceAPage(t *testing.T) {
 	asked := make(chan []string, 10)
-	s := startList(t, proxy.CollectionsOptions{Metadata: lookupFunc(func(addresses []string) { asked <- addresses })})
+	s := startList(t, listing.Options{Metadata: lookupFunc(func(addresses []string) { asked <- addresses })})
 	s.store.hold(worldOfWomen(), collections.Collection{Address: other})
 	s.post(t, `{}`)
 	s.post(t, `{}`)
@@ -115,7 +115,7 @@ func (f lookupFunc) Lookup(_ context.Context, addresses []string) (map[string]js
 
 func TestDegradedPageIsKeptBriefly(t *testing.T) {
 	provider := &sickDescriber{budget: 20 * time.Millisecond}
-	s := startList(t, proxy.CollectionsOptions{Metadata: provider, DegradedTTL: 300 * time.Millisecond})
+	s := startList(t, listing.Options{Metadata: provider, DegradedTTL: 300 * time.Millisecond})
 	for range 3 {
 		res, body := s.post(t, `{}`)
 		if got := described(t, body); res.StatusCode != http.StatusOK || got != `{}` {

@@ -9,16 +9,17 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // followed is a list service whose store counts its changes.
 func followed(t *testing.T, policy cache.Policy, options ...func(*proxy.Options)) (s *listService, change func(to int64)) {
 	var known atomic.Int64
-	s = startList(t, proxy.CollectionsOptions{
+	s = startList(t, listing.Options{
 		Policy: policy,
-		Progress: func() proxy.StoreProgress {
-			return proxy.StoreProgress{Generation: known.Load(), Behind: 3500 * time.Millisecond}
+		Progress: func() listing.Progress {
+			return listing.Progress{Generation: known.Load(), Behind: 3500 * time.Millisecond}
 		},
 	}, options...)
 	return s, func(to int64) {
@@ -83,7 +84,7 @@ func TestAnUnchangedPageIsReadAnewForItsMetadata(t *testing.T) {
 }
 
 func TestANoCacheRequestDoesNotTrustTheGenerationKnown(t *testing.T) {
-	s, change := followed(t, aDay, func(o *proxy.Options) { o.AllowNoCache = true })
+	s, change := followed(t, aDay, func(o *proxy.Options) { o.Web.AllowNoCache = true })
 	change(1)
 	s.post(t, `{}`)
 	if s.post(t, `{}`, "Cache-Control", "no-cache"); s.store.calls.Load() != 2 {

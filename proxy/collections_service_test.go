@@ -20,6 +20,9 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -96,7 +99,7 @@ type listService struct {
 }
 
 // newListProxy makes a proxy whose store holds World of Women.
-func newListProxy(tb testing.TB, o proxy.CollectionsOptions, change ...func(*proxy.Options)) (*proxy.Server, *listStore) {
+func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Options)) (*proxy.Server, *listStore) {
 	tb.Helper()
 	c, err := cache.New(cache.Options{})
 	if err != nil {
@@ -106,10 +109,7 @@ func newListProxy(tb testing.TB, o proxy.CollectionsOptions, change ...func(*pro
 	store := &listStore{}
 	store.hold(worldOfWomen())
 	o.Store = store
-	if o.Keys == nil {
-		o.Keys = []proxy.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}
-	}
-	options := proxy.Options{Nodes: noChain{}, Cache: c, Collections: &o, RequestTimeout: 2 * time.Second}
+	options := proxy.Options{Cache: c, Collections: &o, Web: web.Options{RequestTimeout: 2 * time.Second, Keys: []web.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
 	for _, f := range change {
 		f(&options)
 	}
@@ -120,11 +120,20 @@ func newListProxy(tb testing.TB, o proxy.CollectionsOptions, change ...func(*pro
 	return s, store
 }
 
-func startList(t *testing.T, o proxy.CollectionsOptions, change ...func(*proxy.Options)) *listService {
+func startList(t *testing.T, o listing.Options, change ...func(*proxy.Options)) *listService {
 	t.Helper()
-	o.PublicURL = "https://host"
-	p, store := newListProxy(t, o, change...)
+	p, store := newListProxy(t, o, append([]func(*proxy.Options){knownAs("https://host")}, change...)...)
 	return &listService{Server: startServer(t, p.Handler(), nil), proxy: p, store: store}
+}
+
+// withKeys replaces the test's key.
+func withKeys(keys ...web.Key) func(*proxy.Options) {
+	return func(o *proxy.Options) { o.Web.Keys = keys }
+}
+
+// knownAs sets the public URL.
+func knownAs(url string) func(*proxy.Options) {
+	return func(o *proxy.Options) { o.Web.PublicURL = url }
 }
 
 // send asks with the test's key, unless the headers say otherwise.

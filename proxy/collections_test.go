@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 func TestCollectionsAnswerPages(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Metadata: describer{strings.ToLower(wow): wowMetadata}})
+	s := startList(t, listing.Options{Metadata: describer{strings.ToLower(wow): wowMetadata}})
 	res, body := s.post(t, `{"pagination":{"limit":1}}`)
 	if res.StatusCode != http.StatusOK {
 		t.Fatalf("status %d: %s", res.StatusCode, body)
@@ -69,7 +69,7 @@ func TestCollectionsQueryTheStore(t *testing.T) {
 		"space around the object does not matter": {" \r\n\t{}\n", defaults},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startList(t, proxy.CollectionsOptions{})
+			s := startList(t, listing.Options{})
 			res, body := s.post(t, tc.body)
 			if res.StatusCode != http.StatusOK {
 				t.Fatalf("status %d: %s", res.StatusCode, body)
@@ -92,7 +92,7 @@ func TestCollectionsFindNothingWithoutAnError(t *testing.T) {
 		"an address without its 0x prefix": {`{"collectionAddresses":["` + wow[2:] + `"]}`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startList(t, proxy.CollectionsOptions{})
+			s := startList(t, listing.Options{})
 			res, body := s.post(t, `{"where":`+tc.where+`}`)
 			if res.StatusCode != http.StatusOK {
 				t.Fatalf("status %d: %s", res.StatusCode, body)
@@ -106,7 +106,7 @@ func TestCollectionsFindNothingWithoutAnError(t *testing.T) {
 }
 
 func TestCollectionsFindOneInAnyCase(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for _, address := range []string{wow, strings.ToLower(wow), "0X" + strings.ToUpper(wow[2:])} {
 		_, body := s.post(t, `{"orderBy":"updatedAt","orderDirection":"desc","where":{"collectionAddresses":["`+address+`"]}}`)
 		if diff := cmp.Diff([]string{wow}, listed(t, body)); diff != "" {
@@ -119,7 +119,7 @@ func TestCollectionsFindOneInAnyCase(t *testing.T) {
 }
 
 func TestCollectionsCountWhatFollows(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for name, tc := range map[string]struct {
 		window, want string
 		items        int
@@ -145,7 +145,7 @@ func TestCollectionsCountWhatFollows(t *testing.T) {
 }
 
 func TestCollectionsTolerateSlashes(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for _, path := range []string{"/api/v4//collections", "/api/v4/collections/", "//api//v4/collections//"} {
 		if res, body := s.send(t, http.MethodPost, path, `{}`); res.StatusCode != http.StatusOK {
 			t.Errorf("%s: status %d: %s", path, res.StatusCode, body)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -26,7 +28,7 @@ func (c conns) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return proxy.NewConn(conn, c.ended), nil
+	return web.NewConn(conn, c.ended), nil
 }
 
 // startServer serves as serve does.
@@ -34,7 +36,7 @@ func startServer(t *testing.T, h http.Handler, ended func()) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Listener = conns{s.Listener.(*net.TCPListener), ended}
-	s.Config.ConnContext = proxy.ConnContext
+	s.Config.ConnContext = web.ConnContext
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
@@ -42,7 +44,7 @@ func startServer(t *testing.T, h http.Handler, ended func()) *httptest.Server {
 
 // Whatever its length, a body arrives as it is, before the next one.
 func TestAnswersOfEveryLengthArriveWhole(t *testing.T) {
-	s := startChain(t, proxy.Options{Shape: proxy.Node})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	var lengths []int
 	for _, edge := range []int{0, 1024, 3072, 4096, 2 * 4096, 64 << 10, 1 << 20} {
 		for d := -600; d <= 600; d += 200 {
@@ -82,7 +84,7 @@ func TestAnswersOfEveryLengthArriveWhole(t *testing.T) {
 // A client that asks on and does not read: an answer that could not be sent
 // whole ends the connection, and the next does not begin within it.
 func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
-	p, chain := newChainProxy(t, proxy.Options{Shape: proxy.Node})
+	p, chain := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	body := `"` + strings.Repeat("x", 5000) + `"`
 	chain.does(func(node.Request) (*node.Answer, error) {
 		return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(body)}, nil
@@ -90,7 +92,7 @@ func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
 	ended := make(chan bool, 1)
 	s := httptest.NewUnstartedServer(p.Handler())
 	s.Listener = conns{s.Listener.(*net.TCPListener), func() { ended <- true }}
-	s.Config.ConnContext, s.Config.WriteTimeout = proxy.ConnContext, 200*time.Millisecond
+	s.Config.ConnContext, s.Config.WriteTimeout = web.ConnContext, 200*time.Millisecond
 	s.Start()
 	t.Cleanup(s.Close)
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())

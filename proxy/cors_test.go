@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 const (
@@ -37,7 +39,7 @@ func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := startChain(t, proxy.Options{CORSOrigins: tt.origins})
+			s := startChain(t, proxy.Options{Web: web.Options{CORSOrigins: tt.origins}})
 			var headers []string
 			if tt.sent != "" {
 				headers = []string{"Origin", tt.sent}
@@ -58,7 +60,7 @@ func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {
 }
 
 func TestPagesMayReadWhyTheyAreRefused(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.CORSOrigins = []string{page} })
+	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.CORSOrigins = []string{page} })
 	tests := []struct {
 		name, method, path string
 		status             int
@@ -92,7 +94,7 @@ func TestPreflightsAreAnsweredWithoutAskingAnybody(t *testing.T) {
 		{"of what is not there", "/nowhere", page, true},
 		{"of a page that may not", listPath, "https://evil.example", false},
 	}
-	s := startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.CORSOrigins = []string{page} })
+	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.CORSOrigins = []string{page} })
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			res, body := s.send(t, http.MethodOptions, tt.path, "", "X-Api-Key", "", "Origin", tt.origin,
@@ -134,7 +136,7 @@ func TestWhatIsNoPreflightIsAMethodNotServed(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := startChain(t, proxy.Options{CORSOrigins: tt.origins})
+			s := startChain(t, proxy.Options{Web: web.Options{CORSOrigins: tt.origins}})
 			got := s.do(t, http.MethodOptions, anyPath, "", tt.headers...)
 			got.refuses(t, 405, `{"code":405,"msg":{},"error":"the method OPTIONS is not served here"}`+"\n")
 			got.has(t, "Allow", "GET, HEAD")
@@ -143,7 +145,7 @@ func TestWhatIsNoPreflightIsAMethodNotServed(t *testing.T) {
 }
 
 func TestOneOriginsHeadersDoNotReachAnother(t *testing.T) {
-	s := startChain(t, proxy.Options{CORSOrigins: []string{page, "https://other.example"}})
+	s := startChain(t, proxy.Options{Web: web.Options{CORSOrigins: []string{page, "https://other.example"}}})
 	var got []string
 	for _, origin := range []string{page, "https://other.example", "https://evil.example", page} {
 		got = append(got, s.get(t, anyPath, "Origin", origin).header.Get("Access-Control-Allow-Origin"))

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // longPath is a path whose answer is worth compressing.
@@ -212,7 +213,7 @@ func TestHavingTheAnswerInAnyCodingIsHavingIt(t *testing.T) {
 
 func TestABodyIsEncodedOnce(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	s := startPlainChain(t, proxy.Options{Registerer: registry})
+	s := startPlainChain(t, proxy.Options{Web: web.Options{Registerer: registry}})
 	tag := s.get(t, longPath).header.Get("Etag")
 	s.get(t, longPath, "Accept-Encoding", "zstd", "If-None-Match", tag) // which needs no body
 	for range 3 {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // An Inquiry is a request to be explained. Keys and rate limits are not part
@@ -101,10 +102,10 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 	u, err := url.Parse(asked.URL)
 	if err != nil || !strings.HasPrefix(u.Path, "/") {
-		return nil, errors.New("not a URL with a path: " + short(asked.URL))
+		return nil, errors.New("not a URL with a path: " + web.Short(asked.URL))
 	}
 	method := http.MethodGet
-	if asked.Body != "" || tidyPath(u.Path) == apiPrefix+"collections" {
+	if asked.Body != "" || tidyPath(u.Path) == collections.Path {
 		method = http.MethodPost
 		asked.Body = cmp.Or(asked.Body, "{}")
 	}
@@ -115,42 +116,40 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 	}
 	r.URL, r.RequestURI, r.Host = target, target.RequestURI(), u.Host
 	if asked.Height != "" {
-		r.Header.Set(heightHeader, asked.Height)
+		r.Header.Set(web.HeightHeader, asked.Height)
 	}
 	return r, nil
 }
 
 // explained makes a handler of Gin's of what explains one route. Requests that
 // are no good are rendered as their clients would see it.
-func (s *Server) explained(render renderer, explain func(c *gin.Context, e *Explanation) error) gin.HandlerFunc {
+func (s *Server) explained(rt web.Route) gin.HandlerFunc {
+	render := rt.Render
+	if render == nil {
+		render = s.writeMiss
+	}
 	return func(c *gin.Context) {
 		e, _ := c.Request.Context().Value(explanationKey{}).(*Explanation)
-		err := s.oversized(c.Request)
+		err := s.stack.Oversized(c.Request)
 		if err == nil {
-			err = explain(c, e)
+			err = s.explainRoute(c, rt, e)
 		}
 		if err != nil {
-			render(c, failureOf(err))
+			render(c, web.FailureOf(err))
 		}
 	}
 }
 
-// mountRest explains what is served without the cache, and what is not served.
-func (s *Server) mountRest(r *gin.Engine) {
-	explained := map[string]bool{}
-	for _, rt := range r.Routes() {
-		explained[rt.Path] = true
+func (s *Server) explainRoute(c *gin.Context, rt web.Route, e *Explanation) error {
+	if rt.Plan == nil {
+		e.Verdict, e.Why = "answered", "It describes the interface and is always at hand."
+		return nil
 	}
-	for _, rt := range s.engine.Routes() {
-		if rt.Method == http.MethodGet && !explained[rt.Path] {
-			r.GET(rt.Path, s.explained(s.writeMiss, func(_ *gin.Context, e *Explanation) error {
-				e.Verdict, e.Why = "answered", "It describes the interface and is always at hand."
-				return nil
-			}))
-		}
+	p, err := rt.Plan(c)
+	if err == nil && p.Route != "" {
+		s.inspect(c.Request.Context(), e, p)
 	}
-	r.NoRoute(s.explained(s.writeMiss, func(c *gin.Context, _ *Explanation) error { return s.noPath(c) }))
-	r.NoMethod(s.explained(s.writeMiss, func(c *gin.Context, _ *Explanation) error { return noMethod(c) }))
+	return err
 }
 
 // refusalWriter catches what a refused request is answered with.
@@ -164,45 +163,11 @@ func (w *refusalWriter) Header() http.Header            { return w.header }
 func (w *refusalWriter) WriteHeader(status int)         { w.status = status }
 func (w *refusalWriter) Write(text []byte) (int, error) { return w.body.Write(text) }
 
-// explainRow says what a request of the chain would come to.
-func (cr *chainRoute) explainRow(c *gin.Context, e *Explanation) error {
-	q, h, err := cr.asked(c)
-	if err != nil {
-		return err
-	}
-	tip, err := cr.settle(c.Request.Context(), h)
-	if err != nil {
-		return err
-	}
-	e.Route, e.Class, e.Asks = cr.name, cr.class.String(), "the node for "+q.path
-	if q.query != "" {
-		e.Asks += "?" + q.query
-	}
-	if h.pinned > 0 {
-		e.Class, e.Asks = "pinned", fmt.Sprintf("%s at block %d", e.Asks, h.pinned)
-	}
-	cr.inspect(c.Request.Context(), e, cr.query(q, h, tip), "the node")
-	return nil
-}
-
-// explainList says what a request of the collection listing would come to.
-func (l *lister) explainList(c *gin.Context, e *Explanation) error {
-	body, err := readListBody(c.Writer, c.Request, time.Now().Add(l.o.RequestTimeout))
-	if err != nil {
-		return err
-	}
-	asked, err := l.schema.parse(body)
-	if err != nil {
-		return err
-	}
-	e.Route, e.Class, e.Asks = "collections", "collections", "the store for "+asked.String()
-	l.inspect(c.Request.Context(), e, l.query(asked), "the store")
-	return nil
-}
-
 // inspect fills in what the stores have and what that comes to.
-func (s *Server) inspect(ctx context.Context, e *Explanation, q cache.Query, origin string) {
+func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
+	q := p.Query
 	found, now := s.o.Cache.Inspect(ctx, q), time.Now()
+	e.Route, e.Class, e.Asks = p.Route, p.Class, p.Asks
 	e.Key, e.Chain, e.Tip, e.Policy = q.Key, found.Namespace, q.Tip, explainPolicy(q.Policy)
 	e.Memory, e.Redis = explainEntry(found.Memory, now), explainEntry(found.Shared, now)
 	e.RedisState = found.SharedState
@@ -213,7 +178,7 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, q cache.Query, ori
 		e.Lease = found.Lease.String()
 	}
 	e.Verdict = found.Forecast.String()
-	e.Why = reasoning{q, found, origin, now}.sentence()
+	e.Why = reasoning{q, found, p.Origin, now}.sentence()
 }
 
 func explainPolicy(p cache.Policy) *ExplainedClass {

@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 func explain(t *testing.T, p *proxy.Server, asked proxy.Inquiry) proxy.Explanation {
@@ -84,8 +87,8 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 }
 
 func TestAnExplanationRefusesWhatTheServiceRefuses(t *testing.T) {
-	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
-		s := startChain(t, proxy.Options{Shape: shape, MaxURL: 200})
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startChain(t, proxy.Options{Web: web.Options{MaxURL: 200}, Chain: chain.Options{Shape: shape}})
 		for _, asked := range []proxy.Inquiry{
 			{URL: "/staking/validators/0x12"},
 			{URL: "/staking/validators?status=9"},
@@ -128,7 +131,7 @@ func TestAnExplanationRefusesWhatTheServiceRefuses(t *testing.T) {
 }
 
 func TestAListingIsExplainedByItsBody(t *testing.T) {
-	p, store := newListProxy(t, proxy.CollectionsOptions{})
+	p, store := newListProxy(t, listing.Options{})
 	e := explain(t, p, proxy.Inquiry{URL: listPath})
 	if e.Request != "POST "+listPath || e.Verdict != "miss" || e.Asks != "the store for 20 collections from 0 on by updatedAt, greatest first" {
 		t.Errorf("%+v", e)
@@ -163,7 +166,7 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 		"staking_params":        "/staking/params",
 		"collections":           listPath,
 	}
-	p, _ := newListProxy(t, proxy.CollectionsOptions{})
+	p, _ := newListProxy(t, listing.Options{})
 	for route := range targets {
 		sel, err := p.SelectRoute(route)
 		if err != nil {
@@ -190,8 +193,8 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 	if _, err := p.SelectRoute("nowhere"); err == nil {
 		t.Error("a route that is none was selected")
 	}
-	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
-		p, _ := newChainProxy(t, proxy.Options{Shape: shape})
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		p, _ := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: shape}})
 		if _, err := p.SelectAddress(""); err == nil {
 			t.Errorf("%s: no address selects everything", shape)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -119,7 +120,7 @@ func TestAFailureTheNodeAdmitsIsKeptForASecondAtMost(t *testing.T) {
 }
 
 func TestRequestsHaveADeadline(t *testing.T) {
-	s := startChain(t, proxy.Options{RequestTimeout: 20 * time.Millisecond})
+	s := startChain(t, proxy.Options{Web: web.Options{RequestTimeout: 20 * time.Millisecond}})
 	release := make(chan struct{})
 	defer close(release)
 	s.chain.does(func(node.Request) (*node.Answer, error) { <-release; return nil, errors.New("late") })
@@ -128,7 +129,7 @@ func TestRequestsHaveADeadline(t *testing.T) {
 
 func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
 	var log lines
-	s := startChain(t, proxy.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.chain.deafen()
 	s.chain.panics = true
 	s.get(t, anyPath).refuses(t, 500, `{"code":500,"msg":{},"error":"internal error"}`+"\n")
@@ -139,7 +140,7 @@ func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
 
 func TestEveryRequestIsRecordedOnce(t *testing.T) {
 	var log lines
-	s := startChain(t, proxy.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	began := time.Now()
 	s.get(t, anyPath+"?x=y", "X-Request-Id", "a")
 	s.get(t, anyPath, "X-Request-Id", "b")

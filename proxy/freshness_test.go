@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
 )
 
 // told is what an answer says about its age.
@@ -63,7 +64,7 @@ var aged = cache.Policy{
 func fails(f *fakeChain) { f.fails(errors.New("gone")) }
 
 func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
-	age(t, anyPath, proxy.Options{Routes: map[string]cache.Policy{"pool": aged}}, []aging{
+	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, nothingHappens, [2]string{},
 			told{"public, max-age=20", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
 		{"later it has one, and what is left is less", 3500 * time.Millisecond, nothingHappens, [2]string{},
@@ -86,7 +87,7 @@ func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
 }
 
 func TestWhatIsToldOfAgeInSeconds(t *testing.T) {
-	age(t, anyPath, proxy.Options{Routes: map[string]cache.Policy{"pool": aged}}, []aging{
+	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, (*fakeChain).deafen, [2]string{},
 			told{"public, max-age=60", "", `tipcache; fwd=uri-miss; stored; ttl=60; detail="seconds"`}},
 		{"later it has one", 59 * time.Second, nothingHappens, [2]string{},
@@ -113,7 +114,7 @@ func TestWhatIsToldOfAPastBlock(t *testing.T) {
 }
 
 func TestWhatIsToldOfAnAnswerThatSaysNo(t *testing.T) {
-	o := proxy.Options{Routes: map[string]cache.Policy{"validator": aged}}
+	o := proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"validator": aged}}}
 	age(t, "/staking/validators/"+nobody, o, []aging{
 		{"it lives for its own time", 0, nothingHappens, [2]string{},
 			told{"public, max-age=3", "", `tipcache; fwd=uri-miss; stored; ttl=3`}},

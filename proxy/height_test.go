@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -72,7 +73,7 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 }
 
 func TestAPrunedBlockIsNotFound(t *testing.T) {
-	s := startChain(t, proxy.Options{Classes: proxy.Classes{Negative: 50 * time.Millisecond}})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Classes: chain.Classes{Negative: 50 * time.Millisecond}}})
 	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "pruned_height_1").answer(), nil })
 	want := `{"code":404,"msg":{},"error":"failed to create query context: failed to load state at height 1; version mismatch on immutable IAVL tree; ` +
 		`version does not exist. Version has either been pruned, or is for a future block height (latest height: 203): invalid request"}` + "\n"
@@ -108,7 +109,7 @@ func TestReadersOfTheirOwnWritesWait(t *testing.T) {
 
 func TestWaitingForABlockEnds(t *testing.T) {
 	t.Run("when the block does not come in time", func(t *testing.T) {
-		s := startChain(t, proxy.Options{MinHeightWait: 20 * time.Millisecond})
+		s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: 20 * time.Millisecond}})
 		got := s.get(t, anyPath, "X-Min-Block-Height", "400")
 		got.refuses(t, 504, `{"code":504,"msg":{},"error":"block 400 has not come; the newest is 228"}`+"\n")
 		got.has(t, "Retry-After", "2")

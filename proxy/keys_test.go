@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func keyOf(name, secret string) proxy.Key {
-	return proxy.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
+func keyOf(name, secret string) web.Key {
+	return web.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
 }
 
 func (s *listService) statusWith(t *testing.T, key string) int {
@@ -22,7 +24,7 @@ func (s *listService) statusWith(t *testing.T, key string) int {
 }
 
 func TestAnyKeyOfTheSetOpens(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Keys: []proxy.Key{keyOf("a", "one"), keyOf("a", "two"), keyOf("b", "three")}})
+	s := startList(t, listing.Options{}, withKeys(keyOf("a", "one"), keyOf("a", "two"), keyOf("b", "three")))
 	for key, want := range map[string]int{
 		"one": http.StatusOK, "two": http.StatusOK, "three": http.StatusOK,
 		"four": http.StatusUnauthorized, "One": http.StatusUnauthorized, "": http.StatusUnauthorized,
@@ -34,8 +36,8 @@ func TestAnyKeyOfTheSetOpens(t *testing.T) {
 }
 
 func TestKeysChangeWhileServing(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Keys: []proxy.Key{keyOf("a", "old")}})
-	s.proxy.SetKeys([]proxy.Key{keyOf("a", "new")})
+	s := startList(t, listing.Options{}, withKeys(keyOf("a", "old")))
+	s.proxy.SetKeys([]web.Key{keyOf("a", "new")})
 	if got := s.statusWith(t, "old"); got != http.StatusUnauthorized {
 		t.Errorf("the old key: status %d", got)
 	}
@@ -45,7 +47,7 @@ func TestKeysChangeWhileServing(t *testing.T) {
 }
 
 func TestWithoutKeysNobodyMayAsk(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Keys: []proxy.Key{}})
+	s := startList(t, listing.Options{}, withKeys())
 	for _, key := range []string{"", "x"} {
 		if got := s.statusWith(t, key); got != http.StatusUnauthorized {
 			t.Errorf("key %q: status %d", key, got)
@@ -54,7 +56,7 @@ func TestWithoutKeysNobodyMayAsk(t *testing.T) {
 }
 
 func TestWithoutAuthAnybodyMayAsk(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{NoAuth: true})
+	s := startList(t, listing.Options{NoAuth: true})
 	for _, key := range []string{"", "x"} {
 		if got := s.statusWith(t, key); got != http.StatusOK {
 			t.Errorf("key %q: status %d", key, got)
@@ -64,8 +66,8 @@ func TestWithoutAuthAnybodyMayAsk(t *testing.T) {
 
 func TestLogNamesTheTenantAndNeverTheKey(t *testing.T) {
 	var log bytes.Buffer
-	s := startList(t, proxy.CollectionsOptions{Keys: []proxy.Key{keyOf("acme", "open sesame")}}, func(o *proxy.Options) {
-		o.AccessLog, o.Logger = &log, slog.New(slog.NewJSONHandler(&log, nil))
+	s := startList(t, listing.Options{}, withKeys(keyOf("acme", "open sesame")), func(o *proxy.Options) {
+		o.Web.AccessLog, o.Web.Logger = &log, slog.New(slog.NewJSONHandler(&log, nil))
 	})
 	s.statusWith(t, "open sesame")
 	s.statusWith(t, "open barley")

@@ -15,13 +15,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // twice is a rate that a test does not outlast.
-var twice = proxy.Rate{Requests: 2, Per: time.Minute, Burst: 2}
+var twice = web.Rate{Requests: 2, Per: time.Minute, Burst: 2}
 
 func TestAnAddressThatAsksTooOftenIsRefused(t *testing.T) {
-	s := startChain(t, proxy.Options{Limits: proxy.Limits{Address: twice}})
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: twice}}})
 	for left := range 2 {
 		got := s.get(t, anyPath)
 		if got.status != http.StatusOK {
@@ -41,7 +43,7 @@ func TestAnAddressThatAsksTooOftenIsRefused(t *testing.T) {
 
 func TestOneMayAskAgainAfterRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := newChainProxy(t, proxy.Options{Limits: proxy.Limits{Address: proxy.Rate{Requests: 10, Per: time.Second, Burst: 20}}})
+		h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 10, Per: time.Second, Burst: 20}}}})
 		for range 50 {
 			for inProcess(h, anyPath, "").Code == http.StatusOK {
 				continue
@@ -69,9 +71,9 @@ func TestOneMayAskAgainAfterRetryAfter(t *testing.T) {
 
 func TestKeysOfOneNameShareItsRate(t *testing.T) {
 	own := keyOf("big", "three")
-	own.Rate = proxy.Rate{Requests: 5, Per: time.Minute, Burst: 5}
-	keys := []proxy.Key{keyOf("small", "one"), keyOf("small", "two"), own}
-	s := startList(t, proxy.CollectionsOptions{Keys: keys}, func(o *proxy.Options) { o.Limits.Key = twice })
+	own.Rate = web.Rate{Requests: 5, Per: time.Minute, Burst: 5}
+	keys := []web.Key{keyOf("small", "one"), keyOf("small", "two"), own}
+	s := startList(t, listing.Options{}, withKeys(keys...), func(o *proxy.Options) { o.Web.Limits.Key = twice })
 	allowed := map[string]int{}
 	for range 10 {
 		for _, key := range []string{"one", "two", "three"} {
@@ -91,7 +93,7 @@ func TestKeysOfOneNameShareItsRate(t *testing.T) {
 }
 
 func TestGuessingKeysIsLimitedByAddress(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.Limits.Address = twice })
+	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.Limits.Address = twice })
 	for _, want := range []int{http.StatusUnauthorized, http.StatusUnauthorized, http.StatusTooManyRequests} {
 		if got := s.statusWith(t, "guess"); got != want {
 			t.Errorf("status %d, want %d", got, want)
@@ -100,19 +102,19 @@ func TestGuessingKeysIsLimitedByAddress(t *testing.T) {
 }
 
 func TestLimitsChangeWhileServing(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	steps := []struct {
 		name string
-		rate proxy.Rate
+		rate web.Rate
 		want []int
 	}{
-		{"none", proxy.Rate{}, []int{200, 200, 200}},
+		{"none", web.Rate{}, []int{200, 200, 200}},
 		{"a limit", twice, []int{200, 200, 429}},
-		{"a wider one", proxy.Rate{Requests: 3, Per: time.Minute, Burst: 3}, []int{200, 200, 200, 429}},
-		{"none again", proxy.Rate{}, []int{200}},
+		{"a wider one", web.Rate{Requests: 3, Per: time.Minute, Burst: 3}, []int{200, 200, 200, 429}},
+		{"none again", web.Rate{}, []int{200}},
 	}
 	for _, step := range steps {
-		s.proxy.SetLimits(proxy.Limits{Key: step.rate})
+		s.proxy.SetLimits(web.Limits{Key: step.rate})
 		var got []int
 		for range step.want {
 			got = append(got, s.statusWith(t, testKey))
@@ -135,14 +137,14 @@ func redisAt(t *testing.T, address string) *redis.Client {
 	return client
 }
 
-func sharing(t *testing.T, address, scope string, limits proxy.Limits) proxy.Options {
+func sharing(t *testing.T, address, scope string, limits web.Limits) proxy.Options {
 	t.Helper()
-	return proxy.Options{Limits: limits, SharedLimits: proxy.SharedLimits{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Scope: scope}}
+	return proxy.Options{Web: web.Options{Limits: limits, SharedLimits: web.SharedLimits{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Scope: scope}}}
 }
 
 func TestReplicasShareTheirLimits(t *testing.T) {
 	server := miniredis.RunT(t)
-	limits := proxy.Limits{Address: proxy.Rate{Requests: 6, Per: time.Hour, Burst: 6}}
+	limits := web.Limits{Address: web.Rate{Requests: 6, Per: time.Hour, Burst: 6}}
 	a, b := startChain(t, sharing(t, server.Addr(), "one", limits)), startChain(t, sharing(t, server.Addr(), "one", limits))
 	allowed := 0
 	for range 5 {
@@ -169,8 +171,8 @@ func TestReplicasShareTheirLimits(t *testing.T) {
 
 func TestAFloodDoesNotReachRedis(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	o := sharing(t, miniredis.RunT(t).Addr(), "one", proxy.Limits{Address: twice})
-	o.Registerer = registry
+	o := sharing(t, miniredis.RunT(t).Addr(), "one", web.Limits{Address: twice})
+	o.Web.Registerer = registry
 	s := startChain(t, o)
 	for range 50 {
 		s.get(t, anyPath)
@@ -186,7 +188,7 @@ func TestAFloodDoesNotReachRedis(t *testing.T) {
 
 func TestWithoutRedisEachProcessLimits(t *testing.T) {
 	server := miniredis.RunT(t)
-	s := startChain(t, sharing(t, server.Addr(), "one", proxy.Limits{Address: twice}))
+	s := startChain(t, sharing(t, server.Addr(), "one", web.Limits{Address: twice}))
 	if got := s.get(t, anyPath); got.status != http.StatusOK {
 		t.Fatalf("status %d", got.status)
 	}
@@ -204,7 +206,7 @@ func TestARedisThatHangsIsNotWaitedForTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hole.Close()
-	s := startChain(t, sharing(t, hole.Addr().String(), "one", proxy.Limits{Address: proxy.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}))
+	s := startChain(t, sharing(t, hole.Addr().String(), "one", web.Limits{Address: web.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}))
 	start := time.Now()
 	for range 100 {
 		if got := s.get(t, anyPath); got.status != http.StatusOK {
@@ -217,7 +219,7 @@ func TestARedisThatHangsIsNotWaitedForTwice(t *testing.T) {
 }
 
 func TestAFloodOfAddressesMakesNobodyForgotten(t *testing.T) {
-	h, _ := newChainProxy(t, proxy.Options{Limits: proxy.Limits{Address: proxy.Rate{Requests: 1, Per: time.Hour, Burst: 1}}})
+	h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
 	status := func(address string) int {
 		r := httptest.NewRequest(http.MethodGet, "/nowhere", nil)
 		r.RemoteAddr = address
@@ -235,6 +237,6 @@ func TestAFloodOfAddressesMakesNobodyForgotten(t *testing.T) {
 }
 
 func BenchmarkMemoryHitWithinALimit(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{Limits: proxy.Limits{Address: proxy.Rate{Requests: 1e9, Per: time.Second, Burst: 1e9}}})
+	h, _ := newChainProxy(b, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1e9, Per: time.Second, Burst: 1e9}}}})
 	measure(b, h, anyPath, nothing)
 }

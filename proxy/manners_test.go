@@ -12,6 +12,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -71,7 +73,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 }
 
 func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
-	s := startChain(t, proxy.Options{MaxURL: 300})
+	s := startChain(t, proxy.Options{Web: web.Options{MaxURL: 300}})
 	for _, path := range []string{"/", "/nowhere", "/cosmos/staking/v1beta1/params", "/staking/validators/" + val5 + "/nothing", "/Staking/params", "/staking/../auth/params", "/staking/delegators/" + del0} {
 		s.get(t, path).refuses(t, 404, `{"code":404,"msg":{},"error":"no such path: `+short(path)+`"}`+"\n")
 	}
@@ -116,7 +118,7 @@ func TestRequestIDs(t *testing.T) {
 
 func TestCacheHeadersTellTheTruth(t *testing.T) {
 	slow := cache.Policy{FreshBlocks: 1, StaleBlocks: 3, ErrorBlocks: 100, Fresh: time.Minute, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
-	s := startChain(t, proxy.Options{Routes: map[string]cache.Policy{"pool": slow}})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": slow}}})
 	s.chain.tip.Interval = 1000 * time.Second // far from the edge of a second's rounding
 	ttl := func(e exchange) string {
 		status := e.header.Get("Cache-Status")
@@ -151,14 +153,14 @@ func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := proxy.New(proxy.Options{Nodes: newFakeChain(t), Cache: c, Routes: map[string]cache.Policy{"nope": {}}}); err == nil {
+	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t), Routes: map[string]cache.Policy{"nope": {}}}}); err == nil {
 		t.Error("no error")
 	}
 }
 
 func TestMetricsCountEveryRequest(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	s := startChain(t, proxy.Options{Registerer: registry})
+	s := startChain(t, proxy.Options{Web: web.Options{Registerer: registry}})
 	s.get(t, anyPath)
 	s.get(t, anyPath)
 	s.get(t, anyPath, "X-Block-Height", "5")

@@ -7,12 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestTheNodesShapeIsTheNodesBytes(t *testing.T) {
-	s := startChain(t, proxy.Options{Shape: proxy.Node})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	for _, r := range recordings(t) {
 		if r.Height != "" || strings.Contains(r.Name, "encoded_slash") || r.Status == 0 {
 			continue
@@ -39,7 +40,7 @@ func TestTheNodesShapeAsksAsItWasAsked(t *testing.T) {
 		{"malformed addresses are sent", "/staking/validators/0xZz%20", "/staking/validators/0xZz%20"},
 		{"bech32 is sent", "/staking/validators/" + val5Bech32, "/staking/validators/" + val5Bech32},
 	}
-	s := startChain(t, proxy.Options{Shape: proxy.Node})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s.get(t, tt.target)
@@ -51,7 +52,7 @@ func TestTheNodesShapeAsksAsItWasAsked(t *testing.T) {
 }
 
 func TestTheNodesShapeReadsHeightsAsTheNodeDoes(t *testing.T) {
-	s := startChain(t, proxy.Options{Shape: proxy.Node})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	for sent, want := range map[string]int64{"": node.AtTip, "0": node.AtTip, "0x10": node.AtTip, "100.0": node.AtTip, "+100": 100, "101": 101, "999999": 999_999} {
 		s.chain.grow(1000) // past the answers before
 		s.get(t, anyPath, "X-Block-Height", sent)
@@ -66,7 +67,7 @@ func TestTheNodesShapeReadsHeightsAsTheNodeDoes(t *testing.T) {
 }
 
 func TestTheNodesShapeHasTheNodesNotFound(t *testing.T) {
-	s := startChain(t, proxy.Options{Shape: proxy.Node})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	got := s.get(t, "/nowhere")
 	if got.status != 404 || got.body != "404 page not found\n" {
 		t.Errorf("status %d: %s", got.status, got.body)

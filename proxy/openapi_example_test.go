@@ -12,9 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 )
 
-// exampleFile is a file of examples/, whose members stand in this order.
+// exampleFile is a file of docs/examples/, whose members stand in this order.
 type exampleFile struct {
 	Request json.RawMessage `json:"request"`
 	Answer  json.RawMessage `json:"answer,omitempty"`
@@ -24,7 +25,7 @@ type exampleFile struct {
 // chain, or of a store with one collection.
 func TestExamplesAreTheRecordedAnswers(t *testing.T) {
 	chain := startChain(t, proxy.Options{})
-	list := startList(t, proxy.CollectionsOptions{Metadata: describer{strings.ToLower(wow): exampleMetadata}})
+	list := startList(t, listing.Options{Metadata: describer{strings.ToLower(wow): exampleMetadata}})
 	shown := worldOfWomen()
 	shown.AssetCount = 1204
 	list.store.hold(shown)
@@ -34,7 +35,7 @@ func TestExamplesAreTheRecordedAnswers(t *testing.T) {
 	}
 	for _, id := range ids {
 		t.Run(id, func(t *testing.T) {
-			path := filepath.Join("examples", id+".json")
+			path := filepath.Join("docs", "examples", id+".json")
 			text, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +56,7 @@ func TestExamplesAreTheRecordedAnswers(t *testing.T) {
 			}
 		})
 	}
-	if files, err := os.ReadDir("examples"); err != nil || len(files) != len(ids) {
+	if files, err := os.ReadDir(filepath.Join("docs", "examples")); err != nil || len(files) != len(ids) {
 		t.Errorf("%d examples of %d operations: %v", len(files), len(ids), err)
 	}
 }

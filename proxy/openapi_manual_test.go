@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 )
 
 // all finds the first group of every match.
@@ -20,7 +21,7 @@ func all(pattern, text string) (found []string) {
 }
 
 func TestTheManualShowsEveryOperation(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")
 	text := html.UnescapeString(page)
 	for _, op := range readDescription(t, s.Config.Handler).operations() {
@@ -36,7 +37,7 @@ func TestTheManualShowsEveryOperation(t *testing.T) {
 }
 
 func TestTheManualHoldsTogether(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")
 	ids := map[string]bool{}
 	for _, id := range all(` id="([^"]*)"`, page) {
@@ -53,7 +54,7 @@ func TestTheManualHoldsTogether(t *testing.T) {
 }
 
 func TestTheManualNeedsNothingElse(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	res, page := s.send(t, "GET", "/docs", "")
 	for _, target := range all(`(?:href|src|action)="([^#"][^"]*)"`, page) {
 		if target != "/openapi.json" && target != "data:," {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -26,15 +28,15 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := proxy.RouteClass(op.id); !isRoute || !found[op.id] {
+		if _, isRoute := chain.RouteClass(op.id); !isRoute || !found[op.id] {
 			t.Errorf("%s is described, and not served", op.id)
 		}
 	}
 }
 
 func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
-	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
-		s := startChain(t, proxy.Options{Shape: shape})
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
 		d := readDescription(t, s.Config.Handler)
 		for _, r := range recordings(t) {
 			op, ok := d.answering(r.target())
@@ -64,14 +66,14 @@ func TestEveryGoldenAnswerIsAsDescribed(t *testing.T) {
 		code, _, _ := strings.Cut(head, "\n")
 		t.Run(filepath.Base(file), func(t *testing.T) { chain.validate(t, chain.operation(t, id), code, body) })
 	}
-	list := readDescription(t, startList(t, proxy.CollectionsOptions{}).Config.Handler)
+	list := readDescription(t, startList(t, listing.Options{}).Config.Handler)
 	for file, code := range map[string]string{"page.json": "200", "violations.json": "422"} {
 		list.validate(t, list.operation(t, "collections"), code, readFile(t, "testdata/collections/"+file))
 	}
 }
 
 func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{Metadata: describer{strings.ToLower(wow): wowMetadata}})
+	s := startList(t, listing.Options{Metadata: describer{strings.ToLower(wow): wowMetadata}})
 	d := readDescription(t, s.Config.Handler)
 	op := d.operation(t, "collections")
 	res, page := s.post(t, `{}`)
@@ -133,7 +135,7 @@ func TestADescribedValueIsAccepted(t *testing.T) {
 }
 
 func TestEverythingDescribedIsExplained(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	d := readDescription(t, s.Config.Handler)
 	for _, op := range d.operations() {
 		for _, name := range []string{"summary", "operationId", "tags", "responses"} {
@@ -164,24 +166,24 @@ func TestTheDescriptionIsThatOfTheOptions(t *testing.T) {
 		}
 		return found
 	}
-	chain := readDescription(t, startChain(t, proxy.Options{}).Config.Handler)
-	if ids(chain)["collections"] || chain.at(chain.doc, "components", "schemas", "Collection") != nil {
+	plain := readDescription(t, startChain(t, proxy.Options{}).Config.Handler)
+	if ids(plain)["collections"] || plain.at(plain.doc, "components", "schemas", "Collection") != nil {
 		t.Error("a listing that is not served is described")
 	}
-	if chain.at(chain.doc, "components", "securitySchemes") != nil {
+	if plain.at(plain.doc, "components", "securitySchemes") != nil {
 		t.Error("a key is described that nobody asks for")
 	}
-	open := readDescription(t, startList(t, proxy.CollectionsOptions{NoAuth: true}).Config.Handler)
+	open := readDescription(t, startList(t, listing.Options{NoAuth: true}).Config.Handler)
 	if op := open.operation(t, "collections"); op.body["security"] != nil || open.at(op.body, "responses", "401") != nil {
 		t.Error("an open listing asks for a key")
 	}
-	closed := readDescription(t, startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.ChainAuth = true }).Config.Handler)
+	closed := readDescription(t, startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Auth = true }).Config.Handler)
 	for _, id := range []string{"collections", "validators"} {
 		if op := closed.operation(t, id); op.body["security"] == nil || closed.at(op.body, "responses", "401") == nil {
 			t.Errorf("%s asks for no key", id)
 		}
 	}
-	asNode := readDescription(t, startChain(t, proxy.Options{Shape: proxy.Node}).Config.Handler)
+	asNode := readDescription(t, startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).Config.Handler)
 	if op := asNode.operation(t, "validators"); asNode.at(op.body, "responses", "404") != nil || asNode.at(op.body, "responses", "500") == nil {
 		t.Error("the node's refusals are not described")
 	}
@@ -215,10 +217,10 @@ func TestDescriptionsAreWrittenForALinter(t *testing.T) {
 		t.Skip("TIPCACHE_TEST_OPENAPI names no directory")
 	}
 	documents := map[string]http.Handler{
-		"everything": startList(t, proxy.CollectionsOptions{}, func(o *proxy.Options) { o.ChainAuth = true }).Config.Handler,
-		"open":       startList(t, proxy.CollectionsOptions{NoAuth: true}).Config.Handler,
+		"everything": startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Auth = true }).Config.Handler,
+		"open":       startList(t, listing.Options{NoAuth: true}).Config.Handler,
 		"chain":      startChain(t, proxy.Options{}).Config.Handler,
-		"node":       startChain(t, proxy.Options{Shape: proxy.Node}).Config.Handler,
+		"node":       startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).Config.Handler,
 	}
 	for name, h := range documents {
 		if err := os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
@@ -19,7 +19,7 @@ func TestProblems(t *testing.T) {
 	silence := func(k upstream.Kind, retry time.Duration) error {
 		return fmt.Errorf("secret: %w", &upstream.Error{Kind: k, Msg: "the collection store did not answer", Err: errors.New("dial tcp 10.1.2.3:5432"), RetryAfter: retry})
 	}
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for name, tc := range map[string]struct {
 		method, path string
 		body         string
@@ -124,7 +124,7 @@ func wantHeader(t *testing.T, res *http.Response, name, want string) {
 }
 
 func TestContentTypes(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for typ, want := range map[string]int{
 		"":                                http.StatusOK,
 		"application/json":                http.StatusOK,
@@ -142,7 +142,7 @@ func TestContentTypes(t *testing.T) {
 }
 
 func TestOtherMethodsAreNotAllowed(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		res, _ := s.send(t, method, "/api/v4//collections/", "")
 		if res.StatusCode != http.StatusMethodNotAllowed {
@@ -154,7 +154,7 @@ func TestOtherMethodsAreNotAllowed(t *testing.T) {
 }
 
 func TestPanicsBecomeProblems(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	s.store.will(func(context.Context, collections.Query) (collections.Page, error) { panic("secret") })
 	res, body := s.post(t, `{}`)
 	if res.StatusCode != http.StatusInternalServerError || strings.Contains(body, "secret") {
@@ -171,7 +171,7 @@ func TestSchemaURLIsWhereTheClientFoundUs(t *testing.T) {
 		"nowhere if it is no host": {"", "http", `x"><script>`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, _ := newListProxy(t, proxy.CollectionsOptions{PublicURL: tc.public, NoAuth: true})
+			p, _ := newListProxy(t, listing.Options{NoAuth: true}, knownAs(tc.public))
 			want := tc.want + "/api/v4/CollectionsResponseBodyHuma.json"
 			if got := schemaOf(t, p, tc.scheme, tc.host); got != want {
 				t.Errorf("$schema %q, want %q", got, want)
@@ -181,7 +181,7 @@ func TestSchemaURLIsWhereTheClientFoundUs(t *testing.T) {
 }
 
 func TestSlowBodiesAreNotWaitedFor(t *testing.T) {
-	s := startList(t, proxy.CollectionsOptions{})
+	s := startList(t, listing.Options{})
 	slow, end := io.Pipe()
 	defer end.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+listPath, slow)

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -43,8 +44,8 @@ var readPaths = map[node.Cost][]string{
 }
 
 func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
-	for _, shape := range []proxy.Shape{proxy.Documented, proxy.Node} {
-		s := startChain(t, proxy.Options{Shape: shape})
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
 		for cost, targets := range readPaths {
 			for _, target := range targets {
 				before := s.chain.calls()

@@ -1,45 +1,22 @@
 package proxy
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/collections"
 )
 
 // SelectRoute selects the keys of one route: those at explicit heights too.
 // The collection listing is the route "collections".
 func (s *Server) SelectRoute(name string) (cache.Selection, error) {
 	if name == "collections" {
-		return cache.Selection{Prefix: listingPrefix}, nil
+		return collections.Select(), nil
 	}
-	for _, rt := range routes {
-		if rt.name != name {
-			continue
-		}
-		segments := strings.Split(string(s.o.Shape)+rt.pattern, "/")
-		for i, segment := range segments {
-			if strings.HasPrefix(segment, ":") {
-				segments[i] = "*"
-			}
-		}
-		return cache.Selection{Path: strings.Join(segments, "/")}, nil
-	}
-	return cache.Selection{}, fmt.Errorf("no route is called %q", short(name))
+	return s.chain.SelectRoute(name)
 }
 
 // SelectAddress selects the keys that name an address, or a public key: of
 // queries about it, of the collection and of its metadata. The address may be
-// written in any of its forms. What only lists it among others is not selected.
+// written in any of its forms.
 func (s *Server) SelectAddress(address string) (cache.Selection, error) {
-	if s.o.Shape == Node && address != "" {
-		return cache.Selection{Contains: string(appendAsSent(nil, address))}, nil // as clients wrote it
-	}
-	for _, k := range []kind{validatorAddress, accountAddress, publicKey} {
-		if text, ok := k.canonical(nil, address); ok {
-			return cache.Selection{Contains: string(text)}, nil
-		}
-	}
-	return cache.Selection{}, errors.New("expected an address: 0x and 40 hex digits, or bech32; or a public key: 0x and 66 hex digits")
+	return s.chain.SelectAddress(address)
 }

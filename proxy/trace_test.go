@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -33,10 +34,7 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 	var log lines
 	spans := tracetest.NewInMemoryExporter()
 	never := sdktrace.ParentBased(sdktrace.NeverSample())
-	s := startChain(t, proxy.Options{
-		Tracing:   sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)),
-		AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-	})
+	s := startChain(t, proxy.Options{Web: web.Options{Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)), AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.get(t, anyPath, "Traceparent", sampled)
 	s.get(t, anyPath, "Traceparent", unsampled)
 	s.get(t, anyPath, "Traceparent", "nonsense")
@@ -62,7 +60,7 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 
 func TestFailuresAreLoggedWithoutAnAccessLogToo(t *testing.T) {
 	var log lines
-	s := startChain(t, proxy.Options{OnlyFailures: true, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := startChain(t, proxy.Options{Web: web.Options{OnlyFailures: true, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.get(t, anyPath)
 	s.get(t, "/nowhere")
 	s.chain.fails(errors.New("out of order"))
@@ -74,7 +72,7 @@ func TestFailuresAreLoggedWithoutAnAccessLogToo(t *testing.T) {
 
 func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
 	var log lines
-	s := startChain(t, proxy.Options{SkipLog: 1, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := startChain(t, proxy.Options{Web: web.Options{SkipLog: 1, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	for range 20 {
 		s.get(t, anyPath)
 	}
@@ -82,7 +80,7 @@ func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
 	if text := log.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"status":404`) {
 		t.Errorf("logged: %s", text)
 	}
-	half := startChain(t, proxy.Options{SkipLog: 0.5, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	half := startChain(t, proxy.Options{Web: web.Options{SkipLog: 0.5, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	for range 200 {
 		half.get(t, anyPath)
 	}

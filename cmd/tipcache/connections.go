@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // clients listens for clients. It accepts at most so many at once; those beyond
@@ -51,7 +51,7 @@ func (c *clients) Accept() (net.Conn, error) {
 		release()
 		return nil, err
 	}
-	return proxy.NewConn(conn, release), nil
+	return web.NewConn(conn, release), nil
 }
 
 // Close ends Accept.

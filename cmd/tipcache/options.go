@@ -12,6 +12,9 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -70,28 +73,38 @@ func metadataOptions(cfg config.Config) metadata.Options {
 }
 
 func proxyOptions(cfg config.Config) proxy.Options {
-	return proxy.Options{
-		Classes:        classes(cfg),
-		Routes:         ownPolicies(cfg),
-		ChainAuth:      cfg.Chain.Auth == "keys",
-		Limits:         limits(cfg),
-		SharedLimits:   proxy.SharedLimits{Timeout: cfg.Redis.Timeout, Scope: cfg.Chain.ID},
-		Shape:          proxy.Shape(cfg.Chain.Shape),
-		MaxPageLimit:   cfg.Chain.MaxPageLimit,
+	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Collections: collectionsOptions(cfg)}
+}
+
+func webOptions(cfg config.Config) web.Options {
+	return web.Options{
 		MaxURL:         cfg.HTTP.MaxURL,
 		MaxHeader:      int(cfg.HTTP.MaxHeader),
 		RequestTimeout: cfg.HTTP.Request,
-		MinHeightWait:  cfg.Chain.MinHeightWait,
-		Collections:    collectionsOptions(cfg),
+		PublicURL:      cfg.Collections.PublicURL,
 		CORSOrigins:    cfg.HTTP.CORSOrigins,
 		AllowNoCache:   cfg.HTTP.AllowNoCache,
+		Keys:           apiKeys(cfg),
+		Limits:         limits(cfg),
+		SharedLimits:   web.SharedLimits{Timeout: cfg.Redis.Timeout, Scope: cfg.Chain.ID},
 		OnlyFailures:   !cfg.Log.Access,
 		SkipLog:        1 - cfg.Log.Sample,
 	}
 }
 
-func classes(cfg config.Config) proxy.Classes {
-	return proxy.Classes{
+func chainOptions(cfg config.Config) chain.Options {
+	return chain.Options{
+		Classes:       classes(cfg),
+		Routes:        ownPolicies(cfg),
+		Shape:         chain.Shape(cfg.Chain.Shape),
+		Auth:          cfg.Chain.Auth == "keys",
+		MaxPageLimit:  cfg.Chain.MaxPageLimit,
+		MinHeightWait: cfg.Chain.MinHeightWait,
+	}
+}
+
+func classes(cfg config.Config) chain.Classes {
+	return chain.Classes{
 		Live:     policy(cfg.Classes.Live),
 		Params:   policy(cfg.Classes.Params),
 		Pinned:   cache.Policy{Immutable: true, Keep: cfg.Classes.Pinned},
@@ -111,7 +124,7 @@ func ownPolicies(cfg config.Config) map[string]cache.Policy {
 // routeClass is what is configured for a route, over its class.
 func routeClass(cfg config.Config, name string) config.Class {
 	base := cfg.Classes.Live
-	if class, _ := proxy.RouteClass(name); class == "params" {
+	if class, _ := chain.RouteClass(name); class == "params" {
 		base = cfg.Classes.Params
 	}
 	return cfg.Routes[name].Over(base)
@@ -121,7 +134,7 @@ func routeClass(cfg config.Config, name string) config.Class {
 func validateRoutes(cfg config.Config) error {
 	var problems []error
 	for name := range cfg.Routes {
-		if _, ok := proxy.RouteClass(name); !ok {
+		if _, ok := chain.RouteClass(name); !ok {
 			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route"})
 			continue
 		}
@@ -130,28 +143,26 @@ func validateRoutes(cfg config.Config) error {
 	return errors.Join(problems...)
 }
 
-func collectionsOptions(cfg config.Config) *proxy.CollectionsOptions {
+func collectionsOptions(cfg config.Config) *listing.Options {
 	c := cfg.Collections
-	return &proxy.CollectionsOptions{
-		Keys:      apiKeys(cfg),
-		NoAuth:    c.Auth == "none",
-		PublicURL: c.PublicURL,
-		Policy:    cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
+	return &listing.Options{
+		NoAuth: c.Auth == "none",
+		Policy: cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
 	}
 }
 
-func apiKeys(cfg config.Config) (keys []proxy.Key) {
+func apiKeys(cfg config.Config) (keys []web.Key) {
 	for _, line := range cfg.Collections.Keys {
 		key, _ := config.ParseAPIKey(line) // validated
-		keys = append(keys, proxy.Key{Name: key.Name, SHA256: key.SHA256, Rate: proxy.Rate(key.Rate)})
+		keys = append(keys, web.Key{Name: key.Name, SHA256: key.SHA256, Rate: web.Rate(key.Rate)})
 	}
 	return keys
 }
 
-func limits(cfg config.Config) proxy.Limits {
+func limits(cfg config.Config) web.Limits {
 	key, _ := config.ParseRate(cfg.Collections.Rate) // all validated
 	address, _ := config.ParseRate(cfg.HTTP.Rate)
-	l := proxy.Limits{Key: proxy.Rate(key), Address: proxy.Rate(address)}
+	l := web.Limits{Key: web.Rate(key), Address: web.Rate(address)}
 	for _, network := range cfg.HTTP.TrustedProxies {
 		prefix, _ := config.ParseNetwork(network)
 		l.TrustedProxies = append(l.TrustedProxies, prefix)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
@@ -40,7 +40,7 @@ func (w *storeWatch) run(ctx context.Context) {
 }
 
 // progress is what the proxy needs to know.
-func (w *storeWatch) progress() (p proxy.StoreProgress) {
+func (w *storeWatch) progress() (p listing.Progress) {
 	if m := w.mark.Load(); m != nil {
 		p.Generation = m.Generation
 		if m.Cursor.Chain != 0 {

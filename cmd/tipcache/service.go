@@ -21,6 +21,8 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
 	"github.com/tipcache/tipcache/upstream/metadata"
@@ -117,7 +119,7 @@ func (s *service) openStore(ctx context.Context) (err error) {
 
 func (s *service) openMetadata(context.Context) (err error) {
 	o := metadataOptions(s.cfg)
-	o.Store, o.Logger, o.Registerer = proxy.MetadataStore(s.cache), s.log, s.registry
+	o.Store, o.Logger, o.Registerer = listing.MetadataStore(s.cache), s.log, s.registry
 	if s.metadata, err = metadata.Open(s.cfg.Metadata.Provider, o); err == nil {
 		s.onClose(s.metadata.Close)
 	}
@@ -126,9 +128,10 @@ func (s *service) openMetadata(context.Context) (err error) {
 
 func (s *service) openProxy(context.Context) (err error) {
 	o := proxyOptions(s.cfg)
-	o.Nodes, o.Cache, o.Logger, o.AccessLog, o.Registerer, o.Tracing = s.pool, s.cache, s.log, s.requests, s.registry, s.tracing
+	o.Cache, o.Chain.Nodes = s.cache, s.pool
+	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
 	o.Collections.Progress = s.watch.progress
-	o.Collections.Store, o.SharedLimits.Redis = s.store, s.redis
+	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
 	if s.metadata != nil {
 		o.Collections.Metadata = s.metadata
 	}
@@ -161,7 +164,7 @@ func (s *service) run(ctx context.Context) error {
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      2 * s.cfg.HTTP.Request,
 		IdleTimeout:       s.cfg.HTTP.Idle,
-		ConnContext:       proxy.ConnContext,
+		ConnContext:       web.ConnContext,
 		ConnState:         countConnections(s.registry, s.cfg.HTTP.MaxConnections),
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

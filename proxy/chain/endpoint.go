@@ -1,0 +1,159 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// An endpoint serves one row of the table.
+type endpoint struct {
+	*Handler
+	*requestParser
+	row int // in the table
+}
+
+// serve answers one request.
+func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
+	if err := ep.admit(c, rec); err != nil {
+		return err
+	}
+	q, hs, err := ep.parse(c)
+	if err != nil {
+		return err
+	}
+	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
+	defer ctx.Release()
+	tip, err := ep.settle(ctx, hs)
+	rec.Tip, rec.Pinned = tip.Height, hs.pinned > 0
+	if err != nil {
+		return err
+	}
+	query := ep.query(q, hs, tip)
+	if hs.pinned == 0 && ep.stack.WantsNoCache(c.Request.Header) {
+		query = web.NoCache(query, rec.Start)
+	}
+	res, err := ep.cache.Get(ctx, query, ep.origin(q))
+	if err != nil {
+		return err
+	}
+	rec.Result(res)
+	if res.Entry.Height > tip.Height && res.Entry.Status == http.StatusOK {
+		ep.o.Nodes.Raise(res.Entry.Height) // another replica has read there
+	}
+	now := time.Now()
+	ep.stack.Respond(c.Writer, c.Request, &web.Answer{
+		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
+		Seconds: !tip.Known && hs.pinned == 0, Private: ep.o.Auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
+	})
+	return nil
+}
+
+// admit lets those pass who may ask.
+func (ep *endpoint) admit(c *gin.Context, rec *web.Record) error {
+	if !ep.o.Auth {
+		return nil
+	}
+	return ep.stack.AdmitKey(c, rec)
+}
+
+// parse reads what a request asks for.
+func (ep *endpoint) parse(c *gin.Context) (q cacheRequest, hs heights, err error) {
+	if hasBody(c.Request) {
+		return q, hs, web.BadInput("a %s request takes no body", c.Request.Method)
+	}
+	if hs, err = readHeights(c.Request.Header, ep.asSent); err != nil {
+		return q, hs, err
+	}
+	q, err = ep.read(c.Params, c.Request.URL.RawQuery, hs.pinned)
+	return q, hs, err
+}
+
+// query is what the cache is asked: one slot for the newest state, replaced
+// block by block, and one for each block that is asked for by its height.
+func (ep *endpoint) query(q cacheRequest, hs heights, tip node.Tip) cache.Query {
+	inForce := ep.policies.Load()
+	query := cache.Query{Key: q.key, Policy: inForce.rows[ep.row], MinHeight: hs.min}
+	if tip.Known {
+		query.Tip = tip.Height
+	}
+	if hs.pinned > 0 {
+		query.Policy, query.MinHeight = inForce.Pinned, 0
+	}
+	return query
+}
+
+// freshUntil is when an answer ceases to be fresh. In blocks that is an
+// estimate: when the block that ends it is expected. It is zero where freshness
+// is measured in seconds, because no tip is known.
+func freshUntil(e *cache.Entry, p cache.Policy, tip node.Tip, now time.Time) time.Time {
+	if !tip.Known {
+		return time.Time{}
+	}
+	if e.Height == 0 { // of a time when no tip was known, so of any block
+		return now
+	}
+	since := min(now.Sub(tip.Seen), tip.Interval)
+	return now.Add(time.Duration(e.Height+p.FreshBlocks+1-tip.Height)*tip.Interval - since)
+}
+
+// origin asks the node, which is what a miss comes to.
+func (ep *endpoint) origin(q cacheRequest) cache.Origin {
+	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+		r := q.request()
+		r.Background = cache.InBackground(ctx)
+		a, err := ep.o.Nodes.Fetch(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if lagging := a.Reason == node.FutureHeight || a.Reason == node.Pruned; lagging && q.height == 0 {
+			// The height was our choice, so the refusal says nothing to the client.
+			return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: errors.New(a.Text)}
+		}
+		return ep.entry(q, a, prev)
+	}
+}
+
+// plan says what a request would ask.
+func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
+	q, hs, err := ep.parse(c)
+	if err != nil {
+		return web.Plan{}, err
+	}
+	tip, err := ep.settle(c.Request.Context(), hs)
+	if err != nil {
+		return web.Plan{}, err
+	}
+	p := web.Plan{Route: ep.Name, Class: ep.class.String(), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q, hs, tip)}
+	if q.query != "" {
+		p.Asks += "?" + q.query
+	}
+	if hs.pinned > 0 {
+		p.Class, p.Asks = "pinned", fmt.Sprintf("%s at block %d", p.Asks, hs.pinned)
+	}
+	return p, nil
+}
+
+// hasBody says whether a request carries a body. The node lets one override
+// the query of some paths, and here nothing reads it.
+func hasBody(r *http.Request) bool {
+	if r.ContentLength == 0 || r.Body == nil {
+		return false
+	}
+	if r.ContentLength > 0 {
+		return true
+	}
+	var one [1]byte // chunked: perhaps empty
+	n, _ := io.ReadFull(r.Body, one[:])
+	return n > 0
+}

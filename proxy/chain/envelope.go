@@ -1,0 +1,26 @@
+package chain
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// WriteFailure writes a failure in the form of the chain's interface.
+func WriteFailure(c *gin.Context, f *web.Failure) {
+	f.SetAdvice(c.Writer.Header())
+	web.Send(c.Writer, c.Request, f.Status, web.JSON, ErrorEnvelope(f.Status, f.Public))
+}
+
+// ErrorEnvelope is the body of an answer that says no: code is the HTTP
+// status, msg is empty, error says why.
+func ErrorEnvelope(status int, text string) []byte {
+	quoted, _ := json.Marshal(text) // a string always encodes
+	b := make([]byte, 0, len(quoted)+40)
+	b = strconv.AppendInt(append(b, `{"code":`...), int64(status), 10)
+	b = append(append(b, `,"msg":{},"error":`...), quoted...)
+	return append(b, "}\n"...)
+}

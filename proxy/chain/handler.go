@@ -1,0 +1,119 @@
+// Package chain is the interface to the chain's queries: the routes, their
+// parameters, and the shape of what they answer.
+//
+// A request goes, top to bottom:
+//
+//  1. routes.go has the row of the table that it belongs to; parameters.go and
+//     pages.go say how the values of the row's parameters are read;
+//  2. parser.go reads the row's parameters, and nothing else of the request,
+//     into one canonical cacheRequest (request.go): the cache key and what the
+//     node is asked;
+//  3. endpoint.go settles at which block it is to be answered (heights.go), asks
+//     the cache by the policy of the row's class (classes.go), and has the answer
+//     written;
+//  4. origin.go, on a miss, makes an entry of the node's answer, which
+//     reshape.go edits (splice.go) into its documented shape: schema.go says what
+//     a schema is, schemas.go which there are;
+//  5. envelope.go writes what failed on the way in the interface's form.
+//
+// selection.go names the keys of a route or an address, to be purged.
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Nodes is what the interface needs of the chain's nodes; *node.Pool has it.
+type Nodes interface {
+	// Fetch asks a node. A refusal is an answer; an error is silence.
+	Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
+	// Tip is the newest block known. It is asked for on every request.
+	Tip() node.Tip
+	// WaitHeight returns nil once the tip has reached the height.
+	WaitHeight(ctx context.Context, height int64) error
+	// Raise reports a height that another replica has read at.
+	Raise(height int64)
+}
+
+// Cache is what the interface needs of the cache; *cache.Cache has it.
+type Cache interface {
+	// Get answers a query from the stores, or by the origin.
+	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
+}
+
+// Shape says whose JSON the routes answer with.
+type Shape string
+
+// The shapes.
+const (
+	Documented Shape = "documented" // the documented interface: every required field, statuses that mean something
+	Node       Shape = "node"       // the node's own bytes, statuses and error texts
+)
+
+// Options configure a Handler. Nodes is required.
+type Options struct {
+	Nodes   Nodes
+	Classes Classes                 // Handler.SetClasses replaces them
+	Routes  map[string]cache.Policy // single routes, by name, in place of their class's policy
+
+	Shape         Shape         // default Documented
+	Auth          bool          // a key is required
+	MaxPageLimit  uint64        // largest pagination.limit; default 100000
+	MinHeightWait time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
+}
+
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
+	web.Default(&o.Shape, Documented)
+	web.Default(&o.MaxPageLimit, 100_000)
+	web.Default(&o.MinHeightWait, 10*time.Second)
+	return o
+}
+
+// A Handler answers the chain's queries. It owns no goroutine.
+type Handler struct {
+	o        Options
+	stack    *web.Stack
+	cache    Cache
+	seed     maphash.Seed             // digests of the node's raw answers, of this process alone
+	policies atomic.Pointer[policies] // replaced while serving, read without a lock
+}
+
+// New checks the options and fills in the defaults.
+func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
+	if o.Nodes == nil {
+		return nil, errors.New("chain: Nodes is required")
+	}
+	o = o.WithDefaults()
+	if o.Shape != Documented && o.Shape != Node {
+		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
+	}
+	h := &Handler{o: o, stack: stack, cache: c, seed: maphash.MakeSeed()}
+	return h, h.SetClasses(o.Classes, o.Routes)
+}
+
+// Routes are the paths to be mounted, one for each row of the table.
+func (h *Handler) Routes() []web.Route {
+	all := make([]web.Route, len(routes))
+	for row, rt := range routes {
+		ep := &endpoint{h, newRequestParser(rt, h.o.Shape, h.o.MaxPageLimit), row}
+		all[row] = web.Route{
+			Methods: []string{http.MethodGet, http.MethodHead},
+			Pattern: rt.Pattern,
+			Handler: h.stack.Handle(rt.Name, WriteFailure, ep.serve),
+			Render:  WriteFailure,
+			Plan:    ep.plan,
+		}
+	}
+	return all
+}

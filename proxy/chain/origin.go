@@ -1,0 +1,82 @@
+package chain
+
+import (
+	"cmp"
+	"hash/maphash"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// brokenLife is the life of an answer by which the node says that it failed:
+// long enough to spare it a stampede.
+const brokenLife = time.Second
+
+// entry makes what is cached of a node's answer. An answer that did not change
+// is not shaped again.
+func (ep *endpoint) entry(q cacheRequest, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+	now, status, height := time.Now(), a.Status, a.Height
+	if ep.asSent {
+		status = a.NodeStatus
+	}
+	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
+		height = 0 // nothing was read there
+	}
+	source := maphash.Bytes(ep.seed, a.Body)
+	if prev != nil && prev.Source == source && prev.Status == status {
+		return prev.Confirm(height, now), nil
+	}
+	content, err := ep.content(q, a, status, source)
+	if err != nil {
+		return nil, err
+	}
+	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: ep.expiry(a, now)}, nil
+}
+
+// expiry bounds the life of answers that say no, on top of their policy: what
+// is unknown now may be known in a block.
+func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
+	switch a.Reason {
+	case node.OK:
+		return time.Time{}
+	case node.Other:
+		return now.Add(brokenLife)
+	default:
+		return now.Add(ep.policies.Load().Negative)
+	}
+}
+
+// content shapes a node's answer.
+func (ep *endpoint) content(q cacheRequest, a *node.Answer, status int, source uint64) (*cache.Content, error) {
+	if ep.asSent {
+		return cache.NewContent(status, a.Type, "", a.Body, source), nil
+	}
+	if status != http.StatusOK {
+		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, cmp.Or(a.Text, http.StatusText(status))), source), nil
+	}
+	body, nextKey, err := shape(a.Body, ep.Msg)
+	if err != nil {
+		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
+	}
+	return cache.NewContent(status, web.JSON, q.nextLink(nextKey), body, source), nil
+}
+
+// nextLink is the Link to the page after this one, for lists that have no
+// other place to name it.
+func (q cacheRequest) nextLink(nextKey string) string {
+	if nextKey == "" {
+		return ""
+	}
+	next := q.page
+	next.key, next.offset, next.count = "", 0, false // the key says it all
+	w := queryWriter{text: []byte("<" + q.path), path: len("<" + q.path)}
+	w = w.name(PageKey)
+	w.text = append(w.text, url.QueryEscape(nextKey)...)
+	w = next.appendQuery(w)
+	return string(append(w.text, `>; rel="next"`...))
+}

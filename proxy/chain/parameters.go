@@ -1,0 +1,159 @@
+package chain
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/btcsuite/btcd/btcutil/bech32"
+)
+
+// A parameter is a name in a path or query and how its value is read.
+type parameter struct {
+	name string
+	paramType
+}
+
+// A paramType reads the values of one type of parameter.
+type paramType struct {
+	// expects completes "expected ...".
+	expects string
+	// canonical appends the value as it stands in the key and goes to the node,
+	// percent-encoded; false if it is malformed.
+	canonical func(dst []byte, value string) ([]byte, bool)
+}
+
+// paramTypes gives every parameter but pagination.* its type: a name means the
+// same wherever it stands.
+var paramTypes = map[string]paramType{
+	"validator_addr":     validatorAddress,
+	"src_validator_addr": validatorAddress,
+	"dst_validator_addr": validatorAddress,
+	"delegator_addr":     accountAddress,
+	"delegator_address":  accountAddress,
+	"address":            accountAddress,
+	"pubkey":             publicKey,
+	"height":             number,
+	"starting_height":    number,
+	"ending_height":      number,
+	"id":                 digits,
+	"denom":              anyText,
+	"module_name":        anyText,
+	"name":               anyText,
+	"status":             bondStatus,
+}
+
+// Both kinds of address are the same 20 bytes. A bech32 address says which of
+// the two it is, and one that says the wrong one is refused, not reinterpreted.
+var (
+	validatorAddress = paramType{"0x and 40 hex digits, or a storyvaloper1... address", addressOf("storyvaloper")}
+	accountAddress   = paramType{"0x and 40 hex digits, or a story1... address", addressOf("story")}
+	publicKey        = paramType{"0x and 66 hex digits, a compressed public key", appendPublicKey}
+	number           = paramType{"an unsigned integer", appendNumber}
+	digits           = paramType{"decimal digits", appendDigits}
+	anyText          = paramType{"a text", appendText}
+	bondStatus       = paramType{"1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", appendStatus}
+)
+
+// addressOf reads addresses: hex in any case, or bech32 with the prefix.
+func addressOf(prefix string) func([]byte, string) ([]byte, bool) {
+	return func(dst []byte, value string) ([]byte, bool) {
+		if isHex(value, 20) {
+			return appendLower(dst, value), true
+		}
+		hrp, groups, version, err := bech32.DecodeGeneric(value)
+		if err != nil || hrp != prefix || version != bech32.Version0 {
+			return dst, false
+		}
+		raw, err := bech32.ConvertBits(groups, 5, 8, false)
+		return appendHex(append(dst, "0x"...), raw), err == nil && len(raw) == 20
+	}
+}
+
+func appendPublicKey(dst []byte, value string) ([]byte, bool) {
+	if !isHex(value, 33) || value[2] != '0' || value[3] != '2' && value[3] != '3' {
+		return dst, false
+	}
+	return appendLower(dst, value), true
+}
+
+func appendNumber(dst []byte, value string) ([]byte, bool) {
+	n, err := strconv.ParseUint(value, 10, 64)
+	return strconv.AppendUint(dst, n, 10), err == nil
+}
+
+// appendDigits keeps leading zeros: the node orders and finds ids as texts.
+func appendDigits(dst []byte, value string) ([]byte, bool) {
+	return append(dst, value...), len(value) <= 20 && allDigits(value)
+}
+
+// appendText takes anything but the path segments that are no names.
+func appendText(dst []byte, value string) ([]byte, bool) {
+	return appendEscaped(dst, value), value != "." && value != ".."
+}
+
+func appendStatus(dst []byte, value string) ([]byte, bool) {
+	switch strings.TrimPrefix(strings.ToUpper(value), "BOND_STATUS_") {
+	case "1", "UNBONDED":
+		return append(dst, "BOND_STATUS_UNBONDED"...), true
+	case "2", "UNBONDING":
+		return append(dst, "BOND_STATUS_UNBONDING"...), true
+	case "3", "BONDED":
+		return append(dst, "BOND_STATUS_BONDED"...), true
+	}
+	return dst, false
+}
+
+// isHex says whether the text is 0x or 0X and so many bytes in hex.
+func isHex(s string, bytes int) bool {
+	if len(s) != 2+2*bytes || s[0] != '0' || s[1] != 'x' && s[1] != 'X' {
+		return false
+	}
+	for _, c := range []byte(s[2:]) {
+		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+func allDigits(s string) bool {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// appendLower appends ASCII in lower case.
+func appendLower(dst []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+const hexDigits = "0123456789abcdef"
+
+func appendHex(dst, raw []byte) []byte {
+	for _, c := range raw {
+		dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
+	}
+	return dst
+}
+
+// appendEscaped percent-encodes all but unreserved characters, alike in paths
+// and queries: '@' ends the path and query in a key and must not occur in one.
+func appendEscaped(dst []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == '~' {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+		}
+	}
+	return dst
+}

@@ -1,0 +1,215 @@
+package chain
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// largePage is the page size from which on a page weighs on the node as much
+// as a read of the whole set.
+const largePage = 1000
+
+// A requestParser reads the requests of one route. It is compiled once from the
+// route's row.
+type requestParser struct {
+	Route
+	path     []segment
+	queried  []parameter
+	names    []string // of all that is read from the query: queried, then PageNames
+	maxLimit uint64
+	prefix   string // of keys: the shape, so that none is served as the other
+	asSent   bool   // the node's shape: values go to the node as they came
+}
+
+// A segment is a piece of a path: literal text, then perhaps a parameter.
+type segment struct {
+	literal string
+	param   *parameter
+}
+
+func newRequestParser(rt Route, shape Shape, maxLimit uint64) *requestParser {
+	p := &requestParser{Route: rt, maxLimit: maxLimit, prefix: string(shape), asSent: shape == Node}
+	literal := ""
+	for part := range strings.SplitSeq(rt.Pattern[1:], "/") {
+		literal += "/"
+		if name, isParam := strings.CutPrefix(part, ":"); isParam {
+			p.path = append(p.path, segment{literal, &parameter{name, paramTypes[name]}})
+			literal = ""
+		} else {
+			literal += part
+		}
+	}
+	p.path = append(p.path, segment{literal: literal})
+	for _, name := range rt.Query {
+		p.queried = append(p.queried, parameter{name, paramTypes[name]})
+		p.names = append(p.names, name)
+	}
+	if rt.page != nil {
+		p.names = append(p.names, PageNames[:]...)
+	}
+	return p
+}
+
+// maxParameters is the most that any route reads from the query.
+const maxParameters = len(PageNames) + 3
+
+// values are the parameters read from a query, in the order of requestParser.names.
+type values [maxParameters]struct {
+	text string
+	set  bool
+}
+
+// read makes the canonical form of a request.
+func (p *requestParser) read(path gin.Params, rawQuery string, height int64) (cacheRequest, error) {
+	q := cacheRequest{height: height, cost: p.cost}
+	text, err := p.appendPath(append(make([]byte, 0, 160), p.prefix...), path)
+	if err != nil {
+		return q, err
+	}
+	pathEnd := len(text)
+	if rawQuery != "" && len(p.names) > 0 {
+		if text, err = p.appendQuery(&q, text, rawQuery); err != nil {
+			return q, err
+		}
+	}
+	queryEnd := len(text)
+	if height > 0 {
+		text = strconv.AppendInt(append(text, '@'), height, 10)
+	}
+	q.key = string(text)
+	q.path = q.key[len(p.prefix):pathEnd]
+	q.query = strings.TrimPrefix(q.key[pathEnd:queryEnd], "?")
+	return q, nil
+}
+
+func (p *requestParser) appendPath(text []byte, path gin.Params) ([]byte, error) {
+	for i, seg := range p.path {
+		text = append(text, seg.literal...)
+		if seg.param == nil {
+			continue
+		}
+		if p.asSent {
+			text = appendAsSent(text, path[i].Value)
+			continue
+		}
+		var ok bool
+		if text, ok = seg.param.canonical(text, path[i].Value); !ok {
+			return nil, malformed(seg.param.name, path[i].Value, seg.param.expects)
+		}
+	}
+	return text, nil
+}
+
+func (p *requestParser) appendQuery(q *cacheRequest, text []byte, rawQuery string) ([]byte, error) {
+	var v values
+	if err := p.scan(&v, rawQuery); err != nil {
+		return nil, err
+	}
+	w := queryWriter{text: text, path: len(text)}
+	if p.asSent {
+		return p.appendAsSent(q, w, &v), nil
+	}
+	for i, param := range p.queried {
+		if v[i].text == "" {
+			continue
+		}
+		var ok bool
+		w = w.name(param.name)
+		if w.text, ok = param.canonical(w.text, v[i].text); !ok {
+			return nil, malformed(param.name, v[i].text, param.expects)
+		}
+	}
+	if p.page == nil {
+		return w.text, nil
+	}
+	return p.appendPage(q, w, &v)
+}
+
+func (p *requestParser) appendPage(q *cacheRequest, w queryWriter, v *values) ([]byte, error) {
+	var asked [len(PageNames)]string
+	for i := range asked {
+		asked[i] = v[len(p.queried)+i].text
+	}
+	var err error
+	if q.page, err = parsePage(p.page, asked, p.maxLimit); err != nil {
+		return nil, err
+	}
+	if q.page.limit > largePage {
+		q.cost = node.Scan
+	}
+	return q.page.appendQuery(w).text, nil
+}
+
+// appendAsSent keeps the values, empty ones too, under the route's names.
+func (p *requestParser) appendAsSent(q *cacheRequest, w queryWriter, v *values) []byte {
+	for i, name := range p.names {
+		if !v[i].set {
+			continue
+		}
+		w = w.name(name)
+		w.text = appendEscaped(w.text, v[i].text)
+		if limit, _ := strconv.ParseUint(v[i].text, 10, 64); name == PageLimit && limit > largePage {
+			q.cost = node.Scan
+		}
+	}
+	return w.text
+}
+
+// scan takes the route's parameters out of a query; of duplicates the first
+// counts, and everything else is passed over.
+func (p *requestParser) scan(v *values, rawQuery string) error {
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		rawName, rawValue, _ := strings.Cut(pair, "=")
+		i := p.index(rawName)
+		if i < 0 || v[i].set {
+			continue
+		}
+		value, err := url.QueryUnescape(rawValue)
+		if err != nil && !p.asSent {
+			return malformed(p.names[i], rawValue, "valid percent-encoding")
+		}
+		if err == nil { // the node drops what it cannot unescape
+			v[i].text, v[i].set = value, true
+		}
+	}
+	return nil
+}
+
+// index finds a parameter by its name in a query. The node's names match
+// without case and with brackets behind.
+func (p *requestParser) index(rawName string) int {
+	name, err := url.QueryUnescape(rawName)
+	if err != nil {
+		return -1
+	}
+	if p.asSent {
+		name = strings.TrimSuffix(name, "[]")
+	}
+	for i, known := range p.names {
+		if name == known || p.asSent && strings.EqualFold(name, known) {
+			return i
+		}
+	}
+	return -1
+}
+
+// appendAsSent escapes a path value and spells hex in lower case, which is all
+// the node does with it.
+func appendAsSent(dst []byte, value string) []byte {
+	if n := len(value); n >= 2 && n%2 == 0 && isHex(value, n/2-1) {
+		return appendLower(dst, value)
+	}
+	return appendEscaped(dst, value)
+}
+
+// malformed names the parameter, shows the beginning of its value and says what
+// is expected.
+func malformed(name, value, expects string) error {
+	return web.BadInput("%s is %q; expected %s", name, web.Short(value), expects)
+}

@@ -1,0 +1,38 @@
+package chain
+
+import "github.com/tipcache/tipcache/upstream/node"
+
+// A cacheRequest is a request reduced to what its answer depends on. Requests
+// that ask the same have equal questions, however they were spelled.
+type cacheRequest struct {
+	key    string // canonical path and query, behind the shape; @ and the height if there is one
+	path   string // of the key: what the node is asked
+	query  string
+	page   page  // what is asked of a list
+	height int64 // block to be read at; 0 for the newest
+	cost   node.Cost
+}
+
+// request is the cacheRequest as the node is asked it.
+func (q cacheRequest) request() node.Request {
+	r := node.Request{Path: q.path, Query: q.query, Height: q.height, Cost: q.cost}
+	if r.Height == 0 {
+		r.Height = node.AtTip
+	}
+	return r
+}
+
+// A queryWriter appends parameters to a path.
+type queryWriter struct {
+	text []byte
+	path int // where the path ends
+}
+
+func (w queryWriter) name(name string) queryWriter {
+	sep := byte('&')
+	if len(w.text) == w.path {
+		sep = '?'
+	}
+	w.text = append(append(append(w.text, sep), name...), '=')
+	return w
+}

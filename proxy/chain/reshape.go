@@ -1,0 +1,152 @@
+package chain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// A reshape edits msg into its documented shape. It returns the page key of
+// the next page where the shape has no place for it.
+type reshape func(e *splicer, msg gjson.Result) (nextKey string, err error)
+
+var errNotJSON = errors.New("not JSON")
+
+// shape makes a documented answer of the raw one. With no schema of msg there is
+// no documented shape, and the node's stays.
+func shape(raw []byte, want *Schema) (body []byte, nextKey string, err error) {
+	if !json.Valid(raw) {
+		return nil, "", errNotJSON
+	}
+	if want == nil {
+		return raw, "", nil
+	}
+	src := string(raw)
+	msg := gjson.Get(src, "msg")
+	if !msg.IsObject() {
+		return nil, "", fmt.Errorf("msg: want an object, have %.40s", msg.Raw)
+	}
+	e := &splicer{src: src, out: make([]byte, 0, len(src)+512)}
+	if nextKey, err = want.reshape(e, msg); err != nil {
+		return nil, "", fmt.Errorf("msg: %w", err)
+	}
+	return e.bytes(), nextKey, nil
+}
+
+// reshape brings msg into the schema.
+func (s *Schema) reshape(e *splicer, msg gjson.Result) (string, error) {
+	if s.edit != nil {
+		return s.edit(e, msg)
+	}
+	return "", s.normalize(e, msg)
+}
+
+// normalized is a text of its own, normalized.
+func (s *Schema) normalized(src string) ([]byte, error) {
+	e := &splicer{src: src}
+	err := s.normalize(e, gjson.Parse(src))
+	return e.bytes(), err
+}
+
+// reshapePeriodDelegations makes msg the array of the period delegations. What
+// stands beside each of them, its balance, becomes one more member of it.
+func reshapePeriodDelegations(e *splicer, msg gjson.Result) (string, error) {
+	items, err := eachItem(msg.Get("period_delegation_responses"), flattenPeriodDelegation)
+	if err != nil {
+		return "", fmt.Errorf("period_delegation_responses: %w", err)
+	}
+	e.replace(msg.Index, msg.Index+len(msg.Raw), items)
+	return msg.Get("pagination.next_key").Str, nil
+}
+
+func flattenPeriodDelegation(out []byte, item gjson.Result) ([]byte, error) {
+	inner := item.Get("period_delegation")
+	if !inner.IsObject() {
+		return out, fmt.Errorf("period_delegation: want an object, have %.40s", inner.Raw)
+	}
+	flat := splicer{src: inner.Raw}
+	end, comma := len(inner.Raw)-1, ","
+	if empty := strings.TrimSpace(inner.Raw[1:end]) == ""; empty {
+		comma = ""
+	}
+	item.ForEach(func(key, value gjson.Result) bool {
+		if key.Str != "period_delegation" {
+			flat.replace(end, end, comma+key.Raw+":"+value.Raw)
+			comma = ","
+		}
+		return true
+	})
+	text, err := periodDelegationSchema.normalized(string(flat.bytes()))
+	return append(out, text...), err
+}
+
+// reshapeRewards gives every reward one {denom, amount}: a validator with
+// several denoms one entry for each, and one that gave nothing an empty one.
+func reshapeRewards(e *splicer, msg gjson.Result) (string, error) {
+	rewards := msg.Get("rewards")
+	items, err := eachItem(rewards, splitReward)
+	if err != nil {
+		return "", fmt.Errorf("rewards: %w", err)
+	}
+	if rewards.Exists() {
+		e.replace(rewards.Index, rewards.Index+len(rewards.Raw), items)
+		return "", nil
+	}
+	start := msg.Index + 1
+	if strings.TrimSpace(msg.Raw[1:len(msg.Raw)-1]) != "" {
+		items += ","
+	}
+	e.replace(start, start, `"rewards":`+items)
+	return "", nil
+}
+
+func splitReward(out []byte, item gjson.Result) ([]byte, error) {
+	coins := item.Get("reward")
+	if !coins.IsArray() {
+		text, err := rewardSchema.normalized(item.Raw)
+		return append(out, text...), err
+	}
+	entries := coins.Array()
+	if len(entries) == 0 {
+		entries = []gjson.Result{{Raw: "null"}}
+	}
+	from := coins.Index - item.Index
+	for i, coin := range entries {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		text, err := rewardSchema.normalized(item.Raw[:from] + coin.Raw + item.Raw[from+len(coins.Raw):])
+		if err != nil {
+			return out, err
+		}
+		out = append(out, text...)
+	}
+	return out, nil
+}
+
+// eachItem renders a list of objects anew, item by item.
+func eachItem(list gjson.Result, render func(out []byte, item gjson.Result) ([]byte, error)) (string, error) {
+	if list.Type == gjson.Null { // or missing
+		return "[]", nil
+	}
+	if !list.IsArray() {
+		return "", fmt.Errorf("want a list, have %.40s", list.Raw)
+	}
+	out := append(make([]byte, 0, len(list.Raw)+2), '[')
+	var err error
+	list.ForEach(func(_, item gjson.Result) bool {
+		if !item.IsObject() {
+			err = fmt.Errorf("want an object, have %.40s", item.Raw)
+			return false
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out, err = render(out, item)
+		return err == nil
+	})
+	return string(append(out, ']')), err
+}

@@ -1,0 +1,195 @@
+package chain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// A Schema is the documented shape of a JSON value. Normalizing a value makes it
+// that shape: the node leaves out what is zero or empty and sends null for an
+// empty list, where the documented interface has every required member.
+type Schema struct {
+	Title    string // its name in documents; "" for one that has none
+	Kind     Kind
+	Pattern  string  // of a string
+	Format   string  // of a string or an integer
+	Members  []Field // of an object
+	Extra    []Field // what the node is known to send beyond the documented members: it is kept
+	Items    *Schema // of a list
+	Nullable bool    // null stays null
+
+	zero string  // the JSON of the empty value
+	open bool    // described, but passed on as the node sent it
+	edit reshape // makes a msg of this schema where normalizing is not enough; nil: normalize
+}
+
+// Kind is the type of a JSON value.
+type Kind int
+
+// The kinds.
+const (
+	StringKind Kind = iota
+	IntegerKind
+	BooleanKind
+	ObjectKind
+	ListKind
+)
+
+// A Field is a member of an object.
+type Field struct {
+	Name string
+	*Schema
+	Presence Presence
+}
+
+// Presence says what the absence of a member means.
+type Presence int
+
+// The kinds of presence.
+const (
+	Required  Presence = iota // put there, with its empty value
+	Optional                  // left as the node sent it
+	Mandatory                 // the node did not answer what it was asked
+)
+
+// normalize edits a value into the schema. What the schema does not speak of
+// stays.
+func (s *Schema) normalize(e *splicer, v gjson.Result) error {
+	if s.open {
+		return nil
+	}
+	if v.Type == gjson.Null {
+		e.replace(v.Index, v.Index+len(v.Raw), s.zero)
+		return nil
+	}
+	switch {
+	case s.Kind == ObjectKind && v.IsObject():
+		return s.normalizeMembers(e, v)
+	case s.Kind == ListKind && v.IsArray():
+		return s.normalizeItems(e, v)
+	case s.Kind == StringKind && v.Type == gjson.String, s.Kind == IntegerKind && v.Type == gjson.Number, s.Kind == BooleanKind && v.IsBool():
+		return nil
+	}
+	return fmt.Errorf("want %s, have %.40s", s.Kind, v.Raw)
+}
+
+func (s *Schema) normalizeItems(e *splicer, v gjson.Result) (err error) {
+	if s.Items.open {
+		return nil
+	}
+	v.ForEach(func(_, item gjson.Result) bool {
+		err = s.Items.normalize(e, item)
+		return err == nil
+	})
+	return err
+}
+
+func (s *Schema) normalizeMembers(e *splicer, v gjson.Result) (err error) {
+	var seen uint32
+	empty := true
+	v.ForEach(func(key, value gjson.Result) bool {
+		empty = false
+		if i := s.index(key.Str); i >= 0 && seen&(1<<i) == 0 {
+			seen |= 1 << i
+			err = s.Members[i].normalize(e, value)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	missing, err := s.missing(seen, empty)
+	if missing != "" {
+		end := v.Index + len(v.Raw) - 1
+		e.replace(end, end, missing)
+	}
+	return err
+}
+
+// normalize edits the member's value, where there is one.
+func (f *Field) normalize(e *splicer, v gjson.Result) error {
+	if v.Type == gjson.Null && f.Presence == Optional {
+		return nil
+	}
+	if v.Type == gjson.Null && f.Presence == Mandatory {
+		return fmt.Errorf("%s is null", f.Name)
+	}
+	if err := f.Schema.normalize(e, v); err != nil {
+		return fmt.Errorf("%s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// missing renders the required members that are not among those seen.
+func (s *Schema) missing(seen uint32, empty bool) (string, error) {
+	var b strings.Builder
+	for i, m := range s.Members {
+		if seen&(1<<i) != 0 || m.Presence == Optional {
+			continue
+		}
+		if m.Presence == Mandatory {
+			return "", fmt.Errorf("%s is missing", m.Name)
+		}
+		if !empty {
+			b.WriteByte(',')
+		}
+		empty = false
+		b.WriteString(`"` + m.Name + `":` + m.zero)
+	}
+	return b.String(), nil
+}
+
+func (s *Schema) index(name string) int {
+	for i := range s.Members {
+		if s.Members[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// objectOf makes the schema of an object; its empty value has all that is
+// required.
+func objectOf(members ...Field) *Schema {
+	s := &Schema{Kind: ObjectKind, Members: members}
+	inside, _ := s.missing(0, true)
+	s.zero = "{" + inside + "}"
+	return s
+}
+
+func listOf(items *Schema) *Schema { return &Schema{Kind: ListKind, zero: "[]", Items: items} }
+
+// listOrNull is a list for which the node's null is passed on.
+func listOrNull(items *Schema) *Schema {
+	return &Schema{Kind: ListKind, zero: "null", Items: items, Nullable: true}
+}
+
+// named gives a schema its title.
+func (s *Schema) named(title string) *Schema {
+	s.Title = title
+	return s
+}
+
+// with adds what the node is known to send beyond the documented members.
+func (s *Schema) with(extra ...Field) *Schema {
+	s.Extra = extra
+	return s
+}
+
+// editedBy says that a msg needs more than normalizing to have the schema.
+func (s *Schema) editedBy(edit reshape) *Schema {
+	s.edit = edit
+	return s
+}
+
+// asSent says that values are passed on as the node sent them.
+func (s *Schema) asSent() *Schema {
+	s.open = true
+	return s
+}
+
+func (k Kind) String() string {
+	return [...]string{"a string", "an integer", "a boolean", "an object", "a list"}[k]
+}

@@ -1,0 +1,20 @@
+package chain
+
+// A splicer edits a text in place of re-encoding it: whatever is not replaced
+// leaves byte for byte as it came. Edits are made from left to right.
+type splicer struct {
+	src  string
+	out  []byte
+	done int // how much of src is in out, or was replaced
+}
+
+// replace puts text where src[from:to] was; from == to inserts.
+func (s *splicer) replace(from, to int, text string) {
+	s.out = append(append(s.out, s.src[s.done:from]...), text...)
+	s.done = to
+}
+
+// bytes ends the editing.
+func (s *splicer) bytes() []byte {
+	return append(s.out, s.src[s.done:]...)
+}

@@ -1,0 +1,224 @@
+// Package collections is the interface to the listing of collections.
+//
+// A request goes, top to bottom:
+//
+//  1. handler.go asks whose key it comes with;
+//  2. body.go reads the body and validates it against the schema of schema.go;
+//     memo.go remembers what the same bytes asked for before;
+//  3. request.go makes of it the one spelling that is the cache key;
+//  4. progress.go says how fresh a page is by how far the store has come;
+//  5. on a miss, handler.go asks the store for the page and the metadata provider
+//     to describe what is on it, which page.go joins.
+//
+// Whatever fails on the way is written as a problem by problem.go. metadata.go
+// keeps what the provider said in the cache.
+package collections
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	store "github.com/tipcache/tipcache/upstream/collections"
+)
+
+// Path is the path of the listing, and Prefix begins every path of the interface.
+const (
+	Prefix = "/api/v4/"
+	Path   = Prefix + "collections"
+)
+
+// A Store finds collections; upstream/collections has one.
+type Store interface {
+	// List returns one page. An *upstream.Error means that the store was silent.
+	List(ctx context.Context, q store.Query) (store.Page, error)
+}
+
+// A MetadataProvider describes collections; *metadata.Service is one.
+type MetadataProvider interface {
+	// Lookup returns, by lower-case address, documented collectionMetadata
+	// objects. It keeps its own time; degraded says that some are missing, or
+	// older than they should be, and that asking again soon makes sense.
+	Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool)
+}
+
+// Cache is what the interface needs of the cache; *cache.Cache has it.
+type Cache interface {
+	// Get answers a query from the stores, or by the origin.
+	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
+	// Derived returns what derive makes of a content, by its name, and keeps it
+	// with the entry of the key.
+	Derived(key string, of *cache.Content, name string, derive func(*cache.Content) *cache.Content) *cache.Content
+}
+
+// Options configure a Handler. Store is required.
+type Options struct {
+	Store    Store
+	Metadata MetadataProvider // nil: only what the store itself knows
+	NoAuth   bool             // anybody may ask, without a key
+
+	// Progress is how far the store has come; nil: unknown. It is asked for on
+	// every request.
+	Progress func() Progress
+
+	Policy      cache.Policy  // in seconds; zero: fresh for 5 s, stale for a minute, an hour while the store fails
+	DegradedTTL time.Duration // life of a page that lacks metadata it should have; default 5 s
+}
+
+func (o Options) withDefaults() Options {
+	web.Default(&o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: 2 * time.Hour})
+	web.Default(&o.DegradedTTL, 5*time.Second)
+	return o
+}
+
+// A Handler serves the collection listing. It owns no goroutine.
+type Handler struct {
+	o      Options
+	stack  *web.Stack
+	cache  Cache
+	schema *listSchema
+	memo   memo
+}
+
+// New checks the options and fills in the defaults.
+func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
+	if o.Store == nil {
+		return nil, errors.New("collections: Store is required")
+	}
+	return &Handler{o.withDefaults(), stack, c, newListSchema(Prefix, documentSuffix), newMemo()}, nil
+}
+
+// Routes are the paths to be mounted: the listing and the schemas of its bodies.
+func (h *Handler) Routes() []web.Route {
+	return append(h.schema.routes(), web.Route{
+		Methods: []string{http.MethodPost},
+		Pattern: Path,
+		Handler: h.stack.Handle("collections", h.WriteProblem, h.serve),
+		Render:  h.WriteProblem,
+		Plan:    h.plan,
+	})
+}
+
+// serve answers one request.
+func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
+	r, deadline := c.Request, h.stack.Deadline(rec.Start)
+	if err := h.admit(c, rec); err != nil {
+		return err
+	}
+	body, err := readListBody(c.Writer, r, deadline)
+	if err != nil {
+		return err
+	}
+	asked, err := h.memo.listing(body, h.schema.parse)
+	if err != nil {
+		return err
+	}
+	query := h.query(asked)
+	if h.stack.WantsNoCache(r.Header) {
+		query = web.NoCache(h.querySeconds(asked), rec.Start) // the generation known may be a moment old
+	}
+	ctx := web.WithLazyDeadline(r.Context(), deadline)
+	defer ctx.Release()
+	res, err := h.cache.Get(ctx, query, h.origin(asked))
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	until := h.freshUntil(query, res.Entry, now)
+	res.Entry = h.withSchema(query.Key, res.Entry, h.schemaURL(r, PageSchema))
+	rec.Result(res)
+	rec.Degraded = !res.Entry.Expires.IsZero()
+	// The request is a query, and a POST only to have a body: If-None-Match gets
+	// the 304 of a GET and saves the page, not the 412 of a change.
+	h.stack.Respond(c.Writer, r, &web.Answer{
+		Result: res, Key: query.Key, Policy: h.o.Policy, Now: now, Until: until, Behind: h.progress().Behind, Control: "private, no-cache",
+	})
+	return nil
+}
+
+// admit lets those pass who may ask.
+func (h *Handler) admit(c *gin.Context, rec *web.Record) error {
+	if h.o.NoAuth {
+		return nil
+	}
+	return h.stack.AdmitKey(c, rec)
+}
+
+// origin asks the store, then the provider, which is what a miss comes to.
+func (h *Handler) origin(asked listing) cache.Origin {
+	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+		now := time.Now()
+		page, err := h.list(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		metadata, degraded := h.describe(ctx, page.Items)
+		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
+		edition := h.editionOf(page, now)
+		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, web.JSON, describedBy(PageSchema), body, 0), Height: edition, ReadAt: now}
+		if degraded {
+			e.Expires = now.Add(h.o.DegradedTTL)
+		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {
+			return prev.Confirm(edition, now), nil
+		}
+		return e, nil
+	}
+}
+
+func (h *Handler) list(ctx context.Context, asked listing) (store.Page, error) {
+	if asked.Nothing {
+		return store.Page{}, nil
+	}
+	page, err := h.o.Store.List(ctx, asked.Query)
+	if err != nil {
+		return page, fmt.Errorf("list collections: %w", err)
+	}
+	return page, nil
+}
+
+func (h *Handler) describe(ctx context.Context, items []store.Collection) (found map[string]json.RawMessage, degraded bool) {
+	if h.o.Metadata == nil || len(items) == 0 {
+		return nil, false
+	}
+	addresses := make([]string, len(items))
+	for i, c := range items {
+		addresses[i] = strings.ToLower(c.Address)
+	}
+	return h.o.Metadata.Lookup(ctx, addresses)
+}
+
+// withSchema puts $schema first into the body. What comes of it is kept with the
+// page, and encoded like any other, for the few hosts that we are known by. The
+// validator stays: what it vouches for is the page.
+func (h *Handler) withSchema(key string, e *cache.Entry, url string) *cache.Entry {
+	content := h.cache.Derived(key, e.Content, url, func(page *cache.Content) *cache.Content {
+		quoted, _ := json.Marshal(url) // a string always encodes
+		body := make([]byte, 0, len(page.Body)+len(quoted)+12)
+		body = append(append(body, `{"$schema":`...), quoted...)
+		body = append(append(body, ','), page.Body[1:]...)
+		return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
+	})
+	return &cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
+}
+
+// plan says what a request would ask.
+func (h *Handler) plan(c *gin.Context) (web.Plan, error) {
+	body, err := readListBody(c.Writer, c.Request, h.stack.Deadline(time.Now()))
+	if err != nil {
+		return web.Plan{}, err
+	}
+	asked, err := h.schema.parse(body)
+	if err != nil {
+		return web.Plan{}, err
+	}
+	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + asked.String(), Origin: "the store", Query: h.query(asked)}, nil
+}

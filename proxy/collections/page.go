@@ -1,0 +1,104 @@
+package collections
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	store "github.com/tipcache/tipcache/upstream/collections"
+)
+
+// listPage is the body of an answer. It is stored without $schema, which
+// depends on the host it is asked at.
+type listPage struct {
+	Schema     string       `json:"$schema,omitempty" format:"uri-reference" required:"true" doc:"A URL to the JSON Schema for this object."`
+	Data       []collection `json:"data" nullable:"false" doc:"The collections of this page."`
+	Pagination pageWindow   `json:"pagination"`
+}
+
+type pageWindow struct {
+	Offset  int   `json:"offset" doc:"Collections skipped."`
+	Limit   int   `json:"limit" doc:"Most collections a page can have."`
+	Total   int64 `json:"total" doc:"Collections on all pages."`
+	HasMore bool  `json:"hasMore" doc:"Whether another page follows."`
+}
+
+// collection is one collection as the interface documents it.
+type collection struct {
+	Address               string          `json:"collectionAddress"`
+	AssetCount            int64           `json:"assetCount" doc:"IP assets registered."`
+	LicensesCount         int64           `json:"licensesCount" doc:"License tokens minted."`
+	ResolvedDisputeCount  int64           `json:"resolvedDisputeCount" doc:"Disputes settled after a judgement."`
+	CancelledDisputeCount int64           `json:"cancelledDisputeCount" doc:"Disputes withdrawn."`
+	RaisedDisputeCount    int64           `json:"raisedDisputeCount" doc:"Disputes raised."`
+	JudgedDisputeCount    int64           `json:"judgedDisputeCount" doc:"Disputes decided."`
+	UpdatedAt             time.Time       `json:"updatedAt" doc:"Time of the last change."`
+	CreatedAt             time.Time       `json:"createdAt" doc:"Time of the first registration."`
+	Metadata              json.RawMessage `json:"collectionMetadata" doc:"What the metadata provider knows; empty for a collection it does not know."`
+}
+
+// metadataDocument only describes collectionMetadata, which is passed on as
+// the provider's package made it.
+type metadataDocument struct {
+	_           struct{}             `additionalProperties:"true"`
+	Chain       *string              `json:"chain,omitempty" nullable:"true" doc:"Network name."`
+	Address     *string              `json:"address,omitempty" nullable:"true"`
+	Name        *string              `json:"name,omitempty" nullable:"true"`
+	Symbol      *string              `json:"symbol,omitempty" nullable:"true"`
+	TotalSupply *string              `json:"totalSupply,omitempty" nullable:"true"`
+	TokenType   *string              `json:"tokenType,omitempty" nullable:"true" example:"ERC721"`
+	Deployer    *string              `json:"contractDeployer,omitempty" nullable:"true"`
+	Block       *int64               `json:"deployedBlockNumber,omitempty" nullable:"true"`
+	Marketplace *marketplaceDocument `json:"marketplaceMetadata,omitempty"`
+}
+
+type marketplaceDocument struct {
+	_        struct{} `additionalProperties:"true"`
+	Floor    *float64 `json:"floorPrice,omitempty" nullable:"true"`
+	Name     *string  `json:"collectionName,omitempty" nullable:"true"`
+	Slug     *string  `json:"collectionSlug,omitempty" nullable:"true"`
+	Safelist *string  `json:"safelistRequestStatus,omitempty" nullable:"true"`
+	Image    *string  `json:"imageUrl,omitempty" nullable:"true"`
+	About    *string  `json:"description,omitempty" nullable:"true"`
+	Site     *string  `json:"externalUrl,omitempty" nullable:"true"`
+	Twitter  *string  `json:"twitterUsername,omitempty" nullable:"true"`
+	Discord  *string  `json:"discordUrl,omitempty" nullable:"true"`
+	Banner   *string  `json:"bannerImageUrl,omitempty" nullable:"true"`
+	Ingested *string  `json:"lastIngestedAt,omitempty" nullable:"true"`
+}
+
+// newListPage joins what the store and the metadata provider know.
+func newListPage(l listing, page store.Page, metadata map[string]json.RawMessage) listPage {
+	data := make([]collection, len(page.Items))
+	for i, c := range page.Items {
+		data[i] = collection{
+			Address:               c.Address,
+			AssetCount:            c.AssetCount,
+			LicensesCount:         c.LicensesCount,
+			ResolvedDisputeCount:  c.ResolvedDisputeCount,
+			CancelledDisputeCount: c.CancelledDisputeCount,
+			RaisedDisputeCount:    c.RaisedDisputeCount,
+			JudgedDisputeCount:    c.JudgedDisputeCount,
+			UpdatedAt:             c.UpdatedAt.UTC(),
+			CreatedAt:             c.CreatedAt.UTC(),
+			Metadata:              firstRecord(metadata[strings.ToLower(c.Address)], c.Metadata),
+		}
+	}
+	return listPage{Data: data, Pagination: pageWindow{
+		Offset:  l.Offset,
+		Limit:   l.Limit,
+		Total:   page.Total,
+		HasMore: page.Total-int64(l.Offset) > int64(len(data)), // on this side nothing overflows
+	}}
+}
+
+// firstRecord is the first that says something: the provider's, then the
+// store's own. An empty object says nothing, and neither does what is no object.
+func firstRecord(records ...json.RawMessage) json.RawMessage {
+	for _, r := range records {
+		if len(r) > len("{}") && r[0] == '{' && json.Valid(r) {
+			return r
+		}
+	}
+	return json.RawMessage("{}")
+}

@@ -1,0 +1,121 @@
+package collections
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// ProblemType is the media type of a problem.
+const ProblemType = "application/problem+json"
+
+// A problem is the body of an answer of the collection interface that says no
+// (RFC 9457). Every member is always there.
+type problem struct {
+	Schema   string     `json:"$schema" format:"uri-reference" doc:"A URL to the JSON Schema for this object."`
+	Type     string     `json:"type" format:"uri-reference" example:"about:blank" doc:"A URI reference to documentation of the error; about:blank says that the title is all there is."`
+	Title    string     `json:"title" example:"Bad Request" doc:"The meaning of the status."`
+	Status   int        `json:"status" example:"400" doc:"HTTP status code."`
+	Detail   string     `json:"detail" doc:"What is wrong with this request."`
+	Instance string     `json:"instance" format:"uri-reference" doc:"The path that was asked for, and the id of the request."`
+	Errors   violations `json:"errors" nullable:"false" doc:"Every violation found in the request."`
+}
+
+// A violation is one thing the documented schema does not allow.
+type violation struct {
+	Message  string `json:"message" doc:"What was expected."`
+	Location string `json:"location" example:"body.pagination.limit" doc:"Where it was expected."`
+	Value    any    `json:"value" doc:"What was there instead, cut short when it is long."`
+}
+
+// violations is an error for the log, too.
+type violations []violation
+
+// Error counts them and quotes the first, without the value: that is the
+// client's own.
+func (v violations) Error() string {
+	return fmt.Sprintf("%d violations, the first: %s: %s", len(v), v[0].Location, v[0].Message)
+}
+
+// WriteProblem is the renderer of the collection interface.
+func (h *Handler) WriteProblem(c *gin.Context, f *web.Failure) {
+	found := violations{}
+	_ = errors.As(f.Err, &found)
+	header := c.Writer.Header()
+	f.SetAdvice(header)
+	header.Set("Link", describedBy(ProblemSchema))
+	web.Send(c.Writer, c.Request, f.Status, ProblemType, encode(problem{
+		Schema:   h.schemaURL(c.Request, ProblemSchema),
+		Type:     "about:blank",
+		Title:    http.StatusText(f.Status),
+		Status:   f.Status,
+		Detail:   f.Public,
+		Instance: c.Request.URL.EscapedPath() + "#" + header.Get(web.RequestIDHeader),
+		Errors:   found,
+	}))
+}
+
+// encode renders what is known to be encodable.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // no channels, functions, cycles or foreign JSON in it
+	return b.Bytes()
+}
+
+// violations translates what huma found, with the real names of unexpected
+// properties and their own values in place of the whole object's.
+func (t *tree) violations(found []error) violations {
+	var all violations
+	for _, err := range found {
+		var d *huma.ErrorDetail
+		if !errors.As(err, &d) {
+			continue
+		}
+		v := violation{Message: d.Message, Location: d.Location, Value: d.Value}
+		if d.Message == validation.MsgUnexpectedProperty {
+			object := d.Location[:strings.LastIndexByte(d.Location, '.')]
+			m := t.extras[object][0] // huma tells of each once, in no order: ours is the order sent
+			t.extras[object] = t.extras[object][1:]
+			v.Location, v.Value = object+"."+web.Short(m.name), m.value
+		}
+		v.Value = echo(v.Value)
+		all = append(all, v)
+	}
+	return all
+}
+
+// echo is the value as it was sent, or the beginning of it as text.
+func echo(v any) any {
+	if text, ok := v.(string); ok {
+		return web.Short(text)
+	}
+	b := bytes.TrimSpace(encode(v))
+	if text := web.Short(string(b)); text != string(b) {
+		return text
+	}
+	return json.RawMessage(b)
+}
+
+// ExampleProblem is the problem of a status and what is wrong, as it is written
+// for a request of an id; to be shown in documents.
+func ExampleProblem(status int, detail, requestID string) any {
+	found := violations{}
+	if status == http.StatusUnprocessableEntity {
+		found = violations{{Message: "expected number <= 200", Location: "body.pagination.limit", Value: 201}}
+	}
+	return problem{
+		Schema: Prefix + ProblemSchema + documentSuffix, Type: "about:blank", Title: http.StatusText(status), Status: status,
+		Detail: detail, Instance: Path + "#" + requestID, Errors: found,
+	}
+}

@@ -1,0 +1,71 @@
+package collections
+
+import (
+	"math"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	store "github.com/tipcache/tipcache/upstream/collections"
+)
+
+// Progress is how far the collection store has come.
+type Progress struct {
+	Generation int64         // of store.Page, the newest known; 0: unknown, and pages are fresh by seconds
+	Behind     time.Duration // age of the last block the store has counted; 0: it does not follow a chain
+}
+
+func (h *Handler) progress() (p Progress) {
+	if h.o.Progress != nil {
+		p = h.o.Progress()
+	}
+	return p
+}
+
+// query asks the cache for a page. Where the store's generation is known, a page
+// is fresh until the store changes, and is judged as the chain's answers are by
+// blocks, only that its height is an edition.
+func (h *Handler) query(asked listing) cache.Query {
+	q := h.querySeconds(asked)
+	if g := h.progress().Generation; g > 0 && !asked.Nothing {
+		q.Tip = h.edition(g, time.Now())
+		// Reading the store anew takes milliseconds, so an outdated page is only
+		// for the time in which that fails.
+		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
+	}
+	return q
+}
+
+// querySeconds asks for a page that is fresh by the time it was read at.
+func (h *Handler) querySeconds(asked listing) cache.Query {
+	return cache.Query{Key: asked.Key, Policy: h.o.Policy}
+}
+
+// edition numbers what a page can say: it grows with the store's generation and,
+// since a page holds metadata too, with time. Neither goes down, so it does not.
+func (h *Handler) edition(generation int64, now time.Time) int64 {
+	return generation + now.UnixNano()/h.term()
+}
+
+// term is how long a page stays as it is at most, in nanoseconds.
+func (h *Handler) term() int64 { return int64(max(h.o.Policy.Stale, time.Second)) }
+
+// editionOf is that of a page just read; 0 where the store tells no generation.
+func (h *Handler) editionOf(page store.Page, now time.Time) int64 {
+	if h.o.Progress == nil || page.Generation == 0 {
+		return 0
+	}
+	return h.edition(page.Generation, now)
+}
+
+// freshUntil is when a page is read anew though the store stays as it is; zero for
+// one that is judged by seconds.
+func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.Time {
+	switch {
+	case q.Tip == 0:
+		return time.Time{}
+	case e.Height < q.Tip:
+		return now
+	default:
+		return time.Unix(0, (now.UnixNano()/h.term()+1)*h.term())
+	}
+}

@@ -1,0 +1,138 @@
+package docs
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// addChain adds an operation for every row of the table.
+func (d *description) addChain() error {
+	schemas := d.Components.Schemas.Map()
+	schemas["Answer"] = envelope(&huma.Schema{Type: huma.TypeObject, Description: "What was asked for, in the node's own shape."})
+	schemas["Refusal"] = refusal(d.o.Chain.Shape)
+	d.addRefusals()
+	for _, rt := range chain.Table() {
+		values, err := d.examples[rt.Name].values(rt)
+		if err != nil {
+			return fmt.Errorf("%s: %w", rt.Name, err)
+		}
+		d.add(&huma.Operation{
+			Method: http.MethodGet, Path: pathTemplate(rt.Pattern), OperationID: rt.Name, Tags: []string{module(rt.Pattern)},
+			Summary: routeTexts[rt.Name].summary, Description: routeTexts[rt.Name].doc,
+			Parameters: d.parameters(rt, values), Responses: d.chainResponses(rt), Security: d.security(d.o.Chain.Auth),
+		})
+	}
+	return nil
+}
+
+// pathTemplate is a pattern as OpenAPI writes it.
+func pathTemplate(pattern string) string {
+	parts := strings.Split(pattern, "/")
+	for i, part := range parts {
+		if name, isParam := strings.CutPrefix(part, ":"); isParam {
+			parts[i] = "{" + name + "}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// module is the module of the chain that a path belongs to.
+func module(pattern string) string {
+	name, _, _ := strings.Cut(pattern[1:], "/")
+	return name
+}
+
+// parameters are those of the row, then what all rows take.
+func (d *description) parameters(rt chain.Route, examples map[string]string) []*huma.Param {
+	var all []*huma.Param
+	for part := range strings.SplitSeq(rt.Pattern, "/") {
+		if name, isParam := strings.CutPrefix(part, ":"); isParam {
+			all = append(all, d.parameter(name, "path", examples))
+		}
+	}
+	for _, name := range rt.Query {
+		all = append(all, d.parameter(name, "query", examples))
+	}
+	if rt.Paged() {
+		for _, name := range chain.PageNames {
+			all = append(all, &huma.Param{Ref: parameterRefs + name})
+		}
+	}
+	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch} {
+		all = append(all, &huma.Param{Ref: parameterRefs + name})
+	}
+	return all
+}
+
+func (d *description) parameter(name, in string, examples map[string]string) *huma.Param {
+	text := parameterTexts[name]
+	required := in == "path" || name == "denom" // without which the node refuses
+	p := &huma.Param{Name: name, In: in, Required: required, Description: text.doc, Schema: &text.schema}
+	if d.o.Chain.Shape == chain.Node {
+		p.Schema = &huma.Schema{Type: huma.TypeString} // the node is the judge
+	}
+	if value, ok := examples[name]; ok {
+		p.Example = value
+	}
+	return p
+}
+
+// chainResponses are the answer of the row and the refusals all rows share.
+func (d *description) chainResponses(rt chain.Route) map[string]*huma.Response {
+	all := map[string]*huma.Response{"200": d.chainAnswer(rt)}
+	for _, r := range d.refusals() {
+		all[strconv.Itoa(r.status)] = &huma.Response{Ref: responseRefs + r.component()}
+	}
+	return all
+}
+
+func (d *description) chainAnswer(rt chain.Route) *huma.Response {
+	documented := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
+	content := &huma.MediaType{Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}
+	if documented {
+		content.Schema = envelope(d.schema(rt.Msg, rt.Name))
+	}
+	if answer := d.examples[rt.Name].Answer; answer != nil && (documented || rt.Msg == nil) {
+		content.Example = answer
+	}
+	headers := []string{web.HeightHeader, etagHeader}
+	if documented && rt.Msg.Kind == chain.ListKind { // the list is all there is, and has no place for the next page key
+		headers = append(headers, linkHeader)
+	}
+	return &huma.Response{
+		Description: "The answer, and the block it holds at.",
+		Headers:     d.headersOf(headers...),
+		Content:     map[string]*huma.MediaType{web.JSON: content},
+	}
+}
+
+// envelope is what every answer is wrapped in.
+func envelope(msg *huma.Schema) *huma.Schema {
+	return &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"code", "msg", "error"},
+		Properties: map[string]*huma.Schema{
+			"code":  {Type: huma.TypeInteger, Enum: []any{http.StatusOK}, Description: "The HTTP status."},
+			"msg":   msg,
+			"error": {Type: huma.TypeString, Enum: []any{""}, Description: "Empty: nothing went wrong."},
+		},
+	}
+}
+
+// refusal is the envelope of an answer that says no.
+func refusal(shape chain.Shape) *huma.Schema {
+	return &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"code", "msg", "error"},
+		Properties: map[string]*huma.Schema{
+			"code":  {Type: huma.TypeInteger, Format: "int32", Description: "The HTTP status."},
+			"msg":   {Type: huma.TypeObject, Nullable: shape == chain.Node, Description: "Nothing."},
+			"error": {Type: huma.TypeString, Description: "What is wrong; the node's own words where it was the node that refused."},
+		},
+	}
+}

@@ -1,0 +1,53 @@
+package docs
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// listingTag groups the collection listing.
+const listingTag = "collections"
+
+// addListing adds the collection listing. Its schemas are in the registry.
+func (d *description) addListing() {
+	e := d.examples[listingTag]
+	d.add(&huma.Operation{
+		Method: http.MethodPost, Path: collections.Path, OperationID: "collections", Tags: []string{listingTag},
+		Summary: listingText.summary, Description: listingText.doc,
+		Parameters: []*huma.Param{{Ref: parameterRefs + ifNoneMatch}},
+		RequestBody: &huma.RequestBody{
+			Required: true, Description: "An object; it may be empty.",
+			Content: map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + collections.RequestSchema}, Example: e.Request}},
+		},
+		Responses: d.listingResponses(e.Answer),
+		Security:  d.security(!d.o.Collections.NoAuth),
+	})
+}
+
+func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.Response {
+	all := map[string]*huma.Response{
+		"200": {
+			Description: "A page of collections.",
+			Headers:     d.headersOf(etagHeader, linkHeader),
+			Content:     map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + collections.PageSchema}, Example: answer}},
+		},
+		"304": {Description: "The page is still what the client has.", Headers: d.headersOf(etagHeader, linkHeader)},
+	}
+	for _, r := range problemTexts {
+		if r.status == http.StatusUnauthorized && d.o.Collections.NoAuth {
+			continue
+		}
+		all[strconv.Itoa(r.status)] = &huma.Response{
+			Description: r.doc,
+			Headers:     d.headersOf(append(r.headers, linkHeader)...),
+			Content:     map[string]*huma.MediaType{collections.ProblemType: {Schema: &huma.Schema{Ref: schemaRefs + collections.ProblemSchema}, Example: collections.ExampleProblem(r.status, r.error, headerTexts[web.RequestIDHeader].example)}},
+		}
+	}
+	return all
+}

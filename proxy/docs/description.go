@@ -1,0 +1,94 @@
+package docs
+
+import (
+	"fmt"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A description is the OpenAPI document of what a server with its options
+// serves. It is made of what serves, so that it cannot say otherwise:
+//
+//   - chain.go makes an operation of every row of the route table;
+//   - schemas.go makes the schemas of the documented answers from the
+//     schemas that shape them;
+//   - collections.go describes the collection listing by the schemas
+//     that its requests are validated against.
+//
+// responses.go has what operations share, texts.go says in words
+// what nothing else can, and examples.go finds a real answer for each.
+type description struct {
+	*huma.OpenAPI
+	o          Options
+	examples   map[string]example // by operation id
+	operations []*huma.Operation  // in the order of the table
+}
+
+// What references to components begin with.
+const (
+	schemaRefs    = "#/components/schemas/"
+	parameterRefs = "#/components/parameters/"
+	headerRefs    = "#/components/headers/"
+	responseRefs  = "#/components/responses/"
+)
+
+// describe makes the document.
+func describe(o Options) (*description, error) {
+	examples, err := loadExamples()
+	if err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
+	}
+	d := &description{o: o, examples: examples, OpenAPI: &huma.OpenAPI{
+		OpenAPI:  "3.1.0",
+		Info:     &huma.Info{Title: "tipcache", Version: "1.0.0", Description: about(o)},
+		Servers:  []*huma.Server{{URL: "/", Description: "The server this document came from."}},
+		Security: []map[string][]string{{}}, // none, where an operation does not say otherwise
+		Components: &huma.Components{
+			Schemas:    huma.NewMapRegistry(schemaRefs, huma.DefaultSchemaNamer),
+			Headers:    map[string]*huma.Header{},
+			Parameters: sharedParameters(o),
+		},
+	}}
+	if o.Collections != nil {
+		d.Components.Schemas = collections.Schemas(schemaRefs)
+	}
+	d.tag()
+	if err := d.addChain(); err != nil {
+		return nil, fmt.Errorf("describe: %w", err)
+	}
+	if o.Collections != nil {
+		d.addListing()
+	}
+	return d, nil
+}
+
+// tag lists the groups of operations.
+func (d *description) tag() {
+	for _, t := range tagTexts {
+		if t.Name != listingTag || d.o.Collections != nil {
+			d.Tags = append(d.Tags, &huma.Tag{Name: t.Name, Description: t.Description})
+		}
+	}
+}
+
+func (d *description) add(op *huma.Operation) {
+	d.AddOperation(op)
+	d.operations = append(d.operations, op)
+}
+
+// apiKeyScheme is the name of the security scheme.
+const apiKeyScheme = "ApiKey"
+
+// security is what an operation requires.
+func (d *description) security(key bool) []map[string][]string {
+	if !key {
+		return nil
+	}
+	d.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		apiKeyScheme: {Type: "apiKey", In: "header", Name: web.APIKeyHeader, Description: "A key given out by who runs this server."},
+	}
+	return []map[string][]string{{apiKeyScheme: {}}}
+}

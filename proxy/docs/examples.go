@@ -1,0 +1,79 @@
+package docs
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+)
+
+// exampleFiles has a real request for each operation, and the answer that a
+// real node's recorded one becomes, under the operation's id.
+//
+//go:embed examples/*.json
+var exampleFiles embed.FS
+
+// An example is a request and its answer.
+type example struct {
+	Request json.RawMessage // the target of a GET as a text; the body of a POST
+	Answer  json.RawMessage // nil where none was recorded
+}
+
+func loadExamples() (map[string]example, error) {
+	const dir = "examples"
+	files, err := exampleFiles.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("examples: %w", err)
+	}
+	all := map[string]example{}
+	for _, f := range files {
+		text, err := exampleFiles.ReadFile(dir + "/" + f.Name())
+		if err != nil {
+			return nil, fmt.Errorf("examples: %w", err)
+		}
+		var e example
+		if err := json.Unmarshal(text, &e); err != nil {
+			return nil, fmt.Errorf("examples: %s: %w", f.Name(), err)
+		}
+		all[strings.TrimSuffix(f.Name(), ".json")] = e
+	}
+	return all, nil
+}
+
+// target is what a GET asks for.
+func (e example) target() (*url.URL, error) {
+	var text string
+	if err := json.Unmarshal(e.Request, &text); err != nil {
+		return nil, fmt.Errorf("the example's request: %w", err)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("the example's request: %w", err)
+	}
+	return u, nil
+}
+
+// values are the parameters of an example of the route, by name.
+func (e example) values(rt chain.Route) (map[string]string, error) {
+	if e.Request == nil {
+		return nil, nil
+	}
+	u, err := e.target()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	segments := strings.Split(u.Path, "/")
+	for i, part := range strings.Split(rt.Pattern, "/") {
+		if name, isParam := strings.CutPrefix(part, ":"); isParam && i < len(segments) {
+			found[name] = segments[i]
+		}
+	}
+	for name, values := range u.Query() {
+		found[name] = values[0]
+	}
+	return found, nil
+}

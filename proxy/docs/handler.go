@@ -1,0 +1,116 @@
+// Package docs describes the public surface: the OpenAPI document for programs,
+// and the manual made of it for people.
+//
+// handler.go serves both. description.go puts the document together:
+//
+//   - chain.go makes an operation of every row of the chain's route table;
+//   - schemas.go describes the schemas that shape the chain's answers;
+//   - collections.go describes the collection listing by the schemas that its
+//     requests are validated against;
+//   - responses.go has what operations share, texts.go and glossary.go say in
+//     words what nothing else can, and examples.go finds a real answer for each
+//     operation.
+//
+// manual.go fills the page (manual.html, manual.css) from the document, and
+// manual_text.go renders its texts.
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"html"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Options say what is described: the interfaces as they are configured.
+type Options struct {
+	Chain       chain.Options
+	Collections *collections.Options // nil: the listing is not served
+}
+
+// Cache is what the documents need of the cache; *cache.Cache has it.
+type Cache interface {
+	// Derived returns what derive makes of a content, by its name, and keeps it
+	// with the entry of the key.
+	Derived(key string, of *cache.Content, name string, derive func(*cache.Content) *cache.Content) *cache.Content
+}
+
+// A Handler serves the documents.
+type Handler struct {
+	o     Options
+	stack *web.Stack
+	cache Cache
+}
+
+// New makes the handler. The documents are made when first asked for.
+func New(o Options, stack *web.Stack, c Cache) *Handler {
+	o.Chain = o.Chain.WithDefaults()
+	return &Handler{o, stack, c}
+}
+
+// Routes are the paths to be mounted.
+func (h *Handler) Routes() []web.Route {
+	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })
+	document := once(made, web.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
+	page := once(made, "text/html; charset=utf-8", renderManual)
+	return []web.Route{
+		h.route("openapi", "/openapi.json", func(*gin.Context) (*cache.Content, error) { return document() }),
+		h.route("docs", "/docs", func(c *gin.Context) (*cache.Content, error) {
+			c.Header("Content-Security-Policy", manualPolicy())
+			everywhere, err := page()
+			if err != nil {
+				return nil, err
+			}
+			return h.placed(everywhere, h.stack.BaseURL(c.Request)), nil
+		}),
+	}
+}
+
+// once renders the description when first asked to.
+func once(made func() (*description, error), typ string, render func(*description) ([]byte, error)) func() (*cache.Content, error) {
+	return sync.OnceValues(func() (*cache.Content, error) {
+		d, err := made()
+		if err != nil {
+			return nil, err
+		}
+		text, err := render(d)
+		return cache.NewContent(http.StatusOK, typ, "", text, 0), err
+	})
+}
+
+// placed is the page with the server's address.
+func (h *Handler) placed(page *cache.Content, base string) *cache.Content {
+	return h.cache.Derived("docs", page, base, func(page *cache.Content) *cache.Content {
+		text := bytes.ReplaceAll(page.Body, []byte(somewhere), []byte(html.EscapeString(base)))
+		return cache.NewContent(page.Status, page.Type, "", text, 0)
+	})
+}
+
+// route serves what is the same for as long as the server runs.
+func (h *Handler) route(name, path string, content func(*gin.Context) (*cache.Content, error)) web.Route {
+	serve := func(c *gin.Context, _ *web.Record) error {
+		found, err := content(c)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		h.stack.Respond(c.Writer, c.Request, &web.Answer{
+			Result: cache.Result{Entry: &cache.Entry{Content: found, ReadAt: now}},
+			Key:    name, Policy: cache.Policy{Immutable: true}, Now: now, Control: "public, max-age=3600",
+		})
+		return nil
+	}
+	return web.Route{
+		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
+		Handler: h.stack.Handle(name, chain.WriteFailure, serve), Render: chain.WriteFailure,
+	}
+}

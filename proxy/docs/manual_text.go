@@ -1,0 +1,94 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"html/template"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+)
+
+// members lists those of a schema and of the objects inside it, up to the
+// schemas that have a name of their own.
+func members(at string, s *huma.Schema) []manualMember {
+	if s.Items != nil && s.Items.Properties != nil {
+		return members(at+"[]", s.Items)
+	}
+	var all []manualMember
+	for _, name := range memberNames(s) {
+		m, below := s.Properties[name], strings.TrimPrefix(at+"."+name, ".")
+		all = append(all, manualMember{below, typeName(m), m.Description, schemaName(m), !slices.Contains(s.Required, name)})
+		all = append(all, members(below, m)...)
+	}
+	return all
+}
+
+// memberNames has the required ones first, in the order they are answered in.
+func memberNames(s *huma.Schema) []string {
+	names := slices.Clone(s.Required)
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// schemaName is that of the schema which is referred to, itself or for its items.
+func schemaName(s *huma.Schema) string {
+	if s.Items != nil {
+		s = s.Items
+	}
+	return strings.TrimPrefix(s.Ref, schemaRefs)
+}
+
+// typeName says what a value looks like.
+func typeName(s *huma.Schema) string {
+	name := s.Type
+	switch {
+	case s.Ref != "":
+		name = "object"
+	case s.Type == huma.TypeArray && s.Items.Ref == "":
+		name = "list of " + typeName(s.Items) + "s"
+	case s.Type == huma.TypeArray:
+		name = "list"
+	case s.Format == "date-time":
+		name = "timestamp"
+	case s.Pattern == chain.AmountPattern:
+		name = "string, an integer"
+	case s.Pattern == chain.DecimalPattern, s.Pattern == chain.FractionPattern:
+		name = "string, a decimal"
+	}
+	if s.Nullable {
+		name += " or null"
+	}
+	return name
+}
+
+var code = regexp.MustCompile("`([^`]*)`")
+
+// prose renders the little of Markdown that descriptions use.
+func prose(text string) template.HTML {
+	text = code.ReplaceAllString(template.HTMLEscapeString(text), "<code>$1</code>")
+	return template.HTML("<p>" + strings.ReplaceAll(text, "\n\n", "</p><p>") + "</p>")
+}
+
+// breakable lets a path go on in the next line after each slash.
+func breakable(path string) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(path), "/", "/<wbr>"))
+}
+
+// indented is a JSON text to read.
+func indented(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return ""
+	}
+	return b.String()
+}

@@ -1,0 +1,110 @@
+package docs
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Headers the document names, as they are usually written.
+const (
+	etagHeader         = "ETag"
+	ifNoneMatch        = "If-None-Match"
+	cacheControlHeader = "Cache-Control"
+	cacheStatusHeader  = "Cache-Status"
+	ageHeader          = "Age"
+	linkHeader         = "Link"
+	retryAfterHeader   = "Retry-After"
+	rateLimitHeader    = "RateLimit"
+	ratePolicyHeader   = "RateLimit-Policy"
+	authenticateHeader = "WWW-Authenticate"
+)
+
+// headersOf refers to the headers that any response may have, and to its own.
+func (d *description) headersOf(own ...string) map[string]*huma.Header {
+	all := map[string]*huma.Header{}
+	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, web.RequestIDHeader, rateLimitHeader, ratePolicyHeader) {
+		all[name] = &huma.Header{Ref: headerRefs + name}
+		d.Components.Headers[name] = headerComponent(name)
+	}
+	return all
+}
+
+func headerComponent(name string) *huma.Header {
+	text := headerTexts[name]
+	h := &huma.Header{Description: text.doc, Schema: &huma.Schema{Type: huma.TypeString}, Example: text.example}
+	if n, err := strconv.ParseInt(text.example, 10, 64); err == nil {
+		h.Schema, h.Example = &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, n
+	}
+	return h
+}
+
+// A refusalText describes a status that brings no answer.
+type refusalText struct {
+	status  int
+	doc     string
+	error   string   // one that is said; "" for a status without a body
+	headers []string // of its own
+}
+
+// component is the name of the response.
+func (r refusalText) component() string {
+	return strings.ReplaceAll(http.StatusText(r.status), " ", "")
+}
+
+// refusals are those of the chain's interface.
+func (d *description) refusals() []refusalText {
+	var all []refusalText
+	for _, r := range refusalTexts {
+		switch {
+		case r.status == http.StatusUnauthorized && !d.o.Chain.Auth:
+		case r.status == http.StatusNotFound && d.o.Chain.Shape == chain.Node: // it calls that a 500, too
+		case r.status == http.StatusInternalServerError && d.o.Chain.Shape != chain.Node:
+		default:
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// addRefusals makes components of them.
+func (d *description) addRefusals() {
+	d.Components.Responses = map[string]*huma.Response{}
+	for _, r := range d.refusals() {
+		response := &huma.Response{Description: r.doc, Headers: d.headersOf(append(r.headers, web.HeightHeader)...)}
+		if r.error != "" {
+			response.Content = map[string]*huma.MediaType{web.JSON: {
+				Schema:  &huma.Schema{Ref: schemaRefs + "Refusal"},
+				Example: json.RawMessage(chain.ErrorEnvelope(r.status, r.error)),
+			}}
+		}
+		d.Components.Responses[r.component()] = response
+	}
+}
+
+// sharedParameters are those that many operations take.
+func sharedParameters(o Options) map[string]*huma.Param {
+	all := map[string]*huma.Param{}
+	for _, name := range chain.PageNames {
+		all[name] = &huma.Param{Name: name, In: "query"}
+	}
+	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch} {
+		all[name] = &huma.Param{Name: name, In: "header"}
+	}
+	for name, p := range all {
+		text := parameterTexts[name]
+		p.Description, p.Schema = text.doc, &text.schema
+	}
+	if o.Chain.Shape == chain.Documented {
+		all[chain.PageLimit].Description += " At most " + strconv.FormatUint(o.Chain.MaxPageLimit, 10) + "."
+	} else {
+		all[chain.PageKey].Description = "The bytes that the `next_key` of the page before is the base64 text of. Not together with `pagination.offset`."
+	}
+	return all
+}

@@ -1,0 +1,141 @@
+package docs
+
+import (
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+)
+
+// about introduces the document.
+func about(o Options) string {
+	text := "Read-only queries of a staking chain, answered from a cache that measures freshness in blocks.\n\n"
+	if o.Chain.Shape == chain.Node {
+		text += "This server passes the node's own answers on: its bytes, its statuses and its error texts. " +
+			"The node answers 500 to everything it refuses. What the node leaves out, such as an empty list or a zero, is missing here, too.\n\n"
+	} else {
+		text += "Every body is `{\"code\", \"msg\", \"error\"}`, and `code` is the HTTP status. A list is never null. " +
+			"Amounts and decimals are texts, exactly as the chain has them. Members beyond the documented ones may come and should be ignored. " +
+			"Addresses are `0x` and 40 hex digits, or bech32.\n\n"
+	}
+	text += "Every answer says at which block it holds, in `X-Block-Height`. `X-Block-Height: N` in a request reads at block N; " +
+		"`X-Min-Block-Height: N` waits until block N has come, so that a client sees its own write.\n\n" +
+		"`ETag` and `If-None-Match` save the body of what did not change. `HEAD` works wherever `GET` does."
+	if o.Collections != nil {
+		text += "\n\nBeside the chain stands the listing of collections, whose errors are `application/problem+json`."
+	}
+	return text
+}
+
+// tagTexts are the groups of operations, in their order.
+var tagTexts = []huma.Tag{
+	{Name: "staking", Description: "Validators, and who has delegated to them."},
+	{Name: "distribution", Description: "Rewards and commission that wait to be withdrawn."},
+	{Name: "auth", Description: "Limits and costs of transactions."},
+	{Name: "bank", Description: "Balances and supply."},
+	{Name: "mint", Description: "Inflation."},
+	{Name: "slashing", Description: "Missed blocks, and what they cost."},
+	{Name: "evmstaking", Description: "Staking from the execution layer: withdrawals and the addresses they go to."},
+	{Name: "evmengine", Description: "Upgrades that the execution layer has asked for."},
+	{Name: "upgrade", Description: "Upgrades of the chain."},
+	{Name: listingTag, Description: "Collections, with counters and metadata."},
+}
+
+// An operationText says what an operation is for.
+type operationText struct{ summary, doc string }
+
+// routeTexts are those of the table's rows, by name.
+var routeTexts = map[string]operationText{
+	"validators":            {"List validators", "With their stake, commission and keys, in the order of their addresses."},
+	"validator":             {"Get a validator", ""},
+	"validator_delegations": {"List the delegations to a validator", "An unknown validator has none."},
+	"delegator_delegations": {"List the delegations of a delegator", "An unknown delegator has none."},
+	"redelegations":         {"List the redelegations of a delegator", "Stake that has moved from one validator to another and is not settled yet. With both validators given, it is the redelegations between the two."},
+	"delegator_validator":   {"Get a validator that a delegator delegates to", "There is no such validator where there is no delegation."},
+	"delegation":            {"Get a delegation", ""},
+	"period_delegations":    {"List the period delegations of a delegation", "The parts of a delegation by the period they are bound for; the one of id 0 is not bound. They are in the order of their ids as texts. `msg` is the array itself, and so the next page comes as a `Link` header with `rel=\"next\"`."},
+	"staking_params":        {"Get the parameters of staking", ""},
+	"delegator_rewards":     {"List the rewards of a delegator", "What each validator's delegation has earned since the last withdrawal. There is an entry for each denomination. A validator without rewards has an entry with an amount of 0."},
+	"distribution_params":   {"Get the parameters of distribution", ""},
+	"auth_params":           {"Get the parameters of transactions", ""},
+
+	"bank_params":       {"Get the parameters of transfers", ""},
+	"supply":            {"Get the supply of a denomination", "An unknown denomination has a supply of 0."},
+	"balance":           {"Get a balance", "An unknown address has a balance of 0."},
+	"spendable_balance": {"Get a spendable balance", "A balance without what is locked."},
+
+	"validator_distribution":        {"Get what a validator can withdraw", "Its own rewards and its commission."},
+	"validator_commission":          {"Get the commission of a validator", "What it has earned and not withdrawn."},
+	"validator_outstanding_rewards": {"Get the outstanding rewards of a validator", "Everything that it and its delegators have not withdrawn."},
+	"validator_slashes":             {"List the slashes of a validator", "All of them, or those between two blocks."},
+	"rewarding_validators":          {"List the validators that a delegator earns from", ""},
+	"delegation_rewards":            {"Get the rewards of a delegation", "What it has earned since the last withdrawal."},
+
+	"pending_upgrade":         {"Get the upgrade that is pending", ""},
+	"evmstaking_params":       {"Get the parameters of withdrawals", ""},
+	"withdrawal_queue":        {"List the withdrawals of stake", "Those that are due, and wait for their turn in a block."},
+	"reward_withdrawal_queue": {"List the withdrawals of rewards", "Those that are due, and wait for their turn in a block."},
+	"operator_address":        {"Get the operator of a delegator", "The address that may act for the delegator. `msg` is empty where there is none."},
+	"withdraw_address":        {"Get the withdrawal address of a delegator", "Where its stake is paid out to. `msg` is empty where there is none."},
+	"reward_address":          {"Get the reward address of a delegator", "Where its rewards are paid out to. `msg` is empty where there is none."},
+
+	"mint_params":     {"Get the parameters of inflation", ""},
+	"slashing_params": {"Get the parameters of slashing", ""},
+	"signing_info":    {"Get the signing record of a validator", "The blocks it has missed, and until when it is jailed."},
+
+	"pool":                            {"Get the sums of bonded and unbonded tokens", ""},
+	"historical_info":                 {"Get the validators of an earlier block", "With that block's header. The chain remembers as many blocks as `historical_entries` of the staking parameters says."},
+	"total_delegators_count":          {"Count the delegators", "The node reads all delegations for it."},
+	"total_staked_token":              {"Sum up the staked tokens", "The node reads all validators for it."},
+	"validator_delegations_count":     {"Count the delegations to a validator", "The node reads all of them for it."},
+	"validator_unbonding_delegations": {"List the delegations that leave a validator", "Those that are not paid out yet."},
+	"unbonding_delegation":            {"Get a delegation that leaves a validator", ""},
+	"period_delegation":               {"Get a period delegation", ""},
+	"delegator_unbonding_delegations": {"List the leaving delegations of a delegator", "Those that are not paid out yet."},
+	"delegator_validators":            {"List the validators of a delegator", ""},
+	"delegator_staked_token":          {"List what a delegator has staked, by validator", ""},
+	"delegator_total_staked_token":    {"Sum up what a delegator has staked", ""},
+	"delegator_rewards_token":         {"List what a delegator's stakes weigh, by validator", "The share in rewards, which the period and the validator's token type multiply."},
+	"delegator_total_rewards_token":   {"Sum up what a delegator's stakes weigh", "The share in rewards, which the period and the validator's token type multiply."},
+
+	"applied_plan":      {"Get the block an upgrade was applied at", "`msg` is empty for an upgrade that was not."},
+	"upgrade_authority": {"Get the account that decides about upgrades", ""},
+	"current_plan":      {"Get the upgrade that is planned", "`msg` is empty where there is none."},
+	"module_versions":   {"List the versions of the modules", "Of all, or of the one that is named."},
+}
+
+var listingText = operationText{
+	"List collections",
+	"One page of the collections: ordered, filtered, and described by the metadata provider. One address in the filter looks one collection up. " +
+		"An unknown address is no error, and neither is a provider that knows nothing or fails: `collectionMetadata` is empty then.",
+}
+
+// refusalTexts are the statuses of the chain's interface that bring no answer.
+var refusalTexts = []refusalText{
+	{http.StatusNotModified, "What the client has is still the answer.", "", []string{etagHeader, linkHeader}},
+	{http.StatusBadRequest, "A parameter or header is malformed, or the block is in the future.", `validator_addr is "5c8a"; expected 0x and 40 hex digits, or a storyvaloper1... address`, nil},
+	{http.StatusUnauthorized, "The key is missing or not valid.", "the X-Api-Key header is required", []string{authenticateHeader}},
+	{http.StatusNotFound, "There is no such thing, or the node no longer has the block.", notFoundError, nil},
+	{http.StatusTooManyRequests, "The client has asked more often than it may.", "too many requests: the limit of this address is 100 in 1s", []string{retryAfterHeader}},
+	{http.StatusInternalServerError, "The node refused.", notFoundError, nil},
+	{http.StatusBadGateway, "The node cannot be reached or understood, and there is no older answer to give.", "the chain node cannot be reached", []string{retryAfterHeader}},
+	{http.StatusServiceUnavailable, "The node or this server is overloaded, or the newest block is not known.", "the chain node is busy", []string{retryAfterHeader}},
+	{http.StatusGatewayTimeout, "The node did not answer in time, or the block that was waited for has not come.", "block 1000 has not come; the newest is 228", []string{retryAfterHeader}},
+}
+
+const notFoundError = "rpc error: code = NotFound desc = validator storyvaloper1qqqqqqqqqqqqqqqqqqqqqqqqqqqqm6k3j7v5fc not found"
+
+// problemTexts are those of the collection listing.
+var problemTexts = []refusalText{
+	{http.StatusBadRequest, "The body is empty or malformed.", "request body is required", nil},
+	{http.StatusUnauthorized, "The key is missing or not valid.", "the X-Api-Key header is required", []string{authenticateHeader}},
+	{http.StatusRequestTimeout, "The body did not come in time.", "request body read timeout", nil},
+	{http.StatusRequestEntityTooLarge, "The body is larger than 1 MiB.", "request body is too large limit=1048576 bytes", nil},
+	{http.StatusUnsupportedMediaType, "The body is not JSON.", "the request body must be application/json", nil},
+	{http.StatusUnprocessableEntity, "The body is not as its schema says. Every violation is listed.", "validation failed", nil},
+	{http.StatusTooManyRequests, "The client has asked more often than it may.", "too many requests: the limit of this key is 100 in 1s", []string{retryAfterHeader}},
+	{http.StatusBadGateway, "The store cannot be reached or understood, and there is no older page to give.", "the collection store cannot be reached", []string{retryAfterHeader}},
+	{http.StatusServiceUnavailable, "The store or this server is overloaded.", "the collection store is busy", []string{retryAfterHeader}},
+	{http.StatusGatewayTimeout, "The store did not answer in time.", "the collection store did not answer in time", []string{retryAfterHeader}},
+}

@@ -1,0 +1,85 @@
+package proxy_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tipcache/tipcache/"
+
+// mayImport is the picture of the rooms: what the product code of each room, and
+// of those below it that have no line of their own, may import of the others. A
+// name that ends in /... stands for a room and all below it.
+var mayImport = map[string][]string{
+	"cmd":               {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
+	"config":            {},
+	"proxy":             {"proxy/...", "cache"},
+	"proxy/docs":        {"proxy/chain", "proxy/collections", "proxy/web", "cache"},
+	"proxy/chain":       {"proxy/web", "cache", "upstream", "upstream/node"},
+	"proxy/collections": {"proxy/web", "cache", "upstream/collections", "upstream/metadata"},
+	"proxy/web":         {"cache", "upstream"},
+	"cache":             {"cache/..."},
+	"upstream":          {"upstream/..."},
+	"deploy":            {"upstream/..."},
+}
+
+func TestRoomsImportOneWay(t *testing.T) {
+	for room, imported := range importsOfProduct(t) {
+		picture := pictureOf(room)
+		for _, name := range imported {
+			if other, ours := strings.CutPrefix(name, module); ours && !slices.ContainsFunc(picture, func(allowed string) bool { return covers(allowed, other) }) {
+				t.Errorf("%s imports %s, which is against the picture", room, other)
+			}
+			if name == "github.com/gin-gonic/gin" && !covers("proxy/...", room) && room != "deploy/bench" {
+				t.Errorf("%s imports Gin, which is the proxy's", room)
+			}
+		}
+	}
+}
+
+// pictureOf finds the line of a room, or of the nearest one above it.
+func pictureOf(room string) []string {
+	for ; room != "."; room = path.Dir(room) {
+		if allowed, ok := mayImport[room]; ok {
+			return allowed
+		}
+	}
+	return nil
+}
+
+func covers(allowed, room string) bool {
+	above, all := strings.CutSuffix(allowed, "/...")
+	return room == above || all && strings.HasPrefix(room, above+"/")
+}
+
+// importsOfProduct are the imports of every room, those of tests left out.
+func importsOfProduct(t *testing.T) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		room := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../")
+		for _, spec := range f.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			found[room] = append(found[room], name)
+		}
+		return nil
+	})
+	if err != nil || len(found) < len(mayImport) {
+		t.Fatalf("%d rooms found: %v", len(found), err)
+	}
+	return found
+}

@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// mountMisses answers what no route does: preflights, whose method no route
+// has, and what is not served.
+func (s *Server) mountMisses() {
+	s.engine.NoRoute(s.missed(s.noPath))
+	s.engine.NoMethod(s.missed(noMethod))
+	s.explain.NoRoute(s.missExplained(s.noPath))
+	s.explain.NoMethod(s.missExplained(noMethod))
+}
+
+func (s *Server) missed(refuse func(*gin.Context) error) gin.HandlerFunc {
+	serve := func(c *gin.Context, _ *web.Record) error { return refuse(c) }
+	return s.stack.Handle(web.NoRoute, s.writeMiss, s.stack.OrPreflight(serve))
+}
+
+func (s *Server) missExplained(refuse func(*gin.Context) error) gin.HandlerFunc {
+	return s.explained(web.Route{Plan: func(c *gin.Context) (web.Plan, error) { return web.Plan{}, refuse(c) }})
+}
+
+func (s *Server) noPath(c *gin.Context) error {
+	if s.o.Chain.Shape == chain.Node && !strings.HasPrefix(c.Request.URL.Path, collections.Prefix) {
+		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
+		return nil
+	}
+	return &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(c.Request.URL.Path)}
+}
+
+func noMethod(c *gin.Context) error {
+	return &web.Failure{Status: http.StatusMethodNotAllowed, Public: "the method " + web.Short(c.Request.Method) + " is not served here"}
+}
+
+// writeMiss is the renderer for what no route answers: in the form of the
+// interface that its path belongs to.
+func (s *Server) writeMiss(c *gin.Context, f *web.Failure) {
+	if s.list != nil && strings.HasPrefix(c.Request.URL.Path, collections.Prefix) {
+		s.list.WriteProblem(c, f)
+	} else {
+		chain.WriteFailure(c, f)
+	}
+	c.Writer.WriteHeaderNow() // where no body follows, to a HEAD, Gin would add a text of its own
+}

@@ -1,0 +1,57 @@
+package web
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// forwardedFor is where proxies on the way leave whom they were asked by, the
+// nearest one last.
+const forwardedFor = "X-Forwarded-For"
+
+// clientOf is the address a request is counted under: that of the connection
+// or, behind proxies that are trusted, the last address in X-Forwarded-For that
+// is not one of theirs. Whatever stands before it, the client may have made up.
+// It is invalid where the connection has no address.
+func clientOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	from, way := hop(r.RemoteAddr), strings.Join(r.Header[forwardedFor], ",")
+	for way != "" && isAmong(trusted, from) {
+		cut := strings.LastIndexByte(way, ',')
+		next := hop(strings.TrimSpace(way[cut+1:]))
+		if !next.IsValid() {
+			break // the way is known as far as who wrote this
+		}
+		from, way = next, way[:max(0, cut)]
+	}
+	return from
+}
+
+// hop reads an address, with or without a port.
+func hop(text string) netip.Addr {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		withPort, _ := netip.ParseAddrPort(text)
+		addr = withPort.Addr()
+	}
+	return addr.Unmap().WithZone("")
+}
+
+func isAmong(prefixes []netip.Prefix, addr netip.Addr) bool {
+	for _, p := range prefixes {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// networkOf names what a client is limited by: its IPv4 address, or its IPv6
+// network, of whose addresses it can take any.
+func networkOf(client netip.Addr) string {
+	if client.Is6() {
+		network, _ := client.Prefix(64)
+		return network.String()
+	}
+	return client.String()
+}

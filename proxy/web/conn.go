@@ -1,0 +1,101 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// A Conn is a client's connection that sends an answer in one system call.
+// net/http collects 4 KiB, sends those, and then the rest: two calls, and two
+// packets for the client to wake up for. It is for http.Server's listener;
+// ConnContext makes it known to the handler.
+type Conn struct {
+	*net.TCPConn
+	ended func()
+
+	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
+	pieces [2][]byte
+}
+
+// writeBuffer has room for net/http's buffer twice: for what it sends on its own
+// when that is full, and for what it has left in the end.
+type writeBuffer struct {
+	text []byte
+	room [2 * 4 << 10]byte
+}
+
+var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
+
+// NewConn wraps a connection; ended, which may be nil, is called once it is closed.
+func NewConn(c *net.TCPConn, ended func()) *Conn {
+	if ended == nil {
+		ended = func() {}
+	}
+	return &Conn{TCPConn: c, ended: sync.OnceFunc(ended)}
+}
+
+type connKey struct{}
+
+// ConnContext is for http.Server's field of the same name. Connections that are
+// no *Conn are left as they are.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if ours, ok := c.(*Conn); ok {
+		return context.WithValue(ctx, connKey{}, ours)
+	}
+	return ctx
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error {
+	defer c.ended()
+	return c.TCPConn.Close()
+}
+
+// Write sends what was held back, and p with it, unless p is to be held back and
+// there is room for it.
+func (c *Conn) Write(p []byte) (int, error) {
+	b := c.buffer
+	switch {
+	case b == nil || len(b.text)+len(p) > cap(b.text) && len(b.text) == 0:
+		return c.TCPConn.Write(p)
+	case len(b.text)+len(p) <= cap(b.text):
+		b.text = append(b.text, p...)
+		return len(p), nil
+	}
+	c.pieces = [2][]byte{b.text, p}
+	pieces := net.Buffers(c.pieces[:])
+	n, err := pieces.WriteTo(c.TCPConn)
+	n -= int64(len(b.text))
+	b.text, c.pieces = b.text[:0], [2][]byte{}
+	return int(max(0, n)), err
+}
+
+// release ends the holding back. net/http believes that what was held is sent,
+// so after a failure it must not send more.
+func (c *Conn) release() {
+	b := c.buffer
+	c.buffer = nil
+	if len(b.text) > 0 {
+		if _, err := c.TCPConn.Write(b.text); err != nil {
+			_ = c.Close()
+		}
+	}
+	buffers.Put(b)
+}
+
+// writeWhole writes a body whose headers are set and whose length is among them.
+func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
+	const fits = 3 << 10 // into net/http's buffer, beside the headers
+	c, ok := r.Context().Value(connKey{}).(*Conn)
+	if !ok || len(body) <= fits {
+		_, _ = w.Write(body) // fails only when the client has left
+		return
+	}
+	c.buffer = buffers.Get().(*writeBuffer) //nolint:forcetypeassert // the pool has no others
+	c.buffer.text = c.buffer.room[:0]
+	defer c.release()
+	_, _ = w.Write(body)
+	_ = http.NewResponseController(w).Flush() // what net/http has left
+}

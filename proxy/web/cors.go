@@ -1,0 +1,98 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Anybody and nobody, among the origins of Options.CORSOrigins.
+const (
+	anyOrigin = "*"
+	noOrigin  = "none"
+)
+
+// What a page of another origin may send and see, beyond what any page may.
+const (
+	allowedMethods = "GET, HEAD, POST"
+	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, If-None-Match, X-Request-Id, traceparent"
+	exposedHeaders = "X-Block-Height, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link"
+	preflightAge   = "7200" // seconds; Chromium keeps none for longer
+)
+
+// CORS says to browsers which pages may read our answers. It never speaks of
+// credentials: nothing here depends on what a browser sends by itself, and a
+// key is in a header that the page has to set.
+type CORS struct {
+	origins map[string][]string // each allowed one, and itself as the value of a header; nil: nobody
+	exposed []string
+	vary    []string
+}
+
+func newCORS(origins []string) CORS {
+	c := CORS{exposed: []string{exposedHeaders}, vary: []string{"Origin"}}
+	if slices.Contains(origins, noOrigin) {
+		return c
+	}
+	c.origins = map[string][]string{}
+	for _, origin := range origins {
+		origin = strings.ToLower(origin) // as browsers send it
+		c.origins[origin] = []string{origin}
+	}
+	return c
+}
+
+// selective says that the answer to one origin is not that to another.
+func (c CORS) selective() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
+
+// AllowOrigin sets the headers for a request's origin. Where anybody may read, they
+// are on every answer: a cache behind us may give one that was made for a
+// request without an origin to a page. The values are shared and full, so that
+// an append makes a copy.
+func (c CORS) AllowOrigin(h, request http.Header) {
+	if c.origins == nil {
+		return
+	}
+	allowed := c.origins[anyOrigin]
+	if allowed == nil {
+		h["Vary"] = c.vary
+		if sent := request["Origin"]; len(sent) == 1 {
+			allowed = c.origins[sent[0]]
+		}
+	}
+	if allowed != nil {
+		h["Access-Control-Allow-Origin"] = allowed
+		h["Access-Control-Expose-Headers"] = c.exposed
+	}
+}
+
+// OrPreflight answers a browser that asks whether a page may make a request.
+// It is asked without a key, so it is answered to anybody, and alike on every
+// path. Other requests are h's.
+func (c CORS) OrPreflight(h Handler) Handler {
+	return func(ctx *gin.Context, rec *Record) error {
+		if c.origins == nil || !isPreflight(ctx.Request) {
+			return h(ctx, rec)
+		}
+		allowPreflight(ctx.Writer.Header())
+		ctx.Writer.WriteHeader(http.StatusNoContent)
+		ctx.Writer.WriteHeaderNow()
+		return nil
+	}
+}
+
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
+}
+
+// allowPreflight says what the page may ask with, if it may ask.
+func allowPreflight(h http.Header) {
+	h.Del("Allow") // Gin's, for the method that no route has
+	if h["Access-Control-Allow-Origin"] != nil {
+		h.Set("Access-Control-Allow-Methods", allowedMethods)
+		h.Set("Access-Control-Allow-Headers", allowedHeaders)
+		h.Set("Access-Control-Max-Age", preflightAge)
+	}
+}

@@ -1,0 +1,116 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+const (
+	minEncoded = 1 << 10 // bytes; a smaller body fits into the packet that its headers are in
+	largeBody  = 1 << 20 // bytes; from here on speed counts for more than size
+)
+
+// Codings in the order they are preferred in where the client has no
+// preference. br makes the least of a body, but takes seven times as long as
+// zstd: 0.5 ms for a list of validators, and 70 ms for 2 MB.
+var (
+	preferred         = [...]cache.Coding{cache.Brotli, cache.Zstd, cache.Gzip, cache.Identity}
+	preferredForLarge = [...]cache.Coding{cache.Zstd, cache.Gzip, cache.Brotli, cache.Identity}
+)
+
+// accepted is what a client thinks of each coding: its weight in thousandths,
+// 0 for what it does not accept.
+type accepted [len(preferred)]int
+
+// readAccepted reads the values of Accept-Encoding (RFC 9110). What is
+// malformed is passed over. Whoever says nothing gets the plain body, though
+// anything would be allowed: not to ask is to not know.
+func readAccepted(values []string) accepted {
+	const unsaid = -1
+	others := unsaid
+	a := accepted{unsaid, unsaid, unsaid, unsaid}
+	for _, value := range values {
+		for member := range strings.SplitSeq(value, ",") {
+			name, parameters, _ := strings.Cut(member, ";")
+			weight, ok := readWeight(strings.TrimSpace(parameters))
+			if !ok {
+				continue
+			}
+			if name = strings.TrimSpace(name); name == "*" {
+				others = weight
+			} else if coding, known := codingOf(name); known {
+				a[coding] = weight
+			}
+		}
+	}
+	for coding, weight := range a {
+		switch {
+		case weight != unsaid:
+		case others != unsaid:
+			a[coding] = others
+		case cache.Coding(coding) == cache.Identity:
+			a[coding] = 1 // acceptable, and less so than what is named
+		default:
+			a[coding] = 0
+		}
+	}
+	return a
+}
+
+func codingOf(name string) (coding cache.Coding, known bool) {
+	switch {
+	case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
+		return cache.Gzip, true
+	case strings.EqualFold(name, "br"):
+		return cache.Brotli, true
+	case strings.EqualFold(name, "zstd"):
+		return cache.Zstd, true
+	case strings.EqualFold(name, "identity"):
+		return cache.Identity, true
+	}
+	return 0, false
+}
+
+// readWeight reads "q=" and a number from 0 to 1 with at most three decimals;
+// nothing at all is 1.
+func readWeight(parameter string) (thousandths int, ok bool) {
+	if parameter == "" {
+		return 1000, true
+	}
+	if len(parameter) < 3 || len(parameter) > len("q=0.000") || parameter[0]|0x20 != 'q' || parameter[1] != '=' {
+		return 0, false
+	}
+	whole, decimals := parameter[2], parameter[3:]
+	if whole != '0' && whole != '1' || decimals != "" && decimals[0] != '.' {
+		return 0, false
+	}
+	weight, unit := int(whole-'0')*1000, 100
+	for _, digit := range []byte(strings.TrimPrefix(decimals, ".")) {
+		if digit < '0' || digit > '9' {
+			return 0, false
+		}
+		weight += int(digit-'0') * unit
+		unit /= 10
+	}
+	return weight, weight <= 1000
+}
+
+// best chooses the coding for a body of so many bytes. A client that accepts
+// none gets the plain body: that serves it better than a refusal.
+func (a accepted) best(size int) cache.Coding {
+	if size < minEncoded && a[cache.Identity] > 0 {
+		return cache.Identity
+	}
+	order := preferred
+	if size >= largeBody {
+		order = preferredForLarge
+	}
+	best, weight := cache.Identity, 0
+	for _, coding := range order {
+		if a[coding] > weight {
+			best, weight = coding, a[coding]
+		}
+	}
+	return best
+}

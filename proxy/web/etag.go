@@ -1,0 +1,52 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// tagEnds end the validator of a body in each coding. In each it is another
+// text of bytes, so it needs another strong validator.
+var tagEnds = [len(preferred)]string{cache.Identity: `"`, cache.Gzip: `-gzip"`, cache.Zstd: `-zstd"`, cache.Brotli: `-br"`}
+
+// setTag sets the validator of the content in a coding.
+func (h *headers) setTag(etag string, coding cache.Coding) {
+	text := append(h.begin("Etag"), strings.TrimSuffix(etag, `"`)...)
+	h.finish(append(text, tagEnds[coding]...))
+}
+
+// clientHas finds out from If-None-Match whether the client has the content, and in
+// which coding: the one it would get now, if it has that. Having it in any is as
+// good. Tags are compared weakly, as RFC 9110 says: a compressing proxy on the
+// way may have weakened them.
+func clientHas(header http.Header, etag string, now cache.Coding) (coding cache.Coding, ok bool) {
+	for _, value := range header["If-None-Match"] {
+		for tag := range strings.SplitSeq(value, ",") {
+			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+			in, known := tagged(tag, etag)
+			if tag == "*" || known && in == now {
+				return now, true
+			}
+			if known && !ok {
+				coding, ok = in, true
+			}
+		}
+	}
+	return coding, ok
+}
+
+// tagged tells in which coding a tag is the content's.
+func tagged(tag, etag string) (cache.Coding, bool) {
+	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(etag, `"`))
+	if !ok || etag == "" {
+		return 0, false
+	}
+	for coding, tagEnd := range tagEnds {
+		if end == tagEnd {
+			return cache.Coding(coding), true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,82 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A Failure is an error with both its audiences: the status and text for the
+// client, and the cause for the log.
+type Failure struct {
+	Status     int
+	Public     string        // for the client: nothing internal
+	RetryAfter time.Duration // 429 and 503 get one in any case
+	Err        error         // for the log; may be nil
+}
+
+// Error is what the log says.
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return f.Public
+	}
+	return f.Err.Error()
+}
+
+// Unwrap gives the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// BadInput is the client's mistake, found before anybody else was asked.
+func BadInput(format string, args ...any) error {
+	return &Failure{Status: http.StatusBadRequest, Public: fmt.Sprintf(format, args...)}
+}
+
+// statusClientGone is logged when nobody is left to be answered (as nginx does).
+const statusClientGone = 499
+
+// FailureOf is the one table that turns errors into statuses.
+func FailureOf(err error) *Failure {
+	var (
+		known  *Failure
+		silent *upstream.Error
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &silent):
+		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err}
+	case errors.Is(err, cache.ErrOverloaded):
+		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Failure{Status: http.StatusGatewayTimeout, Public: "no answer in time", Err: err}
+	case errors.Is(err, context.Canceled):
+		return &Failure{Status: statusClientGone, Public: "the client has left", Err: err}
+	default:
+		return &Failure{Status: http.StatusInternalServerError, Public: "internal error", Err: err}
+	}
+}
+
+// A Renderer writes a failure in the form of its interface.
+type Renderer func(c *gin.Context, f *Failure)
+
+// SetAdvice tells the client what would help: a key, or trying again later, in whole
+// seconds, at least one, and always with 429 and 503.
+func (f *Failure) SetAdvice(h http.Header) {
+	if f.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `ApiKey header="X-Api-Key"`)
+	}
+	refused := f.Status == http.StatusServiceUnavailable || f.Status == http.StatusTooManyRequests
+	if f.RetryAfter <= 0 && !refused {
+		return
+	}
+	h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(f.RetryAfter.Seconds())))))
+}

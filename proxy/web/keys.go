@@ -1,0 +1,70 @@
+package web
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
+)
+
+// APIKeyHeader carries the key of a client.
+const APIKeyHeader = "X-Api-Key"
+
+// A Key lets its bearer ask. Several keys may share a name,
+// so that one can take over from another.
+type Key struct {
+	Name   string            // whose it is; logged, unlike the key
+	SHA256 [sha256.Size]byte // digest of the key: the key itself is not kept
+	Rate   Rate              // how often it may ask; zero: Limits.Key
+}
+
+// A keyring is the set of keys in force.
+type keyring struct {
+	keys atomic.Pointer[[]Key]
+}
+
+func newKeyring(keys []Key) *keyring {
+	k := &keyring{}
+	k.set(keys)
+	return k
+}
+
+func (k *keyring) set(keys []Key) {
+	keys = slices.Clone(keys)
+	k.keys.Store(&keys)
+}
+
+// find returns the key a request comes with. How long it takes does not depend
+// on how much of a key was guessed: digests are compared, and always all of them.
+func (k *keyring) find(r *http.Request) (found Key, err error) {
+	presented := r.Header.Get(APIKeyHeader)
+	if presented == "" {
+		return Key{}, &Failure{Status: http.StatusUnauthorized, Public: "the " + APIKeyHeader + " header is required"}
+	}
+	digest, known := sha256.Sum256([]byte(presented)), false
+	for _, key := range *k.keys.Load() {
+		if subtle.ConstantTimeCompare(key.SHA256[:], digest[:]) == 1 {
+			found, known = key, true
+		}
+	}
+	if !known {
+		return Key{}, &Failure{Status: http.StatusUnauthorized, Public: "the " + APIKeyHeader + " is not valid"}
+	}
+	return found, nil
+}
+
+// SetKeys puts other keys in force, from the next request on.
+func (a *Admission) SetKeys(keys []Key) { a.keys.set(keys) }
+
+// AdmitKey lets those pass who have a key, for as long as they may ask.
+func (a *Admission) AdmitKey(c *gin.Context, rec *Record) error {
+	key, err := a.keys.find(c.Request)
+	if err != nil {
+		return err
+	}
+	rec.tenant = key.Name
+	return a.admitTenant(c, key)
+}

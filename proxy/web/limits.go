@@ -1,0 +1,130 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+)
+
+// A Rate is how often somebody may ask: as fast as a bucket of Burst requests
+// fills again at Requests per Per. The zero Rate is no limit.
+type Rate struct {
+	Requests int
+	Per      time.Duration
+	Burst    int // at once
+}
+
+// window is the time in which an empty bucket is full again.
+func (r Rate) window() time.Duration {
+	return time.Duration(float64(r.Per) / float64(r.Requests) * float64(r.Burst))
+}
+
+// Limits say how often clients may ask. What exceeds one is answered with 429.
+type Limits struct {
+	Key            Rate           // of those who share a key's name; a key's own rate goes before it
+	Address        Rate           // of a client's IPv4 address or IPv6 /64
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For tells the client's address
+}
+
+// SharedLimits are the limits kept in Redis, which replicas have in common.
+// The zero value keeps them in this process alone.
+type SharedLimits struct {
+	Redis   redis.UniversalClient // asked only where there is a limit; wants ContextTimeoutEnabled. The caller closes it
+	Timeout time.Duration         // longest wait for it, after which this process decides alone; default 100 ms
+	Scope   string                // of the names: services that share a Redis but not their limits need different ones
+}
+
+// An Admission says who may ask, and how often.
+type Admission struct {
+	limiter *limiter
+
+	// What can be replaced while serving, read without a lock.
+	limits atomic.Pointer[Limits]
+	keys   *keyring
+}
+
+func newAdmission(o Options, m *metrics) *Admission {
+	a := &Admission{limiter: &limiter{newBuckets(), newSharedBuckets(o.SharedLimits, o.Logger), m}, keys: newKeyring(o.Keys)}
+	a.SetLimits(o.Limits)
+	return a
+}
+
+// SetLimits puts other limits in force, from the next request on.
+func (a *Admission) SetLimits(l Limits) { a.limits.Store(&l) }
+
+// A verdict is what a limit says to one request.
+type verdict struct {
+	allowed   bool
+	remaining int           // requests that may follow at once
+	reset     time.Duration // until as many as ever may follow
+	retry     time.Duration // until the next may, if this one may not
+}
+
+// limiter counts requests: each process by itself, and together in Redis.
+type limiter struct {
+	local   *buckets
+	shared  *sharedBuckets // nil: none
+	metrics *metrics
+}
+
+// spend takes one request from who. This process is asked first: what exceeds a
+// limit here exceeds it everywhere, so that a flood does not reach Redis. Where
+// Redis does not answer, this process has decided.
+func (l *limiter) spend(ctx context.Context, kind, who string, rate Rate) verdict {
+	v, store := l.local.spend(kind+":"+who, rate, time.Now()), "memory"
+	if v.allowed && l.shared != nil {
+		if told, err := l.shared.spend(ctx, kind+":"+who, rate); err == nil {
+			v, store = told, "shared"
+		}
+	}
+	l.metrics.limit(kind, store, v.allowed)
+	return v
+}
+
+// admitAddress lets a request pass for as long as its client's address may ask.
+func (a *Admission) admitAddress(c *gin.Context) error {
+	limits := a.limits.Load()
+	if limits.Address == (Rate{}) {
+		return nil
+	}
+	return a.admitBy(c, "address", networkOf(clientOf(c.Request, limits.TrustedProxies)), limits.Address)
+}
+
+// admitTenant lets a request pass for as long as the name on its key may ask.
+func (a *Admission) admitTenant(c *gin.Context, key Key) error {
+	rate := key.Rate
+	if rate == (Rate{}) {
+		rate = a.limits.Load().Key
+	}
+	if rate == (Rate{}) {
+		return nil
+	}
+	return a.admitBy(c, "key", key.Name, rate)
+}
+
+// admitBy spends a request of one limit and tells the client how it stands.
+func (a *Admission) admitBy(c *gin.Context, kind, who string, rate Rate) error {
+	v := a.limiter.spend(c.Request.Context(), kind, who, rate)
+	h := c.Writer.Header()
+	h.Add("Ratelimit", `"`+kind+`";r=`+strconv.Itoa(v.remaining)+`;t=`+wholeSeconds(v.reset))
+	h.Add("Ratelimit-Policy", `"`+kind+`";q=`+strconv.Itoa(rate.Burst)+`;w=`+wholeSeconds(max(rate.window(), time.Second)))
+	if v.allowed {
+		return nil
+	}
+	return &Failure{
+		Status: http.StatusTooManyRequests, RetryAfter: v.retry, Err: errors.New("rate limit of " + kind + " " + who),
+		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", kind, rate.Requests, rate.Per),
+	}
+}
+
+// wholeSeconds rounds up: what is told is never too early.
+func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }

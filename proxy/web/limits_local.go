@@ -1,0 +1,69 @@
+package web
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// buckets are the limits of this process. They remember clients in two
+// generations: whoever asks is moved to the young one, which in time, or when it
+// is full, becomes the old one, and the old one is forgotten. Unlike a cache
+// that keeps the popular it always keeps the newest, who would else, in a flood
+// of addresses, be met without a memory again and again.
+type buckets struct {
+	seed   maphash.Seed
+	shards [16]bucketShard
+}
+
+const (
+	// A bucket is full when it was left alone for its window, and then as good
+	// as new: windows up to generation are forgotten without loss.
+	generation = time.Hour
+	maxYoung   = 2048 // clients in a shard's generation: 16 MB in all, or so
+)
+
+// bucketShard is a part of the clients, with a lock of its own.
+type bucketShard struct {
+	mu         sync.Mutex
+	young, old map[bucketName]*rate.Limiter
+	born       time.Time // of the young generation
+}
+
+// bucketName has the rate in it: a rate that changed begins with a full bucket.
+type bucketName struct {
+	who  string
+	rate Rate
+}
+
+func newBuckets() *buckets { return &buckets{seed: maphash.MakeSeed()} }
+
+// spend takes one request from who's bucket, if there is one in it.
+func (b *buckets) spend(who string, r Rate, now time.Time) verdict {
+	limiter := b.shards[maphash.String(b.seed, who)%uint64(len(b.shards))].find(bucketName{who, r}, now)
+	allowed := limiter.AllowN(now, 1)
+	tokens := limiter.TokensAt(now)
+	until := func(want float64) time.Duration {
+		return time.Duration(max(0, want-tokens) / float64(limiter.Limit()) * float64(time.Second))
+	}
+	return verdict{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(r.Burst)), retry: until(1)}
+}
+
+func (s *bucketShard) find(name bucketName, now time.Time) *rate.Limiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if limiter, ok := s.young[name]; ok && now.Sub(s.born) < generation {
+		return limiter
+	}
+	if len(s.young) >= maxYoung || now.Sub(s.born) >= generation {
+		s.old, s.young, s.born = s.young, map[bucketName]*rate.Limiter{}, now
+	}
+	limiter, ok := s.old[name]
+	if !ok {
+		limiter = rate.NewLimiter(rate.Limit(float64(name.rate.Requests)/name.rate.Per.Seconds()), name.rate.Burst)
+	}
+	s.young[name] = limiter
+	return limiter
+}

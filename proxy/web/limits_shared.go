@@ -1,0 +1,61 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/sony/gobreaker/v2"
+)
+
+// sharedBuckets are the limits that replicas have in common: the same buckets,
+// in Redis. Each key there expires when its bucket is full.
+type sharedBuckets struct {
+	limiter *redis_rate.Limiter
+	timeout time.Duration
+	prefix  string
+	breaker *gobreaker.CircuitBreaker[*redis_rate.Result]
+}
+
+// After so many failures in a row Redis is passed over, and asked by one request
+// after each rest.
+const (
+	sharedFailures = 3
+	sharedRest     = 2 * time.Second
+)
+
+// newSharedBuckets is nil where there is no Redis.
+func newSharedBuckets(o SharedLimits, log *slog.Logger) *sharedBuckets {
+	if o.Redis == nil {
+		return nil
+	}
+	return &sharedBuckets{
+		limiter: redis_rate.NewLimiter(o.Redis), timeout: o.Timeout,
+		prefix: "tipcache:1:" + o.Scope + ":", // the library puts rate: before it
+		breaker: gobreaker.NewCircuitBreaker[*redis_rate.Result](gobreaker.Settings{
+			Name:        "shared limits",
+			Timeout:     sharedRest,
+			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= sharedFailures },
+			IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
+			OnStateChange: func(name string, from, to gobreaker.State) {
+				log.Warn("breaker changed", "breaker", name, "from", from.String(), "to", to.String())
+			},
+		}),
+	}
+}
+
+// spend takes one request from who's bucket. An error says that Redis did not
+// answer in its time, or is not asked at present.
+func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (verdict, error) {
+	told, err := s.breaker.Execute(func() (*redis_rate.Result, error) {
+		ctx, cancel := context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+		return s.limiter.Allow(ctx, s.prefix+who, redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst})
+	})
+	if err != nil {
+		return verdict{}, err
+	}
+	return verdict{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter}, nil
+}

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// NoRoute is the route's name where there is none: paths are not labels.
+const NoRoute = "none"
+
+// A Record is what one request is remembered by, in the log and in metrics.
+type Record struct {
+	route   string
+	Start   time.Time
+	id      [1]string // also the header's values
+	tenant  string    // the name on the request's key
+	outcome string    // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
+	store   string
+	height  int64 // of the block it was answered at
+	Tip     int64 // newest block known then; 0 for none
+	Pinned  bool  // the client chose the height
+	age     time.Duration
+	err     error
+	span    trace.Span // nil where traces are off
+
+	cached   bool // the cache gave the answer, and what is known of its age
+	Degraded bool // a page that lacks metadata it should have
+}
+
+// Result notes what came of asking the cache.
+func (rec *Record) Result(res cache.Result) {
+	rec.cached = true
+	rec.outcome, rec.store, rec.err = outcome(res), res.Store, res.Err
+	rec.height, rec.age = res.Entry.Height, max(0, rec.Start.Sub(res.Entry.ReadAt))
+}
+
+// outcome tells the callers of a flight from the one who asked the origin.
+func outcome(res cache.Result) string {
+	if res.Outcome == cache.Miss && res.Collapsed {
+		return "collapsed"
+	}
+	return res.Outcome.String()
+}
+
+// requestID takes the client's id if it is harmless, else makes one. An id has
+// to be one of a kind, and no secret.
+func requestID(h http.Header) string {
+	if sent := h[RequestIDHeader]; len(sent) > 0 && safeID(sent[0]) {
+		return sent[0]
+	}
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return hex.EncodeToString(id[:])
+}
+
+func safeID(id string) bool {
+	for _, c := range []byte(id) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {
+			return false
+		}
+	}
+	return 0 < len(id) && len(id) <= 64
+}

@@ -1,0 +1,39 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// A Route is a path of an interface, as it is mounted.
+type Route struct {
+	Methods []string
+	Pattern string // as Gin reads it
+	Handler gin.HandlerFunc
+	Render  Renderer                           // of Plan's errors
+	Plan    func(c *gin.Context) (Plan, error) // nil: the cache has no part in it
+}
+
+// A Plan is what a request would ask of the cache, and on a miss of the origin.
+type Plan struct {
+	Route  string
+	Class  string // of its freshness
+	Asks   string // what the origin is asked
+	Origin string // how it is called
+	Query  cache.Query
+}
+
+// maxEcho bounds what of the client's own an answer repeats, in bytes.
+const maxEcho = 64
+
+// Short cuts a text of the client's, between two characters, to 64 bytes.
+func Short(text string) string {
+	if len(text) <= maxEcho {
+		return text
+	}
+	const ellipsis = "…"
+	return strings.ToValidUTF8(text[:maxEcho-len(ellipsis)], "") + ellipsis
+}

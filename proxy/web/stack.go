@@ -1,0 +1,129 @@
+// Package web has what every answer of the public surface has, whichever
+// interface it belongs to: the connection that it leaves on, the record of its
+// request, its headers, its content coding, and the limits of who may ask.
+//
+// A request goes, top to bottom:
+//
+//  1. conn.go wraps the client's connection, so that an answer leaves in one
+//     system call;
+//  2. handle.go gives the request an id and a record (record.go), refuses what is
+//     too large, asks limits.go whether the client's address may ask, and calls
+//     the interface's handler;
+//  3. the handler may ask for a key (keys.go) and for a deadline that costs
+//     nothing where nobody waits for it (deadline.go), and reads no-cache
+//     (nocache.go);
+//  4. answer.go writes what came through the cache: freshness.go says how old it
+//     is and how long it serves, etag.go whether the client has it already,
+//     encoding.go in which coding it is sent; headers.go collects the headers;
+//  5. failure.go turns an error into a status and a public text, which the
+//     interface renders in its own form;
+//  6. the record goes to the access log (accesslog.go), into the metrics
+//     (metrics.go) and to the collector of traces (trace.go).
+//
+// cors.go says to browsers which pages may read the answers. route.go is how an
+// interface names its paths to those who mount them.
+package web
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Options configure a Stack.
+type Options struct {
+	MaxURL         int           // longest request target in bytes; default 8 KiB
+	MaxHeader      int           // largest request header in bytes; default 16 KiB. The http.Server should let more than that through
+	RequestTimeout time.Duration // from the request's arrival to the answer; default 15 s
+
+	PublicURL    string   // scheme and host of the URLs in answers; "" takes those of the request
+	CORSOrigins  []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
+	AllowNoCache bool     // a request's Cache-Control: no-cache is obeyed, not ignored
+
+	Keys         []Key  // who may ask where a key is required; SetKeys replaces them
+	Limits       Limits // how often clients may ask; SetLimits replaces them
+	SharedLimits SharedLimits
+
+	AccessLog    io.Writer // gets a line of JSON for each request that is of Logger's level; nil: none
+	OnlyFailures bool      // of these, only the lines for a status of 500 and more
+	SkipLog      float64   // share of the lines for successful requests (status below 400) that is not written; default 0
+	Logger       *slog.Logger
+	Registerer   prometheus.Registerer
+	Tracing      trace.TracerProvider // nil: no traces
+}
+
+// A Stack is what a request goes through before and after the handler of its
+// interface. It owns no goroutine and needs no closing.
+type Stack struct {
+	*Admission
+	*Responder
+	CORS
+
+	o       Options
+	log     accessLog
+	metrics *metrics
+	tracer  trace.Tracer // nil: no traces
+}
+
+// New fills in the defaults. Bodies keeps the bodies of answers in their codings.
+func New(o Options, bodies Bodies) *Stack {
+	o = o.withDefaults()
+	m, cors := newMetrics(o.Registerer), newCORS(o.CORSOrigins)
+	return &Stack{
+		Admission: newAdmission(o, m),
+		Responder: &Responder{bodies: bodies, byOrigin: cors.selective()},
+		CORS:      cors,
+		o:         o,
+		log:       newAccessLog(o),
+		metrics:   m,
+		tracer:    tracerOf(o.Tracing),
+	}
+}
+
+// withDefaults fills in what was left zero.
+func (o Options) withDefaults() Options {
+	Default(&o.MaxURL, 8<<10)
+	Default(&o.MaxHeader, 16<<10)
+	Default(&o.RequestTimeout, 15*time.Second)
+	Default(&o.Logger, slog.New(slog.DiscardHandler))
+	Default(&o.SharedLimits.Timeout, 100*time.Millisecond)
+	if len(o.CORSOrigins) == 0 {
+		o.CORSOrigins = []string{anyOrigin}
+	}
+	return o
+}
+
+// Default sets a field that was left zero.
+func Default[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// BaseURL is the public address if one is configured, else where the client
+// has just found the server; "" if that cannot be told.
+func (s *Stack) BaseURL(r *http.Request) string {
+	switch {
+	case s.o.PublicURL != "":
+		return strings.TrimSuffix(s.o.PublicURL, "/")
+	case !isHost(r.Host):
+		return ""
+	case r.TLS != nil:
+		return "https://" + r.Host
+	default:
+		return "http://" + r.Host
+	}
+}
+
+// isHost keeps what a URL could not hold out of ours: the Host header is the
+// client's.
+func isHost(host string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
+	return host != "" && len(host) < 260 && strings.Trim(host, allowed) == ""
+}
