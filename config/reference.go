@@ -13,7 +13,8 @@ Every setting of ` + "`tipcache serve`" + `. A YAML file, environment variables 
 A variable marked * holds a secret: the same name with ` + "`_FILE`" + ` behind it names a file that holds the value.
 Settings marked ↻ change while serving when the process gets a SIGHUP; others need a restart.
 Lists are separated by commas in a variable, repeated as a flag, and one value a line in a secret's file.
-` + "`tipcache config`" + ` prints this text.
+A time has a unit, as in 100ms, 5s or 1h. Secrets belong in variables or files, not on the command line, which other users of the machine can read.
+` + "`tipcache config`" + ` prints this text, ` + "`tipcache config --example`" + ` a file to begin with.
 `
 
 // Reference describes every setting, in Markdown.

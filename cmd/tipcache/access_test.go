@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// newKey runs the command and returns what it prints.
-func newKey(t *testing.T, name string) (key, line string) {
+// keyFrom runs the command and returns what it prints.
+func keyFrom(t *testing.T, name string) (key, line string) {
 	t.Helper()
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"key", "new", name}, streams{&out, io.Discard}); err != nil {
@@ -31,8 +31,8 @@ func newKey(t *testing.T, name string) (key, line string) {
 
 func TestANewKeyOpensWhatItsLineConfigures(t *testing.T) {
 	t.Parallel()
-	key, line := newKey(t, "web")
-	another, _ := newKey(t, "web")
+	key, line := keyFrom(t, "web")
+	another, _ := keyFrom(t, "web")
 	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) {
 		c.Collections.Keys, c.Chain.Auth = []string{line + ":2/h"}, "keys"
 	})

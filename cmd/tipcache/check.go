@@ -1,16 +1,35 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tipcache/tipcache/config"
 )
 
-func checkCommand(_ context.Context, args []string, std streams) error {
-	_, cfg, err := parseSettings("check", "validate the configuration that serve would run with and report every problem at once", args, std)
-	if err != nil {
-		return err
+func checkCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "check", Short: "validate the configuration that serve would run with and report every problem at once", Args: operands,
 	}
-	fmt.Fprintf(std.out, "The configuration is valid: %d node(s), shape %s, collections %s.\n",
+	reach := c.Flags().Bool("connect", false, "ask nodes, Redis, store and provider, too, and say what is found")
+	settings := addSettingFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := settings.load()
+		if err != nil {
+			return err
+		}
+		if err := printValid(std.out, cfg); err != nil || !*reach {
+			return err
+		}
+		return connect(c.Context(), cfg, std.out)
+	}
+	return c
+}
+
+func printValid(w io.Writer, cfg config.Config) error {
+	_, err := fmt.Fprintf(w, "The configuration is valid: %d node(s), shape %s, collections %s.\n",
 		len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth)
-	return nil
+	return err
 }

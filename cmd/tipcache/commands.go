@@ -3,71 +3,91 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tipcache/tipcache/config"
 )
 
 // streams is where a command writes: results to out, logs and complaints to err.
 type streams struct{ out, err io.Writer }
 
-type command struct {
-	name, args, summary string
-	run                 func(ctx context.Context, args []string, std streams) error
-}
+const about = `tipcache answers a staking chain's read queries from a cache that is fresh by the block.
 
-func commands() []command {
-	return []command{
-		{"serve", "[flags]", "answer both interfaces from a node, a collection store and a metadata provider", serveCommand},
-		{"demo", "[flags]", "serve with everything embedded: simulated chain, provider, Redis and store", demoCommand},
-		{"devnet", "[flags]", "run the simulated node, CometBFT and metadata provider alone, for load tests", devnetCommand},
-		{"check", "[flags]", "validate a configuration for serve and report every problem at once", checkCommand},
-		{"health", "[flags]", "ask a running serve whether it is ready", healthCommand},
-		{"config", "", "print every setting with its default and meaning", configCommand},
-		{"key", "new NAME", "make an API key and the line that lets it in", keyCommand},
-		{"explain", "[flags] URL", "say what a running serve would answer a request with now, and why", explainCommand},
-		{"import", "--store URL FILE.jsonl", "load collections into a store, one JSON object a line", importCommand},
-		{"index", "[flags]", "fill a store from the events of the chain's execution client", indexCommand},
-		{"version", "", "print the version", versionCommand},
+Try it:         tipcache demo
+Beside a node:  tipcache serve
+A first file:   tipcache config --example > tipcache.yaml`
+
+// newRoot is the whole command line.
+func newRoot(std streams) *cobra.Command {
+	root := &cobra.Command{
+		Use: "tipcache", Long: about,
+		SilenceErrors: true, SilenceUsage: true, // errors are reported once, by main
 	}
+	root.SetOut(std.out)
+	root.SetErr(std.err)
+	root.SetFlagErrorFunc(suggestFlag)
+	root.AddCommand(
+		serveCommand(std), demoCommand(std), devnetCommand(std), checkCommand(std), healthCommand(std),
+		configCommand(std), keyCommand(std), explainCommand(std), importCommand(std), indexCommand(std), versionCommand(std),
+	)
+	for _, c := range append(root.Commands(), root) {
+		c.Version = versionText()
+		c.SetVersionTemplate("{{.Version}}\n")
+		c.Flags().SortFlags = false
+	}
+	return root
 }
 
 // run is the whole program: it finds the command and runs it until it ends or
 // ctx does.
 func run(ctx context.Context, args []string, std streams) error {
-	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
-		usage(std.out)
-		return nil
-	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			err := c.run(ctx, args[1:], std)
-			if errors.Is(err, flag.ErrHelp) {
-				return nil
-			}
-			return err
-		}
-	}
-	return fmt.Errorf("unknown command %q; run tipcache help for the list", args[0])
+	root := newRoot(std)
+	root.SetArgs(append([]string{}, args...)) // nil would be this process's
+	return root.ExecuteContext(ctx)
 }
 
-func usage(w io.Writer) {
-	fmt.Fprint(w, "tipcache answers a staking chain's read queries from a cache that is fresh by the block.\n\nCommands:\n")
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, c := range commands() {
-		fmt.Fprintf(tw, "  %s\t%s\n", strings.TrimSpace(c.name+" "+c.args), c.summary)
+// suggestFlag says which flag a misspelt one was meant for.
+func suggestFlag(c *cobra.Command, err error) error {
+	unknown := (*pflag.NotExistError)(nil)
+	if !errors.As(err, &unknown) {
+		return err
 	}
-	tw.Flush()
-	fmt.Fprint(w, "\nTry it:      tipcache demo\nBeside a node: tipcache serve\nFlags of a command: tipcache COMMAND -h\n")
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return fmt.Errorf("%w%s", err, config.DidYouMean(unknown.GetSpecifiedName(), names))
 }
 
-func versionCommand(_ context.Context, _ []string, std streams) error {
-	fmt.Fprintf(std.out, "tipcache %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// operands wants exactly the operands that a command's usage line shows.
+func operands(c *cobra.Command, args []string) error {
+	wanted := strings.Fields(c.Use)[1:]
+	if len(args) < len(wanted) {
+		return fmt.Errorf("%s is missing: %s", wanted[len(args)], c.UseLine())
+	}
+	if len(args) > len(wanted) {
+		return fmt.Errorf("unexpected argument %q: %s", args[len(wanted)], c.UseLine())
+	}
 	return nil
+}
+
+func versionCommand(std streams) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version", Args: operands,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(std.out, versionText())
+			return err
+		},
+	}
+}
+
+func versionText() string {
+	return fmt.Sprintf("tipcache %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is what the build recorded: a module version, or the commit.

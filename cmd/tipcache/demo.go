@@ -11,23 +11,35 @@ import (
 	"iter"
 	"net"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func demoCommand(ctx context.Context, args []string, std streams) error {
-	fs := newFlags("demo", "serve with everything embedded, until Ctrl-C", std)
-	cfg := config.Default()
-	fs.StringVar(&cfg.Listen, "listen", freeOr(ctx, cfg.Listen), "`address` of the public listener")
-	fs.StringVar(&cfg.Admin, "admin", freeOr(ctx, cfg.Admin), "`address` of the admin listener")
+func demoCommand(std streams) *cobra.Command {
+	c := &cobra.Command{Use: "demo", Short: "serve with everything embedded: simulated chain, provider, Redis and store", Args: operands}
+	cfg, o, fs := config.Default(), devnet.Options{}, c.Flags()
+	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; where it is the default and taken, any port")
+	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener, likewise")
 	fs.StringVar(&cfg.Chain.Shape, "shape", cfg.Chain.Shape, "documented or node")
 	fs.StringVar(&cfg.Log.Level, "log-level", "warn", "debug, info, warn or error")
-	var o devnet.Options
-	addDevnetFlags(fs.FlagSet, &o)
-	if err := fs.parse(args, 0); err != nil {
-		return err
+	addDevnetFlags(fs, &o)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if !fs.Changed("listen") {
+			cfg.Listen = freeOr(c.Context(), cfg.Listen)
+		}
+		if !fs.Changed("admin") {
+			cfg.Admin = freeOr(c.Context(), cfg.Admin)
+		}
+		return runDemo(c.Context(), cfg, o, std)
 	}
+	return c
+}
+
+// runDemo serves until ctx ends.
+func runDemo(ctx context.Context, cfg config.Config, o devnet.Options, std streams) error {
 	d, err := startDevnet(o)
 	if err != nil {
 		return err

@@ -5,38 +5,46 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func devnetCommand(ctx context.Context, args []string, std streams) error {
-	fs := newFlags("devnet", "simulate a node (REST and CometBFT), its execution client and a metadata provider on fixed ports", std)
-	o := devnet.Options{
+func devnetCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "devnet", Short: "run the simulated node, CometBFT, execution client and metadata provider alone, for load tests", Args: operands,
+	}
+	o, fs := devnet.Options{
 		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657",
 		MetadataAddr: "127.0.0.1:1318", ControlAddr: "127.0.0.1:1319", EVMAddr: "127.0.0.1:8545",
-	}
-	addDevnetFlags(fs.FlagSet, &o)
+	}, c.Flags()
+	addDevnetFlags(fs, &o)
 	fs.StringVar(&o.NodeAddr, "node-listen", o.NodeAddr, "`address` of the REST server")
 	fs.StringVar(&o.CometAddr, "comet-listen", o.CometAddr, "`address` of the CometBFT RPC server")
 	fs.StringVar(&o.EVMAddr, "evm-listen", o.EVMAddr, "`address` of the execution client's JSON-RPC server")
 	fs.StringVar(&o.MetadataAddr, "metadata-listen", o.MetadataAddr, "`address` of the metadata provider")
 	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` for changing faults at run time")
 	dump := fs.String("write-collections", "", "write the seeded collections to `FILE`, for tipcache import")
-	if err := fs.parse(args, 0); err != nil {
-		return err
-	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return runDevnet(c.Context(), o, *dump, std) }
+	return c
+}
+
+// runDevnet simulates until ctx ends. It writes the collections to a file if
+// one is named.
+func runDevnet(ctx context.Context, o devnet.Options, dump string, std streams) error {
 	o.Logger = newLogger(std.err, config.Log{Level: "info", Format: "text"})
 	d, err := devnet.New(o)
 	if err != nil {
 		return err
 	}
-	if *dump != "" {
-		if err := writeCollections(d, *dump); err != nil {
+	if dump != "" {
+		if err := writeCollections(d, dump); err != nil {
 			return err
 		}
 	}
@@ -63,7 +71,7 @@ Count it:       curl %[4]s/devnet/stats
 `
 
 // addDevnetFlags adds sizes, limits and faults, for demo and devnet alike.
-func addDevnetFlags(fs *flag.FlagSet, o *devnet.Options) {
+func addDevnetFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.Uint64Var(&o.Seed, "seed", 1, "varies amounts and addresses")
 	fs.IntVar(&o.Validators, "validators", 71, "validators of the chain")
 	fs.IntVar(&o.Delegators, "delegators", 1600, "delegations of the most popular validator")
@@ -80,7 +88,7 @@ func addDevnetFlags(fs *flag.FlagSet, o *devnet.Options) {
 	}
 }
 
-func addFaultFlags(fs *flag.FlagSet, name string, f *devnet.Fault) {
+func addFaultFlags(fs *pflag.FlagSet, name string, f *devnet.Fault) {
 	fs.DurationVar(&f.Latency, name+"-latency", 0, "added to every answer of the "+name)
 	fs.DurationVar(&f.Jitter, name+"-jitter", 0, "at most this much more")
 	fs.Float64Var(&f.ErrorRate, name+"-error-rate", 0, "share of the "+name+"'s answers that are errors, 0 to 1")

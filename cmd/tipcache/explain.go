@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
@@ -33,32 +34,42 @@ func (s *service) explain(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, e)
 }
 
-func explainCommand(ctx context.Context, args []string, std streams) error {
-	fs := newFlags("explain", "say what a request for URL would come to now, and why, without sending it", std)
-	admin := fs.String("admin", "http://127.0.0.1:9090", "`URL` of the admin listener; its token is taken from TIPCACHE_ADMIN_TOKEN")
-	height := fs.String("height", "", "the request's X-Block-Height")
-	body := fs.String("body", "", "`JSON` of a collection listing")
-	raw := fs.Bool("json", false, "print the explanation as JSON")
-	if err := fs.parse(args, 1); err != nil {
-		return err
+// inquiry is what the command line asks.
+type inquiry struct {
+	admin, height, body string
+	raw                 bool
+}
+
+func explainCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "explain URL", Short: "say what a running serve would answer a request with now, and why, without sending it", Args: operands,
+		Example: "  tipcache explain '/staking/validators?status=bonded'",
 	}
-	if fs.NArg() == 0 {
-		return errors.New("no URL given: tipcache explain /staking/params")
-	}
-	query := url.Values{"url": {fs.Arg(0)}, "height": {*height}, "body": {*body}}
-	text, err := askAdmin(ctx, strings.TrimRight(*admin, "/")+"/admin/explain?"+query.Encode())
+	var q inquiry
+	fs := c.Flags()
+	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:9090", "`URL` of the admin listener; its token is taken from TIPCACHE_ADMIN_TOKEN")
+	fs.StringVar(&q.height, "height", "", "the request's X-Block-Height")
+	fs.StringVar(&q.body, "body", "", "`JSON` of a collection listing")
+	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error { return q.ask(c.Context(), args[0], std.out) }
+	return c
+}
+
+func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
+	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
+	text, err := askAdmin(ctx, strings.TrimRight(q.admin, "/")+"/admin/explain?"+query.Encode())
 	if err != nil {
 		return err
 	}
-	if *raw {
-		_, err := std.out.Write(text)
+	if q.raw {
+		_, err := w.Write(text)
 		return err
 	}
 	var e proxy.Explanation
 	if err := json.Unmarshal(text, &e); err != nil {
 		return fmt.Errorf("the answer is no explanation: %w", err)
 	}
-	return printExplanation(std.out, e)
+	return printExplanation(w, e)
 }
 
 // askAdmin reads from an admin listener, with the token in the environment.

@@ -2,87 +2,67 @@ package main
 
 import (
 	"cmp"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
+
+	"github.com/spf13/pflag"
 
 	"github.com/tipcache/tipcache/config"
 )
 
-// flags is a command's flag set with the help that teaches it.
-type flags struct {
-	*flag.FlagSet
-	about string
-	out   io.Writer
-}
-
-func newFlags(name, about string, std streams) flags {
-	fs := flag.NewFlagSet("tipcache "+name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are reported once, by main
-	return flags{fs, about, std.out}
-}
-
-// parse reads args, which must all be flags but for at most operands at the end.
-func (f flags) parse(args []string, operands int) error {
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		f.help()
-	}
-	if err == nil && f.NArg() > operands {
-		return fmt.Errorf("unexpected argument %q", f.Arg(operands))
-	}
-	return err
-}
-
-func (f flags) help() {
-	fmt.Fprintf(f.out, "%s: %s\n\nFlags:\n", f.Name(), f.about)
-	f.SetOutput(f.out)
-	f.PrintDefaults()
-}
-
-// settingFlags are the flags that set configuration keys.
+// settingFlags are the flags that set configuration keys. What was on the
+// command line stays at hand for loading the configuration again.
 type settingFlags struct {
 	file   string
 	values map[string][]string
 }
 
-// parseSettings reads the configuration of a command that takes nothing but
-// settings. What was on the command line stays at hand for loading it again.
-func parseSettings(name, about string, args []string, std streams) (*settingFlags, config.Config, error) {
-	fs := newFlags(name, about, std)
-	settings := addSettingFlags(fs)
-	if err := fs.parse(args, 0); err != nil {
-		return nil, config.Config{}, err
-	}
-	cfg, err := settings.load()
-	return settings, cfg, err
-}
-
 // addSettingFlags adds the flags of all settings.
-func addSettingFlags(fs flags) *settingFlags {
+func addSettingFlags(fs *pflag.FlagSet) *settingFlags {
 	return addFlagsOf(fs, func(config.Key) bool { return true })
 }
 
 // addFlagsOf adds the flags of those settings that a command needs.
-func addFlagsOf(fs flags, needed func(config.Key) bool) *settingFlags {
+func addFlagsOf(fs *pflag.FlagSet, needed func(config.Key) bool) *settingFlags {
 	s := &settingFlags{values: map[string][]string{}}
 	fs.StringVar(&s.file, "config", "", "YAML `file` with settings")
 	for _, k := range config.Keys() {
 		if k.Flag == "" || !needed(k) {
 			continue
 		}
-		add := fs.Func
-		if _, yesOrNo := k.Default.(bool); yesOrNo {
-			add = fs.BoolFunc
-		}
-		add(k.Flag, flagUsage(k), func(v string) error {
-			s.values[k.Flag] = append(s.values[k.Flag], v)
-			return nil
-		})
+		fs.VarPF(&settingFlag{k, s.values}, k.Flag, "", flagUsage(k)).NoOptDefVal = ifBool(k)
 	}
 	return s
+}
+
+// A settingFlag collects what is said of one key; the configuration judges it.
+type settingFlag struct {
+	key    config.Key
+	values map[string][]string
+}
+
+func (f *settingFlag) Set(v string) error {
+	f.values[f.key.Flag] = append(f.values[f.key.Flag], v)
+	return nil
+}
+
+// String is empty, since the usage tells the default.
+func (f *settingFlag) String() string { return "" }
+
+// Type is what the help shows for the value.
+func (f *settingFlag) Type() string {
+	if ifBool(f.key) != "" {
+		return "bool"
+	}
+	return "value"
+}
+
+// ifBool is what a flag of yes or no means without a value; "" for others.
+func ifBool(k config.Key) string {
+	if _, yesOrNo := k.Default.(bool); yesOrNo {
+		return "true"
+	}
+	return ""
 }
 
 func flagUsage(k config.Key) string {

@@ -9,20 +9,35 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tipcache/tipcache/config"
 )
 
 // healthCommand is for containers, whose image holds no other program to ask with.
-func healthCommand(ctx context.Context, args []string, std streams) error {
-	_, cfg, err := parseSettings("health", "ask the serve that runs with the same configuration whether it is ready; the exit status is the answer", args, std)
-	if err != nil {
-		return err
+func healthCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "health", Short: "ask a running serve whether it is ready; the exit status is the answer", Args: operands,
 	}
+	settings := addFlagsOf(c.Flags(), func(k config.Key) bool { return k.Path == "admin" })
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := settings.load()
+		if err != nil {
+			return err
+		}
+		return health(c.Context(), cfg, std.out)
+	}
+	return c
+}
+
+func health(ctx context.Context, cfg config.Config, w io.Writer) error {
 	if cfg.Admin == "none" {
 		return errors.New("admin is none: there is nobody to ask")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	return askReady(ctx, cfg.Admin, std.out)
+	return askReady(ctx, cfg.Admin, w)
 }
 
 // askReady prints what the admin listener at address says. An error means it

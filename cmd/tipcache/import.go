@@ -8,29 +8,32 @@ import (
 	"os"
 
 	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-func importCommand(ctx context.Context, args []string, std streams) error {
-	fs := newFlags("import", "load collections into a store from FILE.jsonl, or - for standard input; the whole file or nothing", std)
+func importCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "import FILE.jsonl", Short: "load collections into a store, one JSON object a line; the whole file or nothing", Args: operands,
+		Long: "Load collections into a store, one JSON object a line; the whole file or nothing. FILE.jsonl may be -, standard input.",
+	}
 	cfg := config.Default()
-	fs.StringVar(&cfg.Collections.Store, "store", cfg.Collections.Store, "`URL` of the store: sqlite:PATH or postgres://...")
-	if err := fs.parse(args, 1); err != nil {
-		return err
-	}
-	if fs.NArg() == 0 {
-		return errors.New("no file given: tipcache import --store URL FILE.jsonl")
-	}
+	c.Flags().StringVar(&cfg.Collections.Store, "store", cfg.Collections.Store, "`URL` of the store: sqlite:PATH or postgres://...")
+	c.RunE = func(c *cobra.Command, args []string) error { return runImport(c.Context(), cfg, args[0], std) }
+	return c
+}
+
+func runImport(ctx context.Context, cfg config.Config, path string, std streams) error {
 	store, err := openStore(ctx, cfg, newLogger(std.err, config.Log{Level: "warn", Format: "text"}), nil)
 	if err != nil {
 		return err
 	}
-	n, err := importFile(ctx, store, fs.Arg(0), std.err)
+	n, err := importFile(ctx, store, path, std.err)
 	if err = errors.Join(err, store.Close()); err != nil {
-		return fmt.Errorf("import %s: nothing was imported: %w", fs.Arg(0), err)
+		return fmt.Errorf("import %s: nothing was imported: %w", path, err)
 	}
 	fmt.Fprintf(std.out, "imported %d collections into %s\n", n, store.Name())
 	return nil

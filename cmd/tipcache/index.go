@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/tipcache/tipcache/config"
@@ -19,16 +20,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
 
-func indexCommand(ctx context.Context, args []string, std streams) error {
-	fs := newFlags("index", "fill a store from the events of the chain's execution client; interrupted, it goes on where it was", std)
-	settings := addFlagsOf(fs, func(k config.Key) bool {
+func indexCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "index", Short: "fill a store from the events of the chain's execution client; interrupted, it goes on where it was", Args: operands,
+	}
+	settings := addFlagsOf(c.Flags(), func(k config.Key) bool {
 		return k.Path == "collections.store" || strings.HasPrefix(k.Path, "index.") && k.Path != "index.enabled"
 	})
-	follow := fs.Bool("follow", false, "go on with new blocks until interrupted")
-	admin := fs.String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics while it runs; that of serve, which the configuration names, is another")
-	if err := fs.parse(args, 0); err != nil {
-		return err
-	}
+	follow := c.Flags().Bool("follow", false, "go on with new blocks until interrupted")
+	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics while it runs; that of serve, which the configuration names, is another")
+	c.RunE = func(c *cobra.Command, _ []string) error { return runIndex(c.Context(), settings, *admin, *follow, std) }
+	return c
+}
+
+func runIndex(ctx context.Context, settings *settingFlags, admin string, follow bool, std streams) error {
 	// What the command says by itself: to index, and that nobody is served.
 	settings.values["index"], settings.values["admin"] = []string{"true"}, []string{"none"}
 	settings.values["collections-auth"] = []string{"none"}
@@ -46,9 +51,9 @@ func indexCommand(ctx context.Context, args []string, std streams) error {
 	}
 	run := &indexRun{store: store, registry: newRegistry(), log: log, std: std}
 	o := indexOptions(cfg)
-	o.Store, o.Follow, o.Logger, o.Registerer = store, *follow, log, run.registry
+	o.Store, o.Follow, o.Logger, o.Registerer = store, follow, log, run.registry
 	if run.indexer, err = indexer.New(o); err == nil {
-		err = run.observed(ctx, *admin, *follow)
+		err = run.observed(ctx, admin, follow)
 	}
 	return errors.Join(err, store.Close())
 }

@@ -1,35 +1,35 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strings"
+	"io"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/config"
 )
 
-func keyCommand(_ context.Context, args []string, std streams) error {
-	fs := newFlags("key new NAME", "make an API key, which is shown only now, and the line of collections.keys that lets it in", std)
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		if args[0] != "new" {
-			return fmt.Errorf("unknown command key %q; say tipcache key new NAME", args[0])
-		}
-		args = args[1:]
+func keyCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "key", Short: "make an API key and the line that lets it in",
+		RunE: func(*cobra.Command, []string) error { return errors.New("say tipcache key new NAME") },
 	}
-	if err := fs.parse(args, 1); err != nil {
-		return err
-	}
-	if fs.NArg() == 0 {
-		return errors.New("whose key? say tipcache key new NAME")
-	}
+	c.AddCommand(&cobra.Command{
+		Use: "new NAME", Short: "make an API key, which is shown only now, and the line of collections.keys that lets it in", Args: operands,
+		RunE: func(_ *cobra.Command, args []string) error { return newKey(args[0], std.out) },
+	})
+	return c
+}
+
+func newKey(name string, w io.Writer) error {
 	key := "tipcache_" + rand.Text()
-	line := config.APIKey{Name: fs.Arg(0), SHA256: sha256.Sum256([]byte(key))}.String()
+	line := config.APIKey{Name: name, SHA256: sha256.Sum256([]byte(key))}.String()
 	if _, err := config.ParseAPIKey(line); err != nil {
-		return fmt.Errorf("the name is made of letters, digits, - _ and .: %q is not", fs.Arg(0))
+		return fmt.Errorf("the name is made of letters, digits, - _ and .: %q is not", name)
 	}
-	fmt.Fprintf(std.out, "key   %s\nline  %s\n", key, line)
-	return nil
+	_, err := fmt.Fprintf(w, "key   %s\nline  %s\n", key, line)
+	return err
 }

@@ -100,8 +100,8 @@ func (s *serving) status(key string) int {
 }
 
 func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
-	oldKey, oldLine := newKey(t, "web")
-	key, line := newKey(t, "web")
+	oldKey, oldLine := keyFrom(t, "web")
+	key, line := keyFrom(t, "web")
 	const store = "collections: {store: 'sqlite::memory:', keys: ['%s']}\n"
 	s := startServing(t, newDevnet(t, devnet.Options{}), fmt.Sprintf(store, oldLine))
 	if got := s.status(oldKey); got != 200 {

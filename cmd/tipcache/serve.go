@@ -9,10 +9,20 @@ import (
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/spf13/cobra"
 )
 
-func serveCommand(ctx context.Context, args []string, std streams) error {
-	settings, cfg, err := parseSettings("serve", "answer both interfaces", args, std)
+func serveCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "serve", Short: "answer both interfaces from a node, a collection store and a metadata provider", Args: operands,
+	}
+	settings := addSettingFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c.Context(), settings, std) }
+	return c
+}
+
+func serve(ctx context.Context, settings *settingFlags, std streams) error {
+	cfg, err := settings.load()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// runs runs a command line and returns what it prints.
+func runs(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := run(t.Context(), args, streams{&out, io.Discard})
+	return out.String(), err
+}
+
+func TestTheCommandLineAnswersAsPeopleExpect(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		want string // part of what is printed
+	}{
+		{"its version as a flag", []string{"--version"}, versionText()},
+		{"its version in short", []string{"-v"}, versionText()},
+		{"its version behind a command", []string{"serve", "--version"}, versionText()},
+		{"a command's help with the flags of that command", []string{"health", "--help"}, "--admin"},
+		{"completion for bash", []string{"completion", "bash"}, "bash completion"},
+		{"completion for zsh", []string{"completion", "zsh"}, "#compdef tipcache"},
+		{"completion for fish", []string{"completion", "fish"}, "fish completion"},
+	}
+	for _, tt := range tests {
+		out, err := runs(t, tt.args...)
+		if err != nil || !strings.Contains(out, tt.want) {
+			t.Errorf("%s: %v, %q is missing in %.300q", tt.name, err, tt.want, out)
+		}
+	}
+	if out, _ := runs(t, "health", "--help"); strings.Contains(out, "--store") {
+		t.Errorf("health does not take --store, but shows it:\n%s", out)
+	}
+}
+
+func TestASlipOfThePenIsAnsweredWithWhatWasMeant(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"sevre"}, "serve"},
+		{[]string{"serve", "--chian-id", "x"}, "did you mean --chain-id?"},
+		{[]string{"explain"}, "URL is missing"},
+		{[]string{"import", "a", "b"}, `unexpected argument "b"`},
+	}
+	for _, tt := range tests {
+		if _, err := runs(t, tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: %q is missing in %v", tt.args, tt.want, err)
+		}
+	}
+}
+
+func TestFlagsMayFollowArguments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.jsonl")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := runs(t, "import", file, "--store", "sqlite::memory:"); err != nil || !strings.Contains(out, "imported 0") {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
+func TestTheExampleIsAConfiguration(t *testing.T) {
+	text, err := runs(t, "config", "--example")
+	if err != nil || text != config.Example {
+		t.Fatalf("%v, %.100q", err, text)
+	}
+	for name, text := range map[string]string{"as printed": text, "with all that is commented out": uncommented(text)} {
+		file := filepath.Join(t.TempDir(), "tipcache.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := runs(t, "check", "--config", file); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+	}
+}
+
+// uncommented switches on what a comment holds, with a key in place of its
+// placeholder.
+func uncommented(text string) string {
+	var b strings.Builder
+	_, settings, _ := strings.Cut(text, "\n\n") // behind the head
+	for line := range strings.Lines(settings) {
+		before, setting, ok := strings.Cut(line, "# ")
+		isSetting := strings.TrimSpace(before) == "" && (strings.Contains(setting, ": ") || strings.HasSuffix(setting, ":\n") || strings.Contains(setting, "- "))
+		if ok && isSetting && !strings.Contains(setting, ". ") && !strings.HasSuffix(setting, ".\n") {
+			line = before + setting
+		}
+		b.WriteString(line)
+	}
+	return strings.ReplaceAll(b.String(), "NAME:DIGEST", "web:"+strings.Repeat("0", 64))
+}
+
+func TestCheckSaysWhoAnswers(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	address, _ := realRedis(t)
+	down := httptest.NewServer(nil)
+	down.Close()
+	all := func(node string) []string {
+		return []string{
+			"check", "--connect", "--node", node, "--comet", d.CometURL(), "--redis", "redis://" + address,
+			"--store", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--collections-auth", "none",
+			"--metadata", "alchemy:" + d.MetadataURL() + "/nft/v3/hunter2", "--index", "--evm", d.EVMURL(), "--network", "aeneid",
+		}
+	}
+	out, err := runs(t, all(d.NodeURL())...)
+	if err != nil || strings.Count(out, "  ok: ") != 5 {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	for _, want := range []string{"chain " + d.ChainID() + ", block ", "a new file", "answered in ", "chain 1315, block "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+	args := append(all(down.URL), "--metadata", "alchemy:"+down.URL+"/nft/v3/hunter2", "--evm", down.URL+"/hunter2")
+	out, err = runs(t, args...)
+	if err == nil || !strings.Contains(err.Error(), "3 of 6") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}

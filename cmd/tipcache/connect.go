@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+// connectTimeout is the time that each part has to answer.
+const connectTimeout = 5 * time.Second
+
+// A probe is one part that serve would talk to, and the way to find out about it.
+type probe struct {
+	part, address string
+	find          func(context.Context) (found string, err error)
+}
+
+// connect asks every part that serve would talk to, and prints what it finds.
+// The error says how many do not answer.
+func connect(ctx context.Context, cfg config.Config, w io.Writer) error {
+	probes := probesOf(cfg)
+	lines, failed := make([]string, len(probes)), make([]bool, len(probes))
+	var all sync.WaitGroup
+	for i, p := range probes {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+			defer cancel()
+			found, err := p.find(ctx)
+			failed[i] = err != nil
+			lines[i] = fmt.Sprintf("  %s\t%s\t%s\n", p.part, p.address, outcome(found, err))
+		})
+	}
+	all.Wait()
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	bad := 0
+	for i, line := range lines {
+		fmt.Fprint(tw, line)
+		if failed[i] {
+			bad++
+		}
+	}
+	if err := tw.Flush(); err != nil || bad == 0 {
+		return err
+	}
+	return fmt.Errorf("%d of %d parts are not as the configuration says", bad, len(probes))
+}
+
+func outcome(found string, err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("FAILED: no answer in %v", connectTimeout)
+	case err != nil:
+		return "FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return "ok: " + found
+}
+
+func probesOf(cfg config.Config) []probe {
+	var probes []probe
+	for i := range cfg.Chain.Nodes {
+		probes = append(probes, probe{"node", host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
+	}
+	if cfg.Redis.URL != "none" && cfg.Redis.URL != "embedded" {
+		probes = append(probes, probe{"redis", host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
+	}
+	if cfg.Collections.Auth != "closed" {
+		probes = append(probes, probe{"store", storeAddress(cfg.Collections.Store), func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }})
+	}
+	if cfg.Metadata.Provider != "none" {
+		probes = append(probes, probe{"provider", host(cfg.Metadata.Provider), func(ctx context.Context) (string, error) { return findProvider(ctx, cfg) }})
+	}
+	if cfg.Index.Enabled {
+		for _, client := range cfg.Index.EVM {
+			probes = append(probes, probe{"execution", host(client), func(ctx context.Context) (string, error) { return findExecution(ctx, cfg, client) }})
+		}
+	}
+	return probes
+}
+
+// host is what of a URL is no secret.
+func host(raw string) string {
+	_, at, ok := strings.Cut(raw, "://")
+	if u, err := url.Parse("any://" + at); ok && err == nil {
+		return cmp.Or(u.Host, "local")
+	}
+	return "?"
+}
+
+func storeAddress(raw string) string {
+	if path, ok := strings.CutPrefix(raw, "sqlite:"); ok {
+		return path
+	}
+	return host(raw)
+}

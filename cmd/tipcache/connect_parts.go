@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// findNode follows one node until it is fit to be read from.
+func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
+	o := nodeOptions(cfg)
+	o.Endpoints = o.Endpoints[i : i+1]
+	pool, err := node.New(o)
+	if err != nil {
+		return "", err
+	}
+	defer pool.Close()
+	go func() { _ = pool.Run(ctx) }() // ended by Close
+	for {
+		h := pool.Health()[0]
+		err := pool.Ready()
+		if err == nil && h.Answering && (h.Height > 0 || o.Endpoints[0].Comet == "") {
+			return nodeText(h), nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return "", cmp.Or(err, errors.New("no block of it is known: "+h.LastError))
+		}
+	}
+}
+
+func nodeText(h node.Health) string {
+	if h.Height == 0 {
+		return "answers; no height source, so freshness is in seconds"
+	}
+	return fmt.Sprintf("chain %s, block %d, %s old", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond))
+}
+
+func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
+	client, closeClient, err := openRedis(cfg)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = closeClient() }()
+	began := time.Now()
+	if err := client.Ping(ctx).Err(); err != nil {
+		return "", err
+	}
+	took := time.Since(began)
+	about, _ := client.Info(ctx, "server", "memory").Result() // an ACL may forbid it
+	if version := infoOf(about, "redis_version"); version != "" {
+		return fmt.Sprintf("Redis %s, %s used, connected in %v", version, infoOf(about, "used_memory_human"), took.Round(10*time.Microsecond)), nil
+	}
+	return fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond)), nil
+}
+
+// infoOf is a field of Redis's INFO.
+func infoOf(info, field string) string {
+	_, rest, _ := strings.Cut(info, field+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}
+
+// findStore changes nothing: neither does it make a file, nor a table.
+func findStore(ctx context.Context, cfg config.Config) (string, error) {
+	if path, ok := strings.CutPrefix(cfg.Collections.Store, "sqlite:"); ok {
+		return findFile(path)
+	}
+	if strings.HasPrefix(cfg.Collections.Store, "postgres") {
+		return findPostgres(ctx, cfg.Collections.Store)
+	}
+	store, err := openStore(ctx, cfg, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	page, err := store.List(ctx, collections.Query{Limit: 1})
+	return fmt.Sprintf("%d collections", page.Total), err
+}
+
+func findFile(path string) (string, error) {
+	if path == ":memory:" {
+		return "in memory, lost with the process", nil
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if _, err = os.Stat(filepath.Dir(path)); err == nil {
+			return "a new file", nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), nil
+}
+
+func findPostgres(ctx context.Context, url string) (version string, err error) {
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return "", errors.New(withoutSecret(err, url))
+	}
+	defer c.Close(ctx)
+	err = c.QueryRow(ctx, "select 'PostgreSQL ' || current_setting('server_version')").Scan(&version)
+	return version, err
+}
+
+// withoutSecret is the text of an error that may repeat what follows // in a URL.
+func withoutSecret(err error, url string) string {
+	_, secret, _ := strings.Cut(url, "//")
+	return strings.ReplaceAll(err.Error(), secret, "***")
+}
+
+// nobody is an address that has no contract.
+const nobody = "0x0000000000000000000000000000000000000001"
+
+func findProvider(ctx context.Context, cfg config.Config) (string, error) {
+	var said bytes.Buffer
+	o := metadataOptions(cfg)
+	o.Store, o.Budget, o.Logger = forgetful{}, connectTimeout-100*time.Millisecond, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{ReplaceAttr: onlyCause}))
+	service, err := metadata.Open(cfg.Metadata.Provider, o)
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	_, degraded := service.Lookup(ctx, []string{nobody})
+	took := time.Since(began)
+	_ = service.Close()
+	if degraded {
+		return "", errors.New(strings.TrimSpace("it does not answer: " + said.String()))
+	}
+	return fmt.Sprintf("answered in %v", took.Round(time.Millisecond)), nil
+}
+
+// onlyCause keeps of a record what the sentence around it does not say already.
+func onlyCause(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == "error" {
+		return a
+	}
+	return slog.Attr{}
+}
+
+// forgetful is a store of metadata that keeps nothing.
+type forgetful struct{}
+
+func (forgetful) Load(context.Context, []string) map[string]metadata.Record { return nil }
+func (forgetful) Save(context.Context, map[string]metadata.Record)          {}
+
+// findExecution asks an execution client for its chain and its head.
+func findExecution(ctx context.Context, cfg config.Config, client string) (string, error) {
+	chain, err := ethNumber(ctx, client, "eth_chainId")
+	if err != nil {
+		return "", err
+	}
+	head, err := ethNumber(ctx, client, "eth_blockNumber")
+	if wanted := indexOptions(cfg).Network.ChainID; err == nil && chain != wanted {
+		err = fmt.Errorf("it is of chain %d, %s is chain %d", chain, cfg.Index.Network, wanted)
+	}
+	return fmt.Sprintf("chain %d, block %d", chain, head), err
+}
+
+func ethNumber(ctx context.Context, client, method string) (int64, error) {
+	body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"params":[],"method":"` + method + `"}`)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, client, body)
+	if err != nil {
+		return 0, errors.New("not a URL") // err repeats it
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, errors.Unwrap(err) // without the URL, which may hold a key
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Result string                   `json:"result"`
+		Error  struct{ Message string } `json:"error"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&answer); err != nil {
+		return 0, fmt.Errorf("%s: no JSON-RPC: %w", resp.Status, err)
+	}
+	n, err := strconv.ParseInt(answer.Result, 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %s: %s", method, resp.Status, answer.Error.Message)
+	}
+	return n, nil
+}
