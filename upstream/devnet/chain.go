@@ -3,6 +3,8 @@ package devnet
 import (
 	"sync"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // The heights at which the cast changes.
@@ -24,6 +26,7 @@ type chain struct {
 	genesis  *layout       // below the singularity
 	early    *layout       // below the judgement
 	layout   *layout
+	cosmos   *cosmos.Chain // nil but in that dialect
 
 	mu        sync.Mutex
 	committed int64 // can be read
@@ -43,6 +46,7 @@ func newChain(o Options) *chain {
 		genesis:   newLayout(o.Seed, 0, 1, 0),
 		early:     newLayout(o.Seed, singularity, o.Validators, o.Delegators),
 		layout:    newLayout(o.Seed, judgement, o.Validators, o.Delegators),
+		cosmos:    newCosmos(o),
 		committed: o.StartHeight, proposed: o.StartHeight,
 		changed: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
 	}

@@ -161,13 +161,14 @@ func (s *cometServer) call(method string, id json.RawMessage, height *int64, fai
 
 // abciInfo says which block has been committed: the newest that can be read.
 func (n *Node) abciInfo() any {
+	name, version := n.chain.application()
 	height := n.Height() + n.ahead()
 	return map[string]any{"response": struct {
 		Data    string `json:"data"`
 		Version string `json:"version"`
 		Height  string `json:"last_block_height"`
 		AppHash string `json:"last_block_app_hash"`
-	}{"story", "v1.5.3", strconv.FormatInt(height, 10), base64.StdEncoding.EncodeToString(n.chain.at(height).hash("app"))}}
+	}{name, version, strconv.FormatInt(height, 10), base64.StdEncoding.EncodeToString(n.chain.at(height).hash("app"))}}
 }
 
 // within is the height that is asked for: by default the newest.

@@ -22,6 +22,8 @@ import (
 // loopback ports that makes a block every two seconds.
 type Options struct {
 	Seed        uint64        // varies amounts, generated addresses and collections
+	Dialect     Dialect       // of the nodes' REST API: default Story
+	NoGRPC      bool          // Cosmos alone: the main node runs with grpc.enable = false
 	ChainID     string        // default "devnet-1"
 	Validators  int           // default 71, at least 8
 	Delegators  int           // delegations of the popular validator: default 1600, at least 4
@@ -50,6 +52,7 @@ type Options struct {
 
 // withDefaults replaces what was left out.
 func (o Options) withDefaults() Options {
+	o.Dialect = cmp.Or(o.Dialect, Story)
 	o.ChainID = cmp.Or(o.ChainID, "devnet-1")
 	o.Validators = cmp.Or(o.Validators, 71)
 	o.Delegators = cmp.Or(o.Delegators, 1600)
@@ -87,7 +90,7 @@ func (o Options) validate() error {
 	case o.Collections < 0 || o.KeepRecent < 0:
 		return errors.New("devnet: a count is negative")
 	}
-	return nil
+	return o.Dialect.validate()
 }
 
 // maxStart is the highest start: far above it amounts outgrow their type.
@@ -120,7 +123,7 @@ func New(o Options) (*Devnet, error) {
 	d := &Devnet{options: o, chain: newChain(o), provider: newProvider(o)}
 	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, d.provider)
 	d.control = newTarget("control", o.ControlAddr, 0, d.controlHandler())
-	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr})}
+	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr, NoGRPC: o.NoGRPC})}
 	evm, err := newEVM(d.chain, o, EVMOptions{Addr: o.EVMAddr})
 	if err != nil {
 		return nil, err

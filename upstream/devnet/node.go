@@ -11,6 +11,7 @@ type NodeOptions struct {
 	Lag        int64 // blocks it is behind the chain
 	KeepRecent int64 // heights that stay readable: default that of the chain
 	CatchingUp bool  // what /status says
+	NoGRPC     bool  // Cosmos alone: grpc.enable = false
 	RESTAddr   string
 	CometAddr  string // where to listen: default free loopback ports
 }
@@ -24,6 +25,8 @@ type Node struct {
 	asked      *tally
 	rest       *target
 	comet      *target
+
+	restartedAt atomic.Int64 // the height at that time
 }
 
 func newNode(c *chain, o Options, n NodeOptions) *Node {
@@ -33,7 +36,7 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 	node := &Node{chain: c, keepRecent: n.KeepRecent, asked: newTally()}
 	node.lag.Store(n.Lag)
 	node.catchingUp.Store(n.CatchingUp)
-	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, &restServer{node: node})
+	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, node.restHandler(n.NoGRPC))
 	node.comet = newTarget("comet", n.CometAddr, 0, &cometServer{node: node})
 	return node
 }
@@ -86,6 +89,7 @@ func (n *Node) SetCatchingUp(yes bool) { n.catchingUp.Store(yes) }
 
 // SetFaults puts faults in force on the two servers of the node.
 func (n *Node) SetFaults(rest, comet Fault) error {
+	n.restartAfter(n.rest.currentFault(), rest)
 	return errors.Join(n.rest.setFault(rest), n.comet.setFault(comet))
 }
 

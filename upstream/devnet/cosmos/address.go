@@ -1,0 +1,87 @@
+package cosmos
+
+import (
+	"errors"
+
+	"github.com/btcsuite/btcd/btcutil/bech32"
+)
+
+// The prefixes of addresses.
+const (
+	accountPrefix   = "cosmos"
+	validatorPrefix = "cosmosvaloper"
+)
+
+// accountText is the address of an account in bech32.
+func accountText(raw string) string {
+	text, err := bech32.EncodeFromBase256(accountPrefix, []byte(raw))
+	if err != nil {
+		return err.Error() // cannot happen: every byte string has a form
+	}
+	return text
+}
+
+// maxBech32 is the longest address.
+const maxBech32 = 1023
+
+// decode reads an address. Capitals are fine as long as all letters are.
+func decode(prefix, text string) ([]byte, error) {
+	if len(text) > maxBech32 {
+		return nil, fail(unknown, "decoding bech32 failed: invalid bech32 string length %d", len(text))
+	}
+	hrp, groups, err := bech32.DecodeNoLimit(text)
+	var sum bech32.ErrInvalidChecksum
+	switch {
+	case errors.As(err, &sum):
+		return nil, fail(unknown, "decoding bech32 failed: invalid checksum (expected %s got %s)", sum.Expected, sum.Actual)
+	case err != nil:
+		return nil, fail(unknown, "decoding bech32 failed: %v", err)
+	}
+	if hrp != prefix {
+		return nil, fail(unknown, "codespace sdk code 35: internal logic error: hrp does not match bech32 prefix: expected '%s' got '%s'", prefix, hrp)
+	}
+	raw, err := bech32.ConvertBits(groups, 5, 8, false)
+	if err != nil {
+		return nil, fail(unknown, "decoding bech32 failed: %v", err)
+	}
+	return raw, nil
+}
+
+// mustDecode reads an address of the cast.
+func mustDecode(prefix, text string) string {
+	raw, err := decode(prefix, text)
+	if err != nil {
+		panic("cosmos: " + text + ": " + err.Error())
+	}
+	return string(raw)
+}
+
+// prefixed is how an address stands in most page keys: its length, then its bytes.
+func prefixed(raw string) string { return string(rune(len(raw))) + raw }
+
+// account reads the address of an account among the arguments.
+func (q *query) account(name string) (string, error) {
+	raw, err := decode(accountPrefix, q.args[name])
+	return string(raw), err
+}
+
+// holder is an account in the words of the bank.
+func (q *query) holder() (string, error) {
+	if q.args["address"] == "" {
+		return "", fail(invalidArgument, "invalid address: empty address string is not allowed")
+	}
+	raw, err := q.account("address")
+	if err != nil {
+		return "", fail(invalidArgument, "invalid address: %s", err.Error())
+	}
+	return raw, nil
+}
+
+// operator reads the address of a validator among the arguments.
+func (q *query) operator(name string) (string, error) {
+	if q.args[name] == "" {
+		return "", fail(invalidArgument, "validator address cannot be empty")
+	}
+	raw, err := decode(validatorPrefix, q.args[name])
+	return string(raw), err
+}

@@ -1,0 +1,132 @@
+package cosmos
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// The block that the document of a block shows.
+const (
+	shownBlock   = 870
+	shownHash    = "FEYKCM80s/eYoJxkhw4vqU9Ad0rIAdJomVkPrpa8qFY="
+	hashBefore   = "R6LDvT3Ao63bhSgPfXyAX8GC+MGuwIm5LEoqfvO9x/E="
+	shownAppHash = "GRoq0dR4v9HlwkaCs5YJM0BQhMJpXtHvyDePXaRT+1k="
+	shownTime    = "2026-11-21T13:19:32.418506430Z"
+	shownChain   = "tiptest-1"
+)
+
+func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+
+// blockJSON renders a block: the document with the names of another.
+func (q *query) blockJSON(h int64) string {
+	height := func(n int64) string { return fmt.Sprintf(`"height":"%d"`, n) }
+	var data []string
+	for i := range txsPerBlock {
+		if h >= opening {
+			data = append(data, `"`+q.hash("bytes", h*txsPerBlock+int64(i))+`"`)
+		}
+	}
+	return strings.NewReplacer(
+		`"txs":[]`, `"txs":[`+strings.Join(data, ",")+`]`, shownHash, base64Text(q.node.BlockHash(h)), hashBefore, base64Text(q.node.BlockHash(h-1)),
+		shownAppHash, base64Text(q.node.AppHash(h-1)), shownTime, stamp(q.node.BlockTime(h)), shownChain, q.state.chain.id,
+		height(shownBlock), height(h), height(shownBlock-1), height(h-1),
+	).Replace(documents()["block"])
+}
+
+// latestBlock is the newest of CometBFT, which the state may not have reached.
+func latestBlock(q *query) ([]byte, error) { return []byte(q.blockJSON(q.node.Stored())), nil }
+
+// heightAsked reads a height from the path, which pinning does not move.
+func (q *query) heightAsked() (int64, error) {
+	height, err := strconv.ParseInt(q.args["height"], 10, 64)
+	switch {
+	case err != nil:
+		return 0, err
+	case height > q.node.Stored():
+		return 0, fail(invalidArgument, "requested block height is bigger then the chain length")
+	case height <= 0:
+		return 0, fail(unknown, "height must be greater than 0, but got %d", height)
+	}
+	return height, nil
+}
+
+func blockAt(q *query) ([]byte, error) {
+	height, err := q.heightAsked()
+	if err != nil {
+		return nil, err
+	}
+	return []byte(q.blockJSON(height)), nil
+}
+
+func latestValidators(q *query) ([]byte, error) { return q.validatorSet(q.node.Stored() + 1) }
+
+func validatorsAt(q *query) ([]byte, error) {
+	height, err := q.heightAsked()
+	if err != nil {
+		return nil, err
+	}
+	return q.validatorSet(height)
+}
+
+// validatorSet is the document of the set with another height.
+func (q *query) validatorSet(height int64) ([]byte, error) {
+	document := documents()["/cosmos/base/tendermint/v1beta1/validatorsets/latest"]
+	_, rest, _ := strings.Cut(document, ",")
+	body, err := q.paged("{" + rest)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"block_height":"%d","validators":%s,"pagination":{"next_key":null,"total":"%d"}}`,
+		height, gjson.GetBytes(body, "validators").Raw, gjson.Get(document, "validators.#").Int()), nil
+}
+
+func nodeStatus(q *query) ([]byte, error) {
+	return fmt.Appendf(nil, `{"earliest_store_height":"0","height":"%d","timestamp":%q,"app_hash":%q,"validator_hash":%q}`,
+		q.height, stamp(q.node.BlockTime(q.height)), base64Text(q.node.AppHash(q.height-1)), q.hash("validators", 0)), nil
+}
+
+func syncing(q *query) ([]byte, error) {
+	return fmt.Appendf(nil, `{"syncing":%t}`, q.node.CatchingUp()), nil
+}
+
+// abciQuery reads a store at a height of its own.
+func abciQuery(q *query) ([]byte, error) {
+	height, err := strconv.ParseInt(q.args["height"], 10, 64)
+	if err != nil || height == 0 {
+		height = q.node.Height()
+	}
+	return fmt.Appendf(nil, `{"code":0,"log":"","info":"","index":"0","key":%q,"value":%q,"proof_ops":null,"height":"%d","codespace":""}`,
+		base64Text([]byte(q.args["data"])), q.hash(q.args["path"], height), height), nil
+}
+
+// signingInfo is that of a validator, which counts blocks.
+func (s state) signingInfo(v *validator) string {
+	start, missed := int64(16), s.height-opening
+	if !v.jailed && v.operator == members[0].operator {
+		start, missed = 0, 0
+	}
+	return fmt.Sprintf(`{"address":%q,"start_height":"%d","index_offset":"%d","jailed_until":"1970-01-01T00:00:00Z","tombstoned":false,"missed_blocks_counter":"%d"}`,
+		v.consensus, start, s.height-start, max(0, missed))
+}
+
+func signingInfos(q *query) ([]byte, error) {
+	all := q.members()
+	return q.page.render(listing{
+		name: "info", size: len(all),
+		key:  func(i int) string { return prefixed(all[i].consensus) },
+		item: func(i int) string { return q.signingInfo(all[i]) },
+	})
+}
+
+func signingInfoOf(q *query) ([]byte, error) {
+	for _, v := range q.members() {
+		if strings.EqualFold(v.consensus, q.args["cons_address"]) {
+			return fmt.Appendf(nil, `{"val_signing_info":%s}`, q.signingInfo(v)), nil
+		}
+	}
+	return nil, fail(notFound, "SigningInfo not found for validator %s", q.args["cons_address"])
+}

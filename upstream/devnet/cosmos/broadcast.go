@@ -1,0 +1,83 @@
+package cosmos
+
+import (
+	"fmt"
+
+	"github.com/tidwall/gjson"
+)
+
+// A txRequest is the body of the transaction services.
+type txRequest struct {
+	Bytes []byte `json:"tx_bytes"`
+	Mode  any    `json:"mode"`
+}
+
+// pending is a height that every transaction is below.
+const pending = 1 << 62
+
+// broadcastTx takes a transaction in. Refused ones are 200, too; with the mode ASYNC
+// nobody says why.
+func broadcastTx(q *query) ([]byte, error) {
+	r := q.posted
+	async := r.Mode == "BROADCAST_MODE_ASYNC"
+	if r.Mode != "BROADCAST_MODE_SYNC" && !async {
+		return nil, fail(unknown, "unsupported return type unspecified; supported types: sync, async")
+	}
+	b, ok := parseTx(r.Bytes)
+	if !ok {
+		return txResponse(hashOf(r.Bytes), 2, "invalid length; proto: invalid field number: tx parse error: tx parse error"), nil
+	}
+	if q.chain.mempool.find(b.hash, pending) != nil {
+		return txResponse(b.hash, 19, ""), nil
+	}
+	expected, due := q.due(b)
+	if !due && !async {
+		return txResponse(b.hash, 32, fmt.Sprintf("account sequence mismatch, expected %d, got %d: incorrect account sequence", expected, b.sequence)), nil
+	}
+	if due {
+		b.height = q.node.Height() + 1
+		q.chain.mempool.take(b)
+	}
+	return txResponse(b.hash, 0, ""), nil
+}
+
+// due says whether a transaction's sequence is the next one of its sender.
+func (q *query) due(b *broadcast) (expected int64, due bool) {
+	a := q.byAddress[b.from]
+	if a == nil {
+		return 0, b.sequence == 0
+	}
+	expected = q.sent(a) + q.chain.mempool.sent(b.from, pending) - q.chain.mempool.sent(b.from, q.height)
+	return expected, b.sequence == expected
+}
+
+func txResponse(hash string, code int, log string) []byte {
+	space := ""
+	if code != 0 {
+		space = "sdk"
+	}
+	return fmt.Appendf(nil, `{"tx_response":{"height":"0","txhash":%q,"codespace":%q,"code":%d,"data":"","raw_log":%q,"logs":[],"info":"","gas_wanted":"0","gas_used":"0","tx":null,"timestamp":"","events":[]}}`,
+		hash, space, code, log)
+}
+
+func simulate(q *query) ([]byte, error) {
+	r := q.posted
+	b, ok := parseTx(r.Bytes)
+	if !ok {
+		return nil, fail(unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
+	}
+	if expected, due := q.due(b); !due {
+		return nil, fail(unknown, "account sequence mismatch, expected %d, got %d: incorrect account sequence [cosmos/cosmos-sdk@v0.53.6/x/auth/ante/sigverify.go:364] with gas used: '33446'", expected, b.sequence)
+	}
+	return []byte(documents()["simulate"]), nil
+}
+
+// decodeTx shows a transaction as the chain understands it.
+func decodeTx(q *query) ([]byte, error) {
+	r := q.posted
+	b, ok := parseTx(r.Bytes)
+	if !ok {
+		return nil, fail(unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
+	}
+	return fmt.Appendf(nil, `{"tx":%s}`, gjson.Get(taken(b), "tx").Raw), nil
+}

@@ -1,0 +1,137 @@
+package cosmos_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// ask reads a path at a height; 0 is the latest.
+func ask(t *testing.T, node http.Handler, path string, height int64) (*httptest.ResponseRecorder, string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	if height != 0 {
+		r.Header.Set("X-Cosmos-Block-Height", strconv.FormatInt(height, 10))
+	}
+	w := httptest.NewRecorder()
+	node.ServeHTTP(w, r)
+	return w, w.Body.String()
+}
+
+func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
+	chain := cosmos.NewChain(cosmos.Options{})
+	before := chain.Handler(clock{1000, 1, false}, cosmos.Manners{}, nil)
+	after := chain.Handler(clock{1001, 1, false}, cosmos.Manners{}, nil)
+	for _, path := range []string{
+		"/cosmos/distribution/v1beta1/delegators/" + cosmos.WideDelegator + "/rewards",
+		"/cosmos/staking/v1beta1/delegations/" + cosmos.WideDelegator,
+		"/cosmos/bank/v1beta1/balances/" + cosmos.WideDelegator + "/by_denom?denom=stake",
+		"/cosmos/auth/v1beta1/accounts/" + cosmos.WideDelegator,
+		"/cosmos/gov/v1/proposals/" + cosmos.VotedProposal + "/tally",
+		"/cosmos/staking/v1beta1/validators", "/cosmos/staking/v1beta1/pool", "/cosmos/mint/v1beta1/inflation",
+		"/cosmos/base/tendermint/v1beta1/blocks/latest",
+	} {
+		_, at1000 := ask(t, before, path, 0)
+		_, at1001 := ask(t, after, path, 0)
+		if at1000 == at1001 {
+			t.Errorf("%s stood still: %s", path, at1000)
+		}
+		if _, pinned := ask(t, after, path, 1000); pinned != at1000 && !strings.Contains(path, "/tendermint/") {
+			t.Errorf("%s at 1000 is %s, was %s", path, pinned, at1000)
+		}
+	}
+}
+
+func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
+	node := cosmos.NewChain(cosmos.Options{}).Handler(clock{1000, 1, false}, cosmos.Manners{}, nil)
+	w, body := ask(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
+	if got := gjson.Get(body, "block.header.height").String(); got != "1000" {
+		t.Errorf("got block %s, want 1000", got)
+	}
+	if got := w.Header().Get("X-Cosmos-Block-Height"); got != "820" {
+		t.Errorf("got height %s, want 820", got)
+	}
+}
+
+func TestPagesLeadThroughAList(t *testing.T) {
+	node := cosmos.NewChain(cosmos.Options{Delegators: 25}).Handler(clock{1000, 1, false}, cosmos.Manners{}, nil)
+	for _, direction := range []string{"false", "true"} {
+		seen, key := map[string]bool{}, ""
+		for range 10 {
+			_, body := ask(t, node, "/cosmos/staking/v1beta1/validators/"+cosmos.PopularValidator+"/delegations?pagination.limit=7&pagination.reverse="+direction+"&pagination.key="+url.QueryEscape(key), 0)
+			for _, d := range gjson.Get(body, "delegation_responses.#.delegation.delegator_address").Array() {
+				if seen[d.String()] {
+					t.Fatalf("reverse %s: %s came twice", direction, d)
+				}
+				seen[d.String()] = true
+			}
+			if key = gjson.Get(body, "pagination.next_key").String(); key == "" {
+				break
+			}
+		}
+		if len(seen) != 26 { // and the validator's own
+			t.Errorf("reverse %s: got %d delegations, want 26", direction, len(seen))
+		}
+	}
+}
+
+func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
+	chain := cosmos.NewChain(cosmos.Options{})
+	var send string
+	for _, x := range readExchanges(t) {
+		if x.Name == "post_broadcast_sync_ok" {
+			send = x.Body
+		}
+	}
+	const sender = "/cosmos/auth/v1beta1/accounts/cosmos12kutx3kczqewx4jz7wte4fenenh7z3m257zlez"
+	post := func(want int64) string {
+		t.Helper()
+		w := httptest.NewRecorder()
+		chain.Handler(clock{1000, 1, false}, cosmos.Manners{}, nil).ServeHTTP(w,
+			httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/cosmos/tx/v1beta1/txs", strings.NewReader(send)))
+		var answer struct {
+			Response struct {
+				Code int64  `json:"code"`
+				Hash string `json:"txhash"`
+			} `json:"tx_response"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || answer.Response.Code != want {
+			t.Fatalf("got %s, want code %d", w.Body, want)
+		}
+		return answer.Response.Hash
+	}
+	hash := post(0)
+	post(19)
+	for height, want := range map[int64]struct {
+		status   int
+		sequence string
+	}{1000: {404, "23"}, 1001: {200, "24"}} {
+		node := chain.Handler(clock{height, 1, false}, cosmos.Manners{}, nil)
+		if w, _ := ask(t, node, "/cosmos/tx/v1beta1/txs/"+strings.ToLower(hash), 0); w.Code != want.status {
+			t.Errorf("at %d: tx is %d, want %d", height, w.Code, want.status)
+		}
+		if _, body := ask(t, node, sender, 0); gjson.Get(body, "account.sequence").String() != want.sequence {
+			t.Errorf("at %d: got %s, want sequence %s", height, body, want.sequence)
+		}
+	}
+}
+
+func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
+	node := cosmos.NewChain(cosmos.Options{Delegators: 5}).Handler(clock{3, 1, false}, cosmos.Manners{}, nil)
+	for _, x := range readExchanges(t) {
+		if !strings.HasPrefix(x.Name, "rpc_") {
+			node.ServeHTTP(httptest.NewRecorder(), x.request(t)) // long before anything of it existed
+		}
+	}
+	for _, path := range []string{"/:", "/", "/a:", "/cosmos", "/cosmos/staking/v1beta1/validators?pagination.key=AA==&pagination.limit=18446744073709551615&pagination.reverse=1"} {
+		ask(t, node, path, 0)
+	}
+}

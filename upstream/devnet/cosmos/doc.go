@@ -1,0 +1,63 @@
+// Package cosmos simulates the REST API of a Cosmos SDK node: grpc-gateway's routes,
+// parameters, statuses and headers before a chain whose state moves with every block.
+//
+// The state is a pure function of seed, sizes and height, but for the
+// transactions that were broadcast to it. What stands still on a quiet chain (parameters,
+// authorizations, groups and the like) is data: documents.jsonl holds a path and its
+// answer in each line.
+package cosmos
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+)
+
+// Options say what the chain is like. The zero value is a whole chain.
+type Options struct {
+	ChainID    string // default "devnet-1"
+	Seed       uint64 // varies generated addresses and hashes
+	Delegators int    // delegations of the popular validator: default 1530
+}
+
+// A Chain is the state of a simulated chain. Its nodes share it.
+type Chain struct {
+	id      string
+	layout  *layout
+	mempool mempool
+}
+
+// NewChain makes the state of a chain.
+func NewChain(o Options) *Chain {
+	o.ChainID = cmp.Or(o.ChainID, "devnet-1")
+	o.Delegators = cmp.Or(o.Delegators, 1530)
+	return &Chain{id: o.ChainID, layout: newLayout(o.Seed, o.Delegators)}
+}
+
+// A Node is what the REST API of one node shows of that node and its clock.
+type Node interface {
+	Height() int64                    // the newest height that can be read
+	Oldest() int64                    // the oldest one
+	Stored() int64                    // the newest block of CometBFT, for a moment ahead of Height
+	Restarted() bool                  // no block has come since the node started
+	CatchingUp() bool                 // what syncing says
+	BlockTime(height int64) time.Time // as the block's header has it
+	BlockHash(height int64) []byte    // 32 bytes
+	AppHash(height int64) []byte      // 32 bytes
+	Forks(height int64) int64         // how often the chain was set back to below this height
+}
+
+// Manners are how a node is configured.
+type Manners struct {
+	NoGRPC bool // grpc.enable = false: other texts, and errors that tell no height
+	CORS   bool // enabled-unsafe-cors = true
+}
+
+// Handler serves the REST API of a node. It calls count, unless nil, for every
+// request that reaches a state, with the URI and the height that is read.
+func (c *Chain) Handler(n Node, m Manners, count func(uri string, height int64)) http.Handler {
+	if count == nil {
+		count = func(string, int64) {}
+	}
+	return &gateway{chain: c, node: n, manners: m, count: count}
+}

@@ -1,0 +1,51 @@
+package cosmos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// The gRPC codes that the API knows.
+const (
+	unknown          = 2
+	invalidArgument  = 3
+	deadlineExceeded = 4
+	notFound         = 5
+	unimplemented    = 12
+	internal         = 13
+)
+
+// statuses are the HTTP statuses of gRPC codes.
+var statuses = map[int]int{
+	unknown: http.StatusInternalServerError, invalidArgument: http.StatusBadRequest, deadlineExceeded: http.StatusGatewayTimeout,
+	notFound: http.StatusNotFound, unimplemented: http.StatusNotImplemented, internal: http.StatusInternalServerError,
+}
+
+// codeNames are the names that the texts of a node without gRPC begin with.
+var codeNames = map[int]string{unknown: "Unknown", invalidArgument: "InvalidArgument", notFound: "NotFound", internal: "Internal"}
+
+// A failure is an answer that is an error.
+type failure struct {
+	code int
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func fail(code int, format string, a ...any) error {
+	return &failure{code, fmt.Sprintf(format, a...)}
+}
+
+// notImplemented answers what has no route.
+var notImplemented = &failure{unimplemented, "Not Implemented"}
+
+// body is a failure as JSON.
+func (f *failure) body() []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(f.text) // strings always encode
+	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, f.code, bytes.TrimSpace(text.Bytes()))
+}

@@ -1,0 +1,161 @@
+package cosmos
+
+import (
+	"errors"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A gateway is the REST server of a node.
+type gateway struct {
+	chain   *Chain
+	node    Node
+	manners Manners
+	count   func(uri string, height int64)
+}
+
+// The headers that tell heights. Errors carry the second alone.
+const (
+	heightHeader   = "X-Cosmos-Block-Height"
+	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
+)
+
+// ServeHTTP routes by the decoded path, as grpc-gateway does.
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Server-Time", strconv.FormatInt(time.Now().Unix(), 10))
+	if g.manners.CORS && g.preflight(w, r) {
+		return
+	}
+	if clean := cleanPath(r.URL.Path); clean != r.URL.Path {
+		target := *r.URL
+		target.Path, target.RawPath = clean, ""
+		w.Header().Set("Location", target.String())
+		w.WriteHeader(http.StatusMovedPermanently)
+		return
+	}
+	body, err := g.answer(w, r)
+	g.write(w, body, err)
+}
+
+// write sends an answer or an error.
+func (g *gateway) write(w http.ResponseWriter, body []byte, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	status := http.StatusOK
+	if err != nil {
+		var f *failure
+		if !errors.As(err, &f) {
+			f = &failure{unknown, err.Error()}
+		}
+		body, status = f.body(), statuses[f.code]
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may be gone
+}
+
+// cleanPath resolves // and .. but keeps a trailing slash.
+func cleanPath(p string) string {
+	clean := path.Clean("/" + p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
+
+// answer finds the route, reads the parameters, the height, and then the state.
+func (g *gateway) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	components := strings.Split(dropVerb(r.URL.Path)[1:], "/")
+	route, vars := find(methodOf(r), components)
+	if route == nil {
+		return nil, notImplemented
+	}
+	q := &query{chain: g.chain, node: g.node, uri: r.URL, path: "/" + strings.Join(components, "/")}
+	if err := q.read(r, route, vars); err != nil {
+		return nil, &failure{invalidArgument, err.Error()}
+	}
+	if r.Header.Get("Grpc-Timeout") != "" {
+		return nil, &failure{deadlineExceeded, "context deadline exceeded"}
+	}
+	if route.local {
+		q.state = g.chain.at(g.node.Height(), g.node)
+		return route.serve(q)
+	}
+	return g.query(w, r, route, q)
+}
+
+// query answers what goes through the application.
+func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q *query) ([]byte, error) {
+	height, err := g.heightOf(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	g.count(r.URL.RequestURI(), height)
+	q.state = g.chain.at(height, g.node)
+	body, err := route.serve(q)
+	if err != nil && g.manners.NoGRPC {
+		return nil, plainText(err)
+	}
+	text := strconv.FormatInt(height, 10)
+	if !g.manners.NoGRPC {
+		w.Header().Set("Grpc-Metadata-Content-Type", "application/grpc+cosmos-sdk-grpc-codec")
+	}
+	w.Header().Set(metadataHeader, text)
+	if err == nil {
+		w.Header().Set(heightHeader, text)
+	}
+	return body, err
+}
+
+// plainText is how an error reads when it comes without gRPC.
+func plainText(err error) error {
+	var f *failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	text := "rpc error: code = " + codeNames[f.code] + " desc = " + f.text
+	if f.code == notFound {
+		text += ": key not found"
+	}
+	return &failure{f.code, text}
+}
+
+// methodOf is the method that is routed: a form POST may stand for another.
+func methodOf(r *http.Request) string {
+	if r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
+		return http.MethodGet
+	}
+	return r.Method
+}
+
+// dropVerb cuts an empty verb: a colon at the end of the path.
+func dropVerb(p string) string {
+	if strings.HasSuffix(p, ":") && !strings.HasSuffix(p, "/:") {
+		return p[:len(p)-1]
+	}
+	return p
+}
+
+// preflight answers OPTIONS as the node's CORS does, which knows one header.
+func (g *gateway) preflight(w http.ResponseWriter, r *http.Request) bool {
+	origin := r.Header.Get("Origin") != ""
+	if r.Method != http.MethodOptions {
+		if origin {
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+		}
+		return false
+	}
+	asked := r.Header.Get("Access-Control-Request-Headers")
+	switch {
+	case asked != "" && !strings.EqualFold(asked, "content-type"):
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	case asked != "":
+		w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
+	}
+	if origin {
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+	}
+	return true
+}

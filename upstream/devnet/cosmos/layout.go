@@ -1,0 +1,144 @@
+package cosmos
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strings"
+)
+
+// A layout is what does not move: who exists and who delegates to whom.
+type layout struct {
+	seed       uint64
+	accounts   []*account // by address
+	validators []*validator
+	stakes     []*stake // without those of the wide delegator, in the order of their events
+	wide       []*stake // those of the wide delegator, likewise
+	byAddress  map[string]*account
+}
+
+// An account holds coins and may delegate.
+type account struct {
+	raw      string
+	number   int
+	sequence int64 // before the first event
+	coins    []coin
+	stakes   []*stake // by validator
+}
+
+// A coin is an amount of one denomination.
+type coin struct {
+	denom  string
+	amount int64
+}
+
+// A validator and those who delegate to it.
+type validator struct {
+	member
+	raw    string
+	stakes []*stake // by delegator
+}
+
+// A stake is what an account delegates to a validator.
+type stake struct {
+	who  *account
+	to   *validator
+	base int64
+	slot int64 // its place among those that events add to in turn
+	turn int64 // how many take turns
+	self bool  // exists from the first block on
+}
+
+// digest makes bytes that look random out of a name and a number.
+func digest(seed uint64, what string, n int64) []byte {
+	b := binary.BigEndian.AppendUint64([]byte(what), seed)
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(n)))
+	return sum[:]
+}
+
+func newLayout(seed uint64, delegators int) *layout {
+	l := &layout{seed: seed, byAddress: map[string]*account{}}
+	for _, m := range members {
+		l.validators = append(l.validators, &validator{member: m, raw: mustDecode(validatorPrefix, m.operator)})
+	}
+	slices.SortFunc(l.validators, func(a, b *validator) int { return strings.Compare(a.raw, b.raw) })
+	for _, v := range l.validators {
+		l.delegate(l.add(v.raw, 1, coin{"stake", 99_000_000}), v, v.tokens, true)
+	}
+	l.populate(delegators)
+	l.order()
+	return l
+}
+
+// add makes an account.
+func (l *layout) add(raw string, sequence int64, coins ...coin) *account {
+	a := &account{raw: raw, number: len(l.accounts), sequence: sequence, coins: coins}
+	l.accounts = append(l.accounts, a)
+	l.byAddress[raw] = a
+	return a
+}
+
+// populate adds the named accounts and those that delegate to the popular validator.
+func (l *layout) populate(delegators int) {
+	for _, e := range extras {
+		a := l.add(mustDecode(accountPrefix, e.address), e.sequence, e.coins()...)
+		for _, operator := range e.stakes {
+			l.delegate(a, l.operated(operator), 250_000, false)
+		}
+	}
+	for i := range delegators - 1 { // the wide delegator is one of them
+		raw := string(digest(l.seed, "account", int64(i))[:20])
+		l.delegate(l.add(raw, 1, coin{"stake", 50_000_000}, coin{"token", 1_000}), l.operated(popular), 10_000+int64(i), false)
+	}
+}
+
+// delegate adds a stake.
+func (l *layout) delegate(who *account, to *validator, amount int64, self bool) {
+	k := &stake{who: who, to: to, base: amount, self: self}
+	who.stakes, to.stakes = append(who.stakes, k), append(to.stakes, k)
+	switch {
+	case self:
+		k.slot = -1
+	case who.raw == mustDecode(accountPrefix, WideDelegator):
+		l.wide = append(l.wide, k)
+	default:
+		l.stakes = append(l.stakes, k)
+	}
+}
+
+// order sorts what is listed and gives every stake its turn.
+func (l *layout) order() {
+	slices.SortFunc(l.accounts, func(a, b *account) int { return strings.Compare(a.raw, b.raw) })
+	for _, a := range l.accounts {
+		slices.SortFunc(a.stakes, func(x, y *stake) int { return strings.Compare(x.to.raw, y.to.raw) })
+	}
+	for _, v := range l.validators {
+		slices.SortFunc(v.stakes, func(x, y *stake) int { return strings.Compare(x.who.raw, y.who.raw) })
+	}
+	for _, turns := range [][]*stake{l.stakes, l.wide} {
+		for i, k := range turns {
+			k.slot, k.turn = int64(i), int64(len(turns))
+		}
+	}
+}
+
+// operated is a validator by the text of its operator's address.
+func (l *layout) operated(operator string) *validator {
+	return l.validatorAt(mustDecode(validatorPrefix, operator))
+}
+
+// validatorAt is a validator by its raw address; nil for none.
+func (l *layout) validatorAt(raw string) *validator {
+	for _, v := range l.validators {
+		if v.raw == raw {
+			return v
+		}
+	}
+	return nil
+}
+
+// publicKey is the key of an account.
+func (l *layout) publicKey(a *account) string {
+	return base64.StdEncoding.EncodeToString(append([]byte{2}, digest(l.seed, "key"+a.raw, 0)...))
+}

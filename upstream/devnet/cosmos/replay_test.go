@@ -1,0 +1,227 @@
+package cosmos_test
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// An exchange is one request to a real node and its answer. Long lists in it were cut.
+type exchange struct {
+	Name, Method, Path, Query, Body string
+	Headers                         [][2]string
+	Status                          int
+	Answer                          map[string]string
+	Raw, Same                       string
+	Trimmed                         bool
+}
+
+// readExchanges reads the recordings, with the bodies that several share filled in.
+func readExchanges(t *testing.T) []exchange {
+	t.Helper()
+	file, err := os.Open("testdata/exchanges.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	bodies := map[string]string{}
+	var all []exchange
+	lines := bufio.NewScanner(file)
+	for lines.Buffer(nil, 1<<20); lines.Scan(); {
+		var x exchange
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			t.Fatal(err)
+		}
+		if x.Same != "" {
+			x.Raw = bodies[x.Same]
+		}
+		bodies[x.Name] = x.Raw
+		all = append(all, x)
+	}
+	return all
+}
+
+// A clock is a node that stands still.
+type clock struct {
+	height, oldest int64
+	restarted      bool
+}
+
+func (c clock) Height() int64     { return c.height }
+func (c clock) Oldest() int64     { return c.oldest }
+func (c clock) Stored() int64     { return c.height }
+func (c clock) Restarted() bool   { return c.restarted }
+func (c clock) CatchingUp() bool  { return false }
+func (c clock) Forks(int64) int64 { return 0 }
+
+func (c clock) BlockTime(h int64) time.Time { return time.Unix(1_780_000_000+h, 0) }
+
+func (c clock) BlockHash(h int64) []byte {
+	sum := sha256.Sum256([]byte(fmt.Sprint(h)))
+	return sum[:]
+}
+
+func (c clock) AppHash(h int64) []byte { return c.BlockHash(-h) }
+
+// recordedAt is the node that a recording was made on, by the kind of the recording.
+func recordedAt(chain *cosmos.Chain, name string) http.Handler {
+	kind, _, _ := strings.Cut(name, "_")
+	switch kind {
+	case "cors":
+		return chain.Handler(clock{338, 1, false}, cosmos.Manners{CORS: true}, nil)
+	case "nogrpc":
+		return chain.Handler(clock{572, 1, false}, cosmos.Manners{NoGRPC: true}, nil)
+	case "pruned":
+		return chain.Handler(clock{217, 200, false}, cosmos.Manners{}, nil)
+	case "restart":
+		return chain.Handler(clock{869, 1, true}, cosmos.Manners{}, nil)
+	}
+	return chain.Handler(clock{870, 1, false}, cosmos.Manners{}, nil)
+}
+
+// exceptions are recordings that the simulation answers otherwise, and why.
+var exceptions = map[string]string{
+	"pruned_txs_block_18":       "that chain had other transactions in the block",
+	"search_page_beyond":        "that block had 40 transactions, which stands in the text",
+	"post_broadcast_same_again": "nothing was broadcast before it",
+}
+
+func TestTheSimulationAnswersAsARealNodeDid(t *testing.T) {
+	chain := cosmos.NewChain(cosmos.Options{})
+	for _, x := range readExchanges(t) {
+		if strings.HasPrefix(x.Name, "rpc_") {
+			continue // those are CometBFT's
+		}
+		if why, ok := exceptions[x.Name]; ok {
+			t.Logf("%s is left out: %s", x.Name, why)
+			continue
+		}
+		t.Run(x.Name, func(t *testing.T) {
+			if strings.HasPrefix(x.Name, "post_") {
+				chain = cosmos.NewChain(cosmos.Options{}) // nothing broadcast yet
+			}
+			x.check(t, recordedAt(chain, x.Name))
+		})
+	}
+}
+
+// check makes the request anew and compares status, headers, error texts and shape.
+func (x exchange) check(t *testing.T, node http.Handler) {
+	w := httptest.NewRecorder()
+	node.ServeHTTP(w, x.request(t))
+	body := w.Body.String()
+	if w.Code != x.Status {
+		t.Fatalf("got %d, want %d\n%s\n%s", w.Code, x.Status, body, x.Raw)
+	}
+	for _, name := range []string{"Content-Type", "X-Cosmos-Block-Height", "Grpc-Metadata-X-Cosmos-Block-Height", "Grpc-Metadata-Content-Type", "Location", "Access-Control-Allow-Origin", "Access-Control-Allow-Headers"} {
+		if diff := gocmp.Diff(x.Answer[name], w.Header().Get(name)); diff != "" && len(x.Answer) > 0 {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if w.Header().Get("X-Server-Time") == "" {
+		t.Error("no X-Server-Time")
+	}
+	switch {
+	case x.Method == http.MethodHead || !strings.HasPrefix(x.Raw, "{"):
+	case x.Status != http.StatusOK:
+		if diff := gocmp.Diff(x.Raw, body); diff != "" {
+			t.Errorf("error (-want +got):\n%s", diff)
+		}
+	default:
+		want, got := shapeOf(t, x.Raw), shapeOf(t, body)
+		if diff := gocmp.Diff(alike(want, got), alike(got, want)); diff != "" {
+			t.Errorf("shape (-want +got):\n%s", diff)
+		}
+	}
+}
+
+func (x exchange) request(t *testing.T) *http.Request {
+	t.Helper()
+	target := "http://node" + x.Path
+	if x.Query != "" {
+		target += "?" + x.Query
+	}
+	r, err := http.NewRequestWithContext(t.Context(), x.Method, "http://node/", strings.NewReader(x.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := url.PathUnescape(x.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.RequestURI = strings.TrimPrefix(target, "http://node")
+	r.URL = &url.URL{Path: path, RawPath: x.Path, RawQuery: x.Query}
+	for _, h := range x.Headers {
+		r.Header.Add(h[0], h[1])
+	}
+	return r
+}
+
+// alike is a shape without what the other cannot have: members of what is in a list
+// that is empty there. Where one is null and the other is not, the chains differ, not the nodes.
+func alike(shape, other []string) []string {
+	paths := map[string]bool{}
+	for _, line := range other {
+		path, _, _ := strings.Cut(line, " ")
+		paths[path] = true
+	}
+	var kept []string
+	for _, line := range shape {
+		path, kind, _ := strings.Cut(line, " ")
+		list, _, inList := strings.Cut(path, "[]")
+		switch {
+		case inList && paths[list] && !paths[list+"[]"]:
+		case kind == "<nil>" && paths[path]:
+		default:
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}
+
+// shapeOf is a JSON value's members and their types, each once.
+func shapeOf(t *testing.T, body string) []string {
+	t.Helper()
+	var value any
+	if err := json.Unmarshal([]byte(body), &value); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	seen := map[string]bool{}
+	collect("", value, seen)
+	var shape []string
+	for line := range seen {
+		shape = append(shape, line)
+	}
+	slices.Sort(shape)
+	return shape
+}
+
+func collect(path string, value any, seen map[string]bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		seen[path+" object"] = true
+		for name, member := range v {
+			collect(path+"."+name, member, seen)
+		}
+	case []any:
+		seen[path+" list"] = true
+		for _, item := range v {
+			collect(path+"[]", item, seen)
+		}
+	default:
+		seen[fmt.Sprintf("%s %T", path, v)] = true
+	}
+}

@@ -1,0 +1,186 @@
+package cosmos
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Transactions that are on every chain.
+const (
+	DelegateTx = "EBD29CADFCEE5D7D8E31C5EF2736C1612CECF15ADC88A400A8F5491BE8E6849A" // in block 18
+	FailedTx   = "9B9F721B364DF30525C9EEBCDB21508337E813684F74E6BEE3D55668FF32F02E"
+	wasmTx     = "E616E9D731795221BF1A3360E596A7830E884944F049955B2B77E53871E4C631"
+)
+
+// txsPerBlock are the transactions of a block from opening on.
+const txsPerBlock = 2
+
+// txHash names a transaction that the chain makes itself.
+func (s state) txHash(height int64, i int) string {
+	if height == opening && i == 0 {
+		return DelegateTx
+	}
+	return strings.ToUpper(hex.EncodeToString(digest(s.seed, "tx", height*txsPerBlock+int64(i))))
+}
+
+// made is a transaction of the chain: a delegation in the words of the document.
+func (s state) made(height int64, i int) string {
+	who, sequence := WideDelegator, height-opening
+	if i == 1 {
+		past := s
+		past.height = height - 1
+		k := s.stakes[(height-opening)%int64(len(s.stakes))]
+		who, sequence = accountText(k.who.raw), past.sent(k.who)
+	}
+	return strings.NewReplacer(
+		DelegateTx, s.txHash(height, i), `"height":"18"`, fmt.Sprintf(`"height":"%d"`, height),
+		`"sequence":"0"`, fmt.Sprintf(`"sequence":"%d"`, sequence), WideDelegator, who,
+	).Replace(documents()["tx/delegate"])
+}
+
+// taken is a transaction from outside in the words of the document.
+func taken(b *broadcast) string {
+	doc := documents()["tx/send"]
+	return strings.NewReplacer(
+		FailedTx, b.hash, `"height":"23"`, fmt.Sprintf(`"height":"%d"`, b.height), `"codespace":"sdk","code":5`, `"codespace":"","code":0`,
+		gjson.Get(doc, "tx_response.raw_log").Raw, `""`, `"amount":"900000000000000000"`, fmt.Sprintf(`"amount":"%d"`, b.amount),
+		gjson.Get(doc, "tx.body.messages.0.from_address").String(), accountText(b.from),
+		gjson.Get(doc, "tx.body.messages.0.to_address").String(), accountText(b.to),
+		`"sequence":"2"`, fmt.Sprintf(`"sequence":"%d"`, b.sequence),
+	).Replace(doc)
+}
+
+// madeBlocks is how far back the chain finds its own transactions by hash.
+const madeBlocks = 5000
+
+// tx is a transaction by its hash; "" for none.
+func (s state) tx(hash string, tip int64) string {
+	switch hash {
+	case FailedTx:
+		return documents()["tx/send"]
+	case wasmTx:
+		return documents()["tx/wasm"]
+	case DelegateTx:
+		return s.made(opening, 0)
+	}
+	if b := s.chain.mempool.find(hash, tip); b != nil {
+		return taken(b)
+	}
+	for h := tip; h >= max(opening, tip-madeBlocks); h-- {
+		for i := range txsPerBlock {
+			if s.txHash(h, i) == hash {
+				return s.made(h, i)
+			}
+		}
+	}
+	return ""
+}
+
+func txByHash(q *query) ([]byte, error) {
+	raw, err := hex.DecodeString(q.args["hash"])
+	if err != nil {
+		return nil, fail(unknown, "%v", err)
+	}
+	found := q.tx(strings.ToUpper(hex.EncodeToString(raw)), q.node.Height())
+	if found == "" {
+		return nil, fail(notFound, "tx not found: %s", q.args["hash"])
+	}
+	return []byte(found), nil
+}
+
+// txsOf are the transactions in a block.
+func (s state) txsOf(height int64) []string {
+	var all []string
+	for i := range txsPerBlock {
+		if height >= opening {
+			all = append(all, s.made(height, i))
+		}
+	}
+	s.chain.mempool.each(height, func(b *broadcast) {
+		if b.height == height {
+			all = append(all, taken(b))
+		}
+	})
+	return all
+}
+
+func txsInBlock(q *query) ([]byte, error) {
+	height, err := strconv.ParseInt(q.args["height"], 10, 64)
+	tip := q.node.Height()
+	if err != nil || height < 1 || height > tip {
+		return nil, fail(unknown, "codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, tip)
+	}
+	txs := q.txsOf(height)
+	page, err := q.page.render(listing{
+		name: "txs", size: len(txs),
+		key:  func(i int) string { return fmt.Sprintf("%08d", i) },
+		item: func(i int) string { return gjson.Get(txs[i], "tx").Raw },
+	})
+	if err != nil {
+		return nil, err
+	}
+	block := q.blockJSON(height)
+	return fmt.Appendf(nil, `{"txs":%s,"block_id":%s,"block":%s,"pagination":{"next_key":null,"total":"%d"}}`,
+		gjson.GetBytes(page, "txs").Raw, gjson.Get(block, "block_id").Raw, gjson.Get(block, "block").Raw, len(txs)), nil
+}
+
+// The searches that the chain understands.
+var (
+	searchHeight = regexp.MustCompile(`^tx\.height\s*=\s*(\d+)$`)
+	searchAny    = regexp.MustCompile(`^[a-z_.]+\s*(=|<|>|<=|>=|CONTAINS|EXISTS)`)
+)
+
+// defaultSearch is the page of a search that names none.
+const defaultSearch = 100
+
+// searchTxs finds transactions by height or sender. Pages are numbered; pagination means nothing.
+func searchTxs(q *query) ([]byte, error) {
+	words := q.args["query"]
+	switch {
+	case words == "":
+		return nil, fail(internal, "query cannot be empty")
+	case !searchAny.MatchString(words):
+		return nil, fail(internal, "failed to search for txs: offset 4: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator")
+	}
+	size, at := q.found(words)
+	limit, _ := strconv.Atoi(q.args["limit"])
+	number, _ := strconv.Atoi(q.args["page"])
+	if limit <= 0 {
+		limit = defaultSearch
+	}
+	number = max(1, number)
+	if pages := max(1, (size+limit-1)/limit); number > pages {
+		return nil, fail(internal, "failed to search for txs: page should be within [1, %d] range, given %d", pages, number)
+	}
+	var txs, responses []string
+	for i := (number - 1) * limit; i < min(size, number*limit); i++ {
+		place := i
+		if q.args["order_by"] == "ORDER_BY_DESC" {
+			place = size - 1 - i
+		}
+		tx := at(place)
+		txs, responses = append(txs, gjson.Get(tx, "tx").Raw), append(responses, gjson.Get(tx, "tx_response").Raw)
+	}
+	return fmt.Appendf(nil, `{"txs":[%s],"tx_responses":[%s],"pagination":null,"total":"%d"}`, strings.Join(txs, ","), strings.Join(responses, ","), size), nil
+}
+
+// found is how many transactions a search finds, and each of them.
+func (q *query) found(words string) (int, func(i int) string) {
+	if m := searchHeight.FindStringSubmatch(words); m != nil {
+		height, _ := strconv.ParseInt(m[1], 10, 64)
+		if height > q.node.Height() {
+			return 0, nil
+		}
+		txs := q.txsOf(height)
+		return len(txs), func(i int) string { return txs[i] }
+	}
+	if !strings.Contains(words, WideDelegator) {
+		return 0, nil
+	}
+	return int(max(0, q.node.Height()-opening+1)), func(i int) string { return q.made(opening+int64(i), 0) }
+}

@@ -1,0 +1,72 @@
+package devnet
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// A Dialect is the REST API that the nodes of a devnet speak.
+type Dialect string
+
+// The dialects. CometBFT's API is the same in both.
+const (
+	Story  Dialect = "story"
+	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
+)
+
+func (d Dialect) validate() error {
+	if d != Story && d != Cosmos {
+		return fmt.Errorf("devnet: dialect %q, want %q or %q", d, Story, Cosmos)
+	}
+	return nil
+}
+
+// newCosmos is the state of a chain of the SDK; nil in another dialect.
+func newCosmos(o Options) *cosmos.Chain {
+	if o.Dialect != Cosmos {
+		return nil
+	}
+	return cosmos.NewChain(cosmos.Options{ChainID: o.ChainID, Seed: o.Seed, Delegators: o.Delegators})
+}
+
+// restHandler is the REST API of a node.
+func (n *Node) restHandler(noGRPC bool) http.Handler {
+	if n.chain.cosmos == nil {
+		return &restServer{node: n}
+	}
+	return n.chain.cosmos.Handler(sdkNode{n}, cosmos.Manners{NoGRPC: noGRPC}, n.asked.count)
+}
+
+// application is what abci_info says about the software, by dialect.
+func (c *chain) application() (name, version string) {
+	if c.cosmos == nil {
+		return "story", "v1.5.3"
+	}
+	return "SimApp", "0.53.6"
+}
+
+// An sdkNode shows a node to the simulation of the SDK.
+type sdkNode struct{ *Node }
+
+func (n sdkNode) Oldest() int64               { return n.oldest() }
+func (n sdkNode) Stored() int64               { return max(1, n.chain.shown()-n.lag.Load()) }
+func (n sdkNode) Restarted() bool             { return n.restartedAt.Load() == n.chain.height() }
+func (n sdkNode) CatchingUp() bool            { return n.catchingUp.Load() }
+func (n sdkNode) BlockTime(h int64) time.Time { return n.chain.blockTime(h) }
+func (n sdkNode) BlockHash(h int64) []byte    { return n.chain.at(h).hash("block") }
+func (n sdkNode) AppHash(h int64) []byte      { return n.chain.at(h).hash("app") }
+func (n sdkNode) Forks(h int64) int64         { return n.chain.forksBelow(h) }
+
+// Restart makes the node one that has just started: in the dialect cosmos reads of the
+// latest height fail until the next block. The end of an outage does the same.
+func (n *Node) Restart() { n.restartedAt.Store(n.chain.height()) }
+
+// restartAfter restarts the node if a fault ends that was an outage.
+func (n *Node) restartAfter(before, now Fault) {
+	if before.Outage != "" && now.Outage == "" {
+		n.Restart()
+	}
+}
