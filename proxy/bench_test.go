@@ -93,7 +93,7 @@ func BenchmarkMemoryHitOfAPage(b *testing.B) {
 
 // What the kinds of parameters add to a hit. The client has the answer, so that
 // nothing is written.
-func BenchmarkQuestion(b *testing.B) {
+func BenchmarkParameters(b *testing.B) {
 	for name, target := range map[string]string{
 		"no parameter":         "/staking/params",
 		"hex address":          "/staking/validators/" + val5,

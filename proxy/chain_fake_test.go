@@ -126,7 +126,7 @@ func newFakeChain(tb testing.TB) *fakeChain {
 	return f
 }
 
-// askedTarget brings the parameters of a question into one order.
+// askedTarget brings the parameters of a request into one order.
 func askedTarget(path, query string) string {
 	q, _ := url.ParseQuery(query)
 	return path + "?" + q.Encode()

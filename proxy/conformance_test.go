@@ -21,7 +21,7 @@ func TestEveryRecordedAnswerBecomesADocumentedOne(t *testing.T) {
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			s.chain.does(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
-			s.chain.grow(100_000) // past every other answer to the same question
+			s.chain.grow(100_000) // past every other answer to the same request
 			got := s.get(t, r.target())
 			if got.status != 200 {
 				t.Fatalf("status %d: %s", got.status, got.body)
@@ -51,7 +51,7 @@ func TestWhatIsNotDocumentedKeepsTheNodesShape(t *testing.T) {
 		}
 		t.Run(r.Name, func(t *testing.T) {
 			s.chain.does(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
-			s.chain.grow(100_000) // past every other answer to the same question
+			s.chain.grow(100_000) // past every other answer to the same request
 			if got := s.get(t, r.target()); got.status != 200 || got.body != r.Raw {
 				t.Errorf("status %d: %s", got.status, got.body)
 			}

@@ -18,9 +18,9 @@ func inProcess(h http.Handler, path, rawQuery string) *httptest.ResponseRecorder
 	return w
 }
 
-// FuzzQuestions: whatever is asked, the node is asked only what it
+// FuzzRequests: whatever is asked, the node is asked only what it
 // understands, and asking that is asking the same.
-func FuzzQuestions(f *testing.F) {
+func FuzzRequests(f *testing.F) {
 	f.Add(val5, "pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ&pagination.limit=5")
 	f.Add(val5Bech32, "pagination.key=++++////++++////++++////++8&pagination.count_total=T")
 	f.Add("0X5C8A1d51b8D99F2D7bafD80D19a74003B4E397B0", "pagination.offset=5&pagination.limit=005&pagination.reverse=1")

@@ -72,7 +72,7 @@ func TestMalformedInputIsRefusedWithoutAskingTheNode(t *testing.T) {
 	}
 }
 
-func TestEqualQuestionsAreAskedAlike(t *testing.T) {
+func TestEqualRequestsAreAskedAlike(t *testing.T) {
 	const key = "FA6VcrkwMAeEBEomLYfakbTyrOOJ" // of val0
 	raw := "%14%0E%95r%B90%30%07%84%04J%26-%87%DA%91%B4%F2%AC%E3%89"
 	periods := "/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations"

@@ -1,10 +1,10 @@
 package chain
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Classes are the freshness classes the routes name. A policy left zero gets
@@ -17,16 +17,16 @@ type Classes struct {
 }
 
 func (c Classes) withDefaults() Classes {
-	web.Default(&c.Negative, 3*time.Second)
-	web.Default(&c.Live, cache.Policy{
+	c.Negative = cmp.Or(c.Negative, 3*time.Second)
+	c.Live = cmp.Or(c.Live, cache.Policy{
 		StaleBlocks: 2, ErrorBlocks: 300,
 		Fresh: 2 * time.Second, Stale: 10 * time.Second, StaleIfError: 10 * time.Minute, Keep: 15 * time.Minute,
 	})
-	web.Default(&c.Params, cache.Policy{
+	c.Params = cmp.Or(c.Params, cache.Policy{
 		FreshBlocks: 30, StaleBlocks: 150, ErrorBlocks: 50_000,
 		Fresh: time.Minute, Stale: 5 * time.Minute, StaleIfError: 24 * time.Hour, Keep: 25 * time.Hour,
 	})
-	web.Default(&c.Pinned, cache.Policy{Immutable: true, Keep: 24 * time.Hour})
+	c.Pinned = cmp.Or(c.Pinned, cache.Policy{Immutable: true, Keep: 24 * time.Hour})
 	return c
 }
 

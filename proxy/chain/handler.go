@@ -20,6 +20,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,9 @@ type Options struct {
 
 // WithDefaults fills in what was left zero.
 func (o Options) WithDefaults() Options {
-	web.Default(&o.Shape, Documented)
-	web.Default(&o.MaxPageLimit, 100_000)
-	web.Default(&o.MinHeightWait, 10*time.Second)
+	o.Shape = cmp.Or(o.Shape, Documented)
+	o.MaxPageLimit = cmp.Or(o.MaxPageLimit, 100_000)
+	o.MinHeightWait = cmp.Or(o.MinHeightWait, 10*time.Second)
 	return o
 }
 

@@ -3,7 +3,7 @@ package chain
 import "github.com/tipcache/tipcache/upstream/node"
 
 // A cacheRequest is a request reduced to what its answer depends on. Requests
-// that ask the same have equal questions, however they were spelled.
+// for the same have equal ones, however they were spelled.
 type cacheRequest struct {
 	key    string // canonical path and query, behind the shape; @ and the height if there is one
 	path   string // of the key: what the node is asked

@@ -16,6 +16,7 @@ package collections
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,8 +76,8 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	web.Default(&o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: 2 * time.Hour})
-	web.Default(&o.DegradedTTL, 5*time.Second)
+	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: 2 * time.Hour})
+	o.DegradedTTL = cmp.Or(o.DegradedTTL, 5*time.Second)
 	return o
 }
 

@@ -33,7 +33,7 @@ func addressPattern(prefix string) string {
 	return "^(0[xX][0-9a-fA-F]{40}|" + prefix + "1[02-9ac-hj-np-z]{38})$"
 }
 
-// parameterTexts are those of the vocabulary, of pages and of headers.
+// parameterTexts are those of the paths and queries, of pages and of headers.
 var parameterTexts = map[string]parameterText{
 	"validator_addr":     {"Address of the validator: hex, or bech32 with `storyvaloper`.", validatorValue},
 	"src_validator_addr": {"Address of the validator that the stake has left.", validatorValue},
@@ -77,7 +77,7 @@ var headerTexts = map[string]struct{ doc, example string }{
 	authenticateHeader:  {"How to authenticate.", `ApiKey header="X-Api-Key"`},
 }
 
-// schemaTexts are the components made of forms.
+// schemaTexts are the components that have a title.
 var schemaTexts = map[string]string{
 	"Coin":                 "An amount of a denomination.",
 	"DecCoin":              "An amount of a denomination that need not be whole.",

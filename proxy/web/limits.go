@@ -61,8 +61,8 @@ func newAdmission(o Options, m *metrics) *Admission {
 // SetLimits puts other limits in force, from the next request on.
 func (a *Admission) SetLimits(l Limits) { a.limits.Store(&l) }
 
-// A verdict is what a limit says to one request.
-type verdict struct {
+// A decision is what a limit says to one request.
+type decision struct {
 	allowed   bool
 	remaining int           // requests that may follow at once
 	reset     time.Duration // until as many as ever may follow
@@ -79,7 +79,7 @@ type limiter struct {
 // spend takes one request from who. This process is asked first: what exceeds a
 // limit here exceeds it everywhere, so that a flood does not reach Redis. Where
 // Redis does not answer, this process has decided.
-func (l *limiter) spend(ctx context.Context, kind, who string, rate Rate) verdict {
+func (l *limiter) spend(ctx context.Context, kind, who string, rate Rate) decision {
 	v, store := l.local.spend(kind+":"+who, rate, time.Now()), "memory"
 	if v.allowed && l.shared != nil {
 		if told, err := l.shared.spend(ctx, kind+":"+who, rate); err == nil {

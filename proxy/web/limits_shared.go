@@ -48,14 +48,14 @@ func newSharedBuckets(o SharedLimits, log *slog.Logger) *sharedBuckets {
 
 // spend takes one request from who's bucket. An error says that Redis did not
 // answer in its time, or is not asked at present.
-func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (verdict, error) {
+func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (decision, error) {
 	told, err := s.breaker.Execute(func() (*redis_rate.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.timeout)
 		defer cancel()
 		return s.limiter.Allow(ctx, s.prefix+who, redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst})
 	})
 	if err != nil {
-		return verdict{}, err
+		return decision{}, err
 	}
-	return verdict{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter}, nil
+	return decision{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter}, nil
 }

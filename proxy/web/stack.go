@@ -25,6 +25,7 @@
 package web
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"net/http"
@@ -87,23 +88,15 @@ func New(o Options, bodies Bodies) *Stack {
 
 // withDefaults fills in what was left zero.
 func (o Options) withDefaults() Options {
-	Default(&o.MaxURL, 8<<10)
-	Default(&o.MaxHeader, 16<<10)
-	Default(&o.RequestTimeout, 15*time.Second)
-	Default(&o.Logger, slog.New(slog.DiscardHandler))
-	Default(&o.SharedLimits.Timeout, 100*time.Millisecond)
+	o.MaxURL = cmp.Or(o.MaxURL, 8<<10)
+	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.SharedLimits.Timeout = cmp.Or(o.SharedLimits.Timeout, 100*time.Millisecond)
 	if len(o.CORSOrigins) == 0 {
 		o.CORSOrigins = []string{anyOrigin}
 	}
 	return o
-}
-
-// Default sets a field that was left zero.
-func Default[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // BaseURL is the public address if one is configured, else where the client

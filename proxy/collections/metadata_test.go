@@ -1,4 +1,4 @@
-package proxy_test
+package collections_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/cache"
-	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/metadata"
 )
 
@@ -17,7 +17,7 @@ func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	store := listing.MetadataStore(c)
+	store := collections.MetadataStore(c)
 	records := map[string]metadata.Record{
 		"meta/story/0x1": {Body: []byte(`{"name":"World of Women"}`), ReadAt: time.Now().Add(-30 * 24 * time.Hour)},
 		"meta/story/0x2": {ReadAt: time.Now()}, // the provider has no record

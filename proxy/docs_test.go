@@ -45,7 +45,7 @@ func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
 			}
 			t.Run(string(shape)+"/"+r.Name, func(t *testing.T) {
 				s.chain.does(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
-				s.chain.grow(100_000) // past every other answer to the same question
+				s.chain.grow(100_000) // past every other answer to the same request
 				got := s.get(t, r.target())
 				d.check(t, op, got.status, got.header, got.body)
 			})
