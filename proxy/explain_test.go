@@ -37,8 +37,8 @@ func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
 	}{
 		{"nothing is cached", func(*fakeChain) {}, "miss", "fwd=uri-miss", "Memory has nothing. Redis is not used. So the node is asked. Should that fail, the client gets the error."},
 		{"it was just read", func(*fakeChain) {}, "hit", "hit", "Memory has it, at block 228, 0 behind the tip: within fresh_blocks 0. So it is served as it is."},
-		{"two blocks have come", blocks(2), "stale", "stale-while-revalidate", "2 behind the tip: past fresh_blocks 0, within stale_blocks 2. So it is served at once, and the node is asked anew in the background."},
-		{"many blocks have come, and the node fails", func(f *fakeChain) { f.grow(100); f.fails(errors.New("gone")) }, "miss", "stale-if-error", "past stale_blocks 2, within error_blocks 300. Redis is not used. So the node is asked. Should that fail, the answer at block 230, 100 behind the tip stands in."},
+		{"two blocks have come", blocks(2), "stale", "stale-while-revalidate", "2 behind the tip: past fresh_blocks 0, within stale_blocks 5. So it is served at once, and the node is asked anew in the background."},
+		{"many blocks have come, and the node fails", func(f *fakeChain) { f.grow(100); f.fails(errors.New("gone")) }, "miss", "stale-if-error", "past stale_blocks 5, within error_blocks 1000. Redis is not used. So the node is asked. Should that fail, the answer at block 230, 100 behind the tip stands in."},
 		{"it has failed", func(*fakeChain) {}, "stale_error", "stale-if-error", "The last try failed (gone), so nobody waits for the node"},
 		{"the height source is lost", func(f *fakeChain) { f.deafen() }, "hit", "hit", "Memory has it, read "},
 	}
@@ -73,7 +73,7 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 		Request: "GET /staking//validators/?status=bonded",
 		Route:   "validators", Class: "live", Asks: "the node for /staking/validators?status=BOND_STATUS_BONDED",
 		Key:    "documented/staking/validators?status=BOND_STATUS_BONDED",
-		Policy: &proxy.ExplainedClass{StaleBlocks: 2, ErrorBlocks: 300, Fresh: "2s", Stale: "10s", StaleIfError: "10m0s"},
+		Policy: &proxy.ExplainedClass{StaleBlocks: 5, ErrorBlocks: 1000, Fresh: "2s", Stale: "15s", StaleIfError: "30m0s"},
 		Tip:    228, RedisState: "off", Verdict: "hit",
 		Memory: &proxy.ExplainedEntry{State: "fresh", Height: 228, Status: 200, Bytes: got.Memory.Bytes, ETag: got.Memory.ETag},
 	}

@@ -7,27 +7,34 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// Classes are the freshness classes the routes name. A policy left zero gets
-// the default said here.
+// Classes are the freshness classes the routes name. A policy left zero is that
+// of DefaultClasses.
 type Classes struct {
-	Live     cache.Policy  // what any block may change; default: fresh for its block, stale for 2 more, 10 min while the node fails
-	Params   cache.Policy  // what only governance changes; default: fresh for 30 blocks, stale for 150, a day while the node fails
-	Pinned   cache.Policy  // an explicit height, which never changes; default: immutable, kept for a day
-	Negative time.Duration // life of an answer that says no; default 3 s
+	Live     cache.Policy  // what any block may change
+	Params   cache.Policy  // what only governance changes
+	Pinned   cache.Policy  // an explicit height, which never changes
+	Negative time.Duration // life of an answer that says no
+}
+
+// DefaultClasses are the classes of a server that is not told otherwise.
+func DefaultClasses() Classes {
+	return Classes{
+		Live: cache.Policy{
+			StaleBlocks: 5, ErrorBlocks: 1000,
+			Fresh: 2 * time.Second, Stale: 15 * time.Second, StaleIfError: 30 * time.Minute, Keep: 31 * time.Minute,
+		},
+		Params: cache.Policy{
+			FreshBlocks: 30, StaleBlocks: 600, ErrorBlocks: 40_000,
+			Fresh: time.Minute, Stale: 20 * time.Minute, StaleIfError: 24 * time.Hour, Keep: 24*time.Hour + time.Minute,
+		},
+		Pinned:   cache.Policy{Immutable: true, Keep: time.Hour},
+		Negative: 3 * time.Second,
+	}
 }
 
 func (c Classes) withDefaults() Classes {
-	c.Negative = cmp.Or(c.Negative, 3*time.Second)
-	c.Live = cmp.Or(c.Live, cache.Policy{
-		StaleBlocks: 2, ErrorBlocks: 300,
-		Fresh: 2 * time.Second, Stale: 10 * time.Second, StaleIfError: 10 * time.Minute, Keep: 15 * time.Minute,
-	})
-	c.Params = cmp.Or(c.Params, cache.Policy{
-		FreshBlocks: 30, StaleBlocks: 150, ErrorBlocks: 50_000,
-		Fresh: time.Minute, Stale: 5 * time.Minute, StaleIfError: 24 * time.Hour, Keep: 25 * time.Hour,
-	})
-	c.Pinned = cmp.Or(c.Pinned, cache.Policy{Immutable: true, Keep: 24 * time.Hour})
-	return c
+	d := DefaultClasses()
+	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 }
 
 // policies are the classes in force, and by them the policy of every row of the

@@ -76,7 +76,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: 2 * time.Hour})
+	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: time.Hour})
 	o.DegradedTTL = cmp.Or(o.DegradedTTL, 5*time.Second)
 	return o
 }

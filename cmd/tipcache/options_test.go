@@ -1,0 +1,17 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/chain"
+)
+
+// The configuration shows the defaults that the proxy has without one.
+func TestTheClassesOfTheConfigurationAreTheProxys(t *testing.T) {
+	if diff := cmp.Diff(chain.DefaultClasses(), classes(config.Default())); diff != "" {
+		t.Errorf("classes (-proxy +configuration):\n%s", diff)
+	}
+}
