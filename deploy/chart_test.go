@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,11 +34,13 @@ func helmPath(t *testing.T) string {
 // helm runs it and returns what it prints.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(helmPath(t), args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+	var out, said strings.Builder // it tells of symbolic links while all is well
+	cmd := exec.Command(helmPath(t), args...)
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), said.String())
 	}
-	return string(out)
+	return out.String()
 }
 
 // render returns the manifests by kind and name.
@@ -134,15 +137,16 @@ spec:
     {{- include "tipcache.volumes" .Subcharts.tipcache | nindent 4 }}
 `} {
 		path := filepath.Join(parent, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.MkdirAll(filepath.Join(parent, "charts"), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.CopyFS(filepath.Join(parent, "charts", "tipcache"), os.DirFS("helm/tipcache")); err != nil {
-		t.Fatal(err)
+	// With what its symbolic links name: helm dependency build does the same.
+	if out, err := exec.Command("cp", "-rL", "helm/tipcache", filepath.Join(parent, "charts")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
 	manifests := render(t, parent)
 	serves(t, at(manifests["Pod node"], "spec", "containers"), manifests["ConfigMap test-tipcache"])
@@ -150,7 +154,34 @@ spec:
 
 func TestATierWithoutNodesIsRefused(t *testing.T) {
 	out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "/config") {
+	if err == nil || !strings.Contains(string(out), "config.chain.nodes is needed") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestTheChartLintsAsItIs(t *testing.T) {
+	helm(t, "lint", "helm/tipcache")
+}
+
+func TestTheChartBringsAlertsDashboardAndIngress(t *testing.T) {
+	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
+	alerts := at(read(t, "prometheus/alerts.yaml"), "groups", "rules", "alert")
+	if got := at(manifests["PrometheusRule test-tipcache"], "spec", "groups", "rules", "alert"); got == nil || got != alerts {
+		t.Errorf("the first alert is %v, want %v", got, alerts)
+	}
+	dashboard, err := os.ReadFile("grafana/tipcache.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := at(manifests["ConfigMap test-tipcache-dashboard"], "data", "tipcache.json").(string)
+	if strings.TrimSpace(got) != strings.TrimSpace(string(dashboard)) {
+		t.Error("another dashboard than that of deploy/grafana")
+	}
+	service := at(manifests["Ingress test-tipcache"], "spec", "rules", "http", "paths", "backend", "service", "name")
+	if _, ok := manifests["Service test-tipcache"]; !ok || service != "test-tipcache" {
+		t.Errorf("the Ingress leads to %v", service)
+	}
+	if _, ok := manifests["PodDisruptionBudget test-tipcache"]; !ok {
+		t.Error("no PodDisruptionBudget")
 	}
 }

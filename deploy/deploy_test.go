@@ -98,6 +98,44 @@ func TestComposeRunsWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestWhatComposeMountsIsThere(t *testing.T) {
+	services, _ := read(t, "compose.yaml")["services"].(map[string]any)
+	for name, s := range services {
+		for _, volume := range words(s.(map[string]any)["volumes"]) {
+			path, _, _ := strings.Cut(volume, ":")
+			if _, err := os.Stat(path); strings.HasPrefix(path, "./") && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for _, target := range words(at(read(t, "prometheus/prometheus.yml"), "scrape_configs", "static_configs", "targets")) {
+		service, _, _ := strings.Cut(target, ":")
+		if services[service] == nil {
+			t.Errorf("Prometheus is to scrape %s, which is no service", target)
+		}
+	}
+}
+
+func TestEachAlertSaysWhatToDo(t *testing.T) {
+	manual, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, _ := read(t, "prometheus/alerts.yaml")["groups"].([]any)
+	for _, group := range groups {
+		rules, _ := at(group, "rules").([]any)
+		for _, rule := range rules {
+			name, _ := at(rule, "alert").(string)
+			if !strings.Contains(string(manual), "\n| "+name+" | ") {
+				t.Errorf("%s has no line among the alerts of README.md", name)
+			}
+			if url, _ := at(rule, "annotations", "runbook_url").(string); !strings.HasSuffix(url, "/deploy/README.md#alerts") {
+				t.Errorf("%s has no runbook_url", name)
+			}
+		}
+	}
+}
+
 func TestTheSystemdConfigurationIsValid(t *testing.T) {
 	file, err := os.Open("systemd/tipcache.env")
 	if err != nil {
