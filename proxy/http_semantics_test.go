@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,6 +86,24 @@ func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
 	s.get(t, anyPath+"?"+strings.Repeat("x", 300)).refuses(t, 414, `{"code":414,"msg":{},"error":"the request target is longer than 300 bytes"}`+"\n")
 	if n := s.chain.calls(); n > 0 {
 		t.Errorf("the node was asked %d times", n)
+	}
+}
+
+// A header counts with its name and its value, up to the limit itself.
+func TestLargeRequestHeadersAreRefused(t *testing.T) {
+	const limit = 1000
+	p, chain := newChainProxy(t, proxy.Options{Web: web.Options{MaxHeader: limit}})
+	for size, status := range map[int]int{limit: http.StatusOK, limit + 1: http.StatusRequestHeaderFieldsTooLarge} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, anyPath, nil)
+		r.Header = http.Header{"X-Padding": {strings.Repeat("x", size-len("X-Padding"))}}
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if w.Code != status {
+			t.Errorf("status %d for %d bytes of headers, want %d: %s", w.Code, size, status, w.Body)
+		}
+	}
+	if n := chain.calls(); n != 1 {
+		t.Errorf("the node was asked %d times, want once", n)
 	}
 }
 

@@ -37,7 +37,7 @@ func readHeights(h http.Header, asSent bool) (heights, error) {
 }
 
 // readHeight reads a height strictly. The node reads the latest state instead
-// of one that it cannot parse, which nobody who asks for a height wants.
+// of a height that it cannot parse, which no client that asks for one wants.
 func readHeight(name string, values []string) (int64, error) {
 	if len(values) == 0 {
 		return 0, nil

@@ -41,8 +41,8 @@ func defaultRequest() listRequest {
 	}
 }
 
-// A listing is a valid request in its one spelling: whoever asks for the same
-// page, in whichever words, asks for the same listing.
+// A listing is a valid request in its one spelling: requests for the same
+// page, in whichever words, are the same listing.
 type listing struct {
 	store.Query
 	Nothing bool   // the filters exclude everything: the store need not be asked

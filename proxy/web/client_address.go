@@ -20,7 +20,7 @@ func clientOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 		cut := strings.LastIndexByte(way, ',')
 		next := hop(strings.TrimSpace(way[cut+1:]))
 		if !next.IsValid() {
-			break // the way is known as far as who wrote this
+			break // no address: the way is known up to the proxy that wrote it
 		}
 		from, way = next, way[:max(0, cut)]
 	}

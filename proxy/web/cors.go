@@ -8,7 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Anybody and nobody, among the origins of Options.CORSOrigins.
+// What stands for every origin and for none in Options.CORSOrigins.
 const (
 	anyOrigin = "*"
 	noOrigin  = "none"
@@ -26,7 +26,7 @@ const (
 // credentials: nothing here depends on what a browser sends by itself, and a
 // key is in a header that the page has to set.
 type CORS struct {
-	origins map[string][]string // each allowed one, and itself as the value of a header; nil: nobody
+	origins map[string][]string // each allowed one, and itself as the value of a header; nil: none
 	exposed []string
 	vary    []string
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A LazyDeadline is a context with a deadline whose timer is set only when
-// somebody waits for it. Most requests are answered from memory and never do,
+// a caller waits for it. Most requests are answered from memory without waiting,
 // and the timer would cost them as much as the answer.
 type LazyDeadline struct {
 	context.Context //nolint:containedctx // it is one itself
@@ -42,7 +42,8 @@ func (d *LazyDeadline) Err() error {
 }
 
 // Release stops the timer, if there is one, and must be called at the end.
-// Whoever only then begins to wait has the parent, which ends with the request.
+// A caller that begins to wait after that has the parent, which ends with the
+// request.
 func (d *LazyDeadline) Release() {
 	d.once.Do(func() { d.armed, d.cancel = d.Context, func() {} })
 	d.cancel()

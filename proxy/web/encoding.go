@@ -24,8 +24,8 @@ var (
 type accepted [len(preferred)]int
 
 // readAccepted reads the values of Accept-Encoding (RFC 9110). What is
-// malformed is passed over. Whoever says nothing gets the plain body, though
-// anything would be allowed: not to ask is to not know.
+// malformed is passed over. A client that sends no such header gets the plain
+// body, though every coding would be allowed: it may not know any.
 func readAccepted(values []string) accepted {
 	const unsaid = -1
 	others := unsaid

@@ -35,12 +35,13 @@ func (f *Failure) Error() string {
 // Unwrap gives the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// BadInput is the client's mistake, found before anybody else was asked.
+// BadInput is the client's mistake, found before the origin was asked.
 func BadInput(format string, args ...any) error {
 	return &Failure{Status: http.StatusBadRequest, Public: fmt.Sprintf(format, args...)}
 }
 
-// statusClientGone is logged when nobody is left to be answered (as nginx does).
+// statusClientGone is logged when the client has left before its answer (as nginx
+// does).
 const statusClientGone = 499
 
 // FailureOf is the one table that turns errors into statuses.

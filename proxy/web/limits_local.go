@@ -9,10 +9,10 @@ import (
 )
 
 // buckets are the limits of this process. They remember clients in two
-// generations: whoever asks is moved to the young one, which in time, or when it
-// is full, becomes the old one, and the old one is forgotten. Unlike a cache
-// that keeps the popular it always keeps the newest, who would else, in a flood
-// of addresses, be met without a memory again and again.
+// generations: a client that asks is moved to the young one. In time, or when it
+// is full, the young one becomes the old one, and the old one is forgotten.
+// Unlike a cache that keeps the popular, this always keeps the newest: in a flood
+// of addresses those would else begin with a full bucket again and again.
 type buckets struct {
 	seed   maphash.Seed
 	shards [16]bucketShard

@@ -8,8 +8,8 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// WantsNoCache tells whether a client may and does ask for an answer that is read
-// anew: by Cache-Control with no-cache or max-age=0, as browsers do at a reload.
+// WantsNoCache tells whether a client may and does ask for an answer that is just
+// read from the origin: by Cache-Control with no-cache or max-age=0, as browsers do at a reload.
 func (s *Stack) WantsNoCache(request http.Header) bool {
 	if !s.o.AllowNoCache {
 		return false
@@ -25,8 +25,9 @@ func (s *Stack) WantsNoCache(request http.Header) bool {
 	return false
 }
 
-// NoCache makes a query ask for what holds now: at the newest block, whoever read
-// it there; and where none is known, for what was read since the request came.
+// NoCache makes a query ask for what holds now: for an answer read at the newest
+// block, by whichever replica; where no block is known, for one read since the
+// request came.
 func NoCache(q cache.Query, came time.Time) cache.Query {
 	if q.Tip > 0 {
 		q.MinHeight = max(q.MinHeight, q.Tip)

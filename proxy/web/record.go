@@ -41,7 +41,7 @@ func (rec *Record) Result(res cache.Result) {
 	rec.height, rec.age = res.Entry.Height, max(0, rec.Start.Sub(res.Entry.ReadAt))
 }
 
-// outcome tells the callers of a flight from the one who asked the origin.
+// outcome tells the callers that joined a flight from the caller that began it.
 func outcome(res cache.Result) string {
 	if res.Outcome == cache.Miss && res.Collapsed {
 		return "collapsed"

@@ -9,9 +9,9 @@
 //  2. handle.go gives the request an id and a record (record.go), refuses what is
 //     too large, asks limits.go whether the client's address may ask, and calls
 //     the interface's handler;
-//  3. the handler may ask for a key (keys.go) and for a deadline that costs
-//     nothing where nobody waits for it (deadline.go), and reads no-cache
-//     (nocache.go);
+//  3. the handler may ask for a key (keys.go), for a deadline without a timer until
+//     a caller waits for it (deadline.go), and whether the client wants no cached
+//     answer (nocache.go);
 //  4. answer.go writes what came through the cache: freshness.go says how old it
 //     is and how long it serves, etag.go whether the client has it already,
 //     encoding.go in which coding it is sent; headers.go collects the headers;
