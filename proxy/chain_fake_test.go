@@ -90,14 +90,20 @@ func (r recording) answer() *node.Answer {
 	return a
 }
 
+// reasons are told by a part of the node's text, the first that is in it.
+var reasons = []struct {
+	part   string
+	reason node.Reason
+}{
+	{"height in the future", node.FutureHeight}, {"failed to load state", node.Pruned},
+	{"not found", node.NotFound}, {"does not exist", node.NotFound}, {"no delegation", node.NotFound},
+	{"InvalidArgument", node.BadInput}, {"parsing", node.BadInput}, {"hex", node.BadInput}, {"either offset or key", node.BadInput},
+}
+
 func reasonOf(text string) node.Reason {
-	for part, reason := range map[string]node.Reason{
-		"height in the future": node.FutureHeight, "failed to load state": node.Pruned,
-		"not found": node.NotFound, "does not exist": node.NotFound, "no delegation": node.NotFound,
-		"InvalidArgument": node.BadInput, "parsing": node.BadInput, "hex": node.BadInput, "either offset or key": node.BadInput,
-	} {
-		if strings.Contains(text, part) {
-			return reason
+	for _, r := range reasons {
+		if strings.Contains(text, r.part) {
+			return r.reason
 		}
 	}
 	return node.Other
@@ -184,6 +190,8 @@ func (f *fakeChain) Tip() node.Tip {
 	}
 	return f.tip
 }
+
+func (f *fakeChain) ChainID() string { return "recorded-1" }
 
 // grow moves the tip.
 func (f *fakeChain) grow(blocks int64) {

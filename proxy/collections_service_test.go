@@ -87,6 +87,8 @@ type noChain struct{}
 func (noChain) Fetch(context.Context, node.Request) (*node.Answer, error) {
 	return nil, errors.New("no chain")
 }
+func (noChain) ChainID() string { return "" }
+
 func (noChain) Tip() node.Tip                           { return node.Tip{} }
 func (noChain) WaitHeight(context.Context, int64) error { return errors.New("no chain") }
 func (noChain) Raise(int64)                             {}

@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestWhatIsNotDocumentedKeepsTheNodesShape(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			s.chain.does(func(node.Request) (*node.Answer, error) { return r.answer(), nil })
 			s.chain.grow(100_000) // past every other answer to the same request
-			if got := s.get(t, r.target()); got.status != 200 || got.body != r.Raw {
+			if got := s.get(t, r.target()); got.status != 200 || anyNextKey(got.body) != anyNextKey(r.Raw) {
 				t.Errorf("status %d: %s", got.status, got.body)
 			}
 		})
@@ -70,6 +71,12 @@ func refused(name string) bool {
 	return false
 }
 
+var nextKeyText = regexp.MustCompile(`"next_key":"[^"]+"`)
+
+// anyNextKey makes all next page keys alike: ours say a height besides, and
+// walk_test.go follows them.
+func anyNextKey(body string) string { return nextKeyText.ReplaceAllString(body, `"next_key":"."`) }
+
 func decoded(t *testing.T, text string) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -86,8 +93,8 @@ func decoded(t *testing.T, text string) any {
 func lost(t *testing.T, r recording, body string) map[string]int {
 	t.Helper()
 	missing := map[string]int{}
-	countLeaves(missing, "", decoded(t, r.Raw), 1)
-	countLeaves(missing, "", decoded(t, body), -1)
+	countLeaves(missing, "", decoded(t, anyNextKey(r.Raw)), 1)
+	countLeaves(missing, "", decoded(t, anyNextKey(body)), -1)
 	for leaf, n := range missing {
 		paged := strings.HasPrefix(leaf, "next_key=") || strings.HasPrefix(leaf, "total=")
 		if n <= 0 || paged && strings.HasSuffix(r.Path, "/period_delegations") { // an array has no place for its pagination
@@ -209,9 +216,9 @@ func TestAnAnswerOfAnotherShapeIsNotPassedOn(t *testing.T) {
 
 func TestAnUnchangedAnswerIsConfirmedAndNotShapedAgain(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	first := s.get(t, "/staking/validators?pagination.limit=2")
+	first := s.get(t, "/staking/validators")
 	s.chain.grow(100)
-	second := s.get(t, "/staking/validators?pagination.limit=2")
+	second := s.get(t, "/staking/validators")
 	second.has(t, "X-Block-Height", "328")
 	second.has(t, "Etag", first.header.Get("Etag"))
 	if !bytes.Equal([]byte(first.body), []byte(second.body)) || s.chain.calls() != 2 {

@@ -39,11 +39,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	query := ep.query(q, hs, tip)
-	if hs.pinned == 0 && ep.stack.WantsNoCache(c.Request.Header) {
-		query = web.NoCache(query, rec.Start)
-	}
-	res, err := ep.cache.Get(ctx, query, ep.origin(q))
+	query, res, err := ep.lookup(ctx, c.Request.Header, rec, q, hs, tip)
 	if err != nil {
 		return err
 	}
@@ -54,9 +50,28 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	now := time.Now()
 	ep.stack.Respond(c.Writer, c.Request, &web.Answer{
 		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
-		Seconds: !tip.Known && hs.pinned == 0, Private: ep.o.Auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
+		Seconds: !tip.Known && !query.Policy.Immutable, Private: ep.o.Auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
 	})
 	return nil
+}
+
+// lookup asks the cache: a later page of a walk at the block of the walk, where
+// that can still be read.
+func (ep *endpoint) lookup(ctx context.Context, header http.Header, rec *web.Record, q cacheRequest, hs heights, tip node.Tip) (cache.Query, cache.Result, error) {
+	if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
+		query := ep.query(sq, shs, tip)
+		res, err := ep.cache.Get(ctx, query, ep.origin(sq))
+		if err != nil || !outOfReach(res) {
+			rec.Pinned = true
+			return query, res, err
+		}
+	}
+	query := ep.query(q, hs, tip)
+	if hs.pinned == 0 && ep.stack.WantsNoCache(header) {
+		query = web.NoCache(query, rec.Start)
+	}
+	res, err := ep.cache.Get(ctx, query, ep.origin(q))
+	return query, res, err
 }
 
 // admit lets those pass who may ask.
@@ -134,6 +149,7 @@ func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
+	q, hs, _ = ep.snapshot(c.Request.Context(), q, hs, tip)
 	p := web.Plan{Route: ep.Name, Class: ep.class.String(), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q, hs, tip)}
 	if q.query != "" {
 		p.Asks += "?" + q.query

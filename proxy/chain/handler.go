@@ -8,11 +8,13 @@
 //  2. parser.go reads the row's parameters, and nothing else of the request,
 //     into one canonical cacheRequest (request.go): the cache key and what the
 //     node is asked;
-//  3. endpoint.go settles at which block it is to be answered (heights.go), asks
+//  3. endpoint.go settles at which block it is to be answered (heights.go; walk.go for
+//     later pages of a list, whose key walkkey.go reads), asks
 //     the cache by the policy of the row's class (classes.go), and has the answer
 //     written;
 //  4. origin.go, on a miss, makes an entry of the node's answer, which
-//     reshape.go edits (splice.go) into its documented shape: schema.go says what
+//     reshape.go edits (splice.go) into its documented shape, with the height in its
+//     next page key (stamp.go): schema.go says what
 //     a schema is, schemas.go which there are;
 //  5. envelope.go writes what failed on the way in the interface's form.
 //
@@ -42,6 +44,8 @@ type Nodes interface {
 	Tip() node.Tip
 	// WaitHeight returns nil once the tip has reached the height.
 	WaitHeight(ctx context.Context, height int64) error
+	// ChainID names the chain, "" while it is not known.
+	ChainID() string
 	// Raise reports a height that another replica has read at.
 	Raise(height int64)
 }
@@ -107,7 +111,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
 func (h *Handler) Routes() []web.Route {
 	all := make([]web.Route, len(routes))
 	for row, rt := range routes {
-		ep := &endpoint{h, newRequestParser(rt, h.o.Shape, h.o.MaxPageLimit), row}
+		ep := &endpoint{h, newRequestParser(rt, &h.o), row}
 		all[row] = web.Route{
 			Methods: []string{http.MethodGet, http.MethodHead},
 			Pattern: rt.Pattern,

@@ -28,10 +28,11 @@ func (ep *endpoint) entry(q cacheRequest, a *node.Answer, prev *cache.Entry) (*c
 		height = 0 // nothing was read there
 	}
 	source := maphash.Bytes(ep.seed, a.Body)
-	if prev != nil && prev.Source == source && prev.Status == status {
+	stamp := ep.stampFor(q, prev, height)
+	if prev != nil && prev.Source == source && prev.Status == status && stamp.keeps {
 		return prev.Confirm(height, now), nil
 	}
-	content, err := ep.content(q, a, status, source)
+	content, err := ep.content(a, status, source, stamp)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +52,8 @@ func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	}
 }
 
-// content shapes a node's answer.
-func (ep *endpoint) content(q cacheRequest, a *node.Answer, status int, source uint64) (*cache.Content, error) {
+// content shapes a node's answer, and stamps its next page key.
+func (ep *endpoint) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
 	if ep.asSent {
 		return cache.NewContent(status, a.Type, "", a.Body, source), nil
 	}
@@ -63,7 +64,7 @@ func (ep *endpoint) content(q cacheRequest, a *node.Answer, status int, source u
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}
-	return cache.NewContent(status, web.JSON, q.nextLink(nextKey), body, source), nil
+	return stamp.content(body, nextKey, source), nil
 }
 
 // nextLink is the Link to the page after this one, for lists that have no

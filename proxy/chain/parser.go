@@ -24,7 +24,8 @@ type requestParser struct {
 	names    []string // of all that is read from the query: queried, then PageNames
 	maxLimit uint64
 	prefix   string // of keys: the shape, so that none is served as the other
-	asSent   bool   // the node's shape: values go to the node as they came
+	chainID  func() string
+	asSent   bool // the node's shape: values go to the node as they came
 }
 
 // A segment is a piece of a path: literal text, then perhaps a parameter.
@@ -33,8 +34,8 @@ type segment struct {
 	param   *parameter
 }
 
-func newRequestParser(rt Route, shape Shape, maxLimit uint64) *requestParser {
-	p := &requestParser{Route: rt, maxLimit: maxLimit, prefix: string(shape), asSent: shape == Node}
+func newRequestParser(rt Route, o *Options) *requestParser {
+	p := &requestParser{Route: rt, maxLimit: o.MaxPageLimit, prefix: string(o.Shape), asSent: o.Shape == Node, chainID: o.Nodes.ChainID}
 	literal := ""
 	for part := range strings.SplitSeq(rt.Pattern[1:], "/") {
 		literal += "/"
@@ -137,6 +138,12 @@ func (p *requestParser) appendPage(q *cacheRequest, w queryWriter, v *values) ([
 		asked[i] = v[len(p.queried)+i].text
 	}
 	var err error
+	if isWalkKey(asked[0]) {
+		if q.walk, err = parseWalkKey(asked[0], p.chainID(), string(w.text[len(p.prefix):w.path])); err != nil {
+			return nil, malformed(PageKey, asked[0], "the next_key of the page before, as it came")
+		}
+		asked[0] = q.walk.raw
+	}
 	if q.page, err = parsePage(p.page, asked, p.maxLimit); err != nil {
 		return nil, err
 	}

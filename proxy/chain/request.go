@@ -1,6 +1,10 @@
 package chain
 
-import "github.com/tipcache/tipcache/upstream/node"
+import (
+	"strconv"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
 
 // A cacheRequest is a request reduced to what its answer depends on. Requests
 // for the same have equal ones, however they were spelled.
@@ -8,8 +12,9 @@ type cacheRequest struct {
 	key    string // canonical path and query, behind the shape; @ and the height if there is one
 	path   string // of the key: what the node is asked
 	query  string
-	page   page  // what is asked of a list
-	height int64 // block to be read at; 0 for the newest
+	page   page    // what is asked of a list
+	walk   walkKey // what the page key said besides; zero where it is the node's own
+	height int64   // block to be read at; 0 for the newest
 	cost   node.Cost
 }
 
@@ -20,6 +25,13 @@ func (q cacheRequest) request() node.Request {
 		r.Height = node.AtTip
 	}
 	return r
+}
+
+// at is the request as a question about one block.
+func (q cacheRequest) at(height int64) cacheRequest {
+	q.key += "@" + strconv.FormatInt(height, 10)
+	q.height = height
+	return q
 }
 
 // A queryWriter appends parameters to a path.

@@ -51,7 +51,7 @@ var parameterTexts = map[string]parameterText{
 	"name":               {"Name of the upgrade.", textValue},
 	"status":             {"Only validators of this status. Case does not matter.", statusValue},
 
-	chain.PageKey:        {"The `next_key` of the page before. Not together with `pagination.offset`.", textValue},
+	chain.PageKey:        {"The `next_key` of the page before. It carries the block at which that page was read, and this one is read there, too, unless the request names another. Not together with `pagination.offset`.", textValue},
 	chain.PageOffset:     {"Items to skip. Following `pagination.key` costs less.", numberValue},
 	chain.PageLimit:      {"Items on the page. Without it, or with 0, it is 100.", numberValue},
 	chain.PageCountTotal: {"Whether to count all items, into `pagination.total`. Not done with a `pagination.key`; always done without a limit.", booleanValue},
@@ -106,7 +106,7 @@ var memberTexts = map[string]string{
 	"pagination":             "Where the list goes on.",
 
 	"Pagination.total":        "How many items there are on all pages; `0` where they were not counted.",
-	"Pagination.next_key":     "The `pagination.key` of the next page. Absent on the last one.",
+	"Pagination.next_key":     "The `pagination.key` of the next page, which is read at the block of this one. Absent on the last page.",
 	"delegator_rewards.total": "The sums of all rewards, by denomination. Null where there are delegations but no rewards.",
 
 	"denom":          "The denomination.",

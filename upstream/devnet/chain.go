@@ -23,6 +23,7 @@ type chain struct {
 	interval time.Duration // between blocks; negative: only advance makes them
 	lead     time.Duration // between propose and commit
 	first    int64         // the height at the start
+	turnover int           // one in so many validators is missing; 0: none
 	genesis  *layout       // below the singularity
 	early    *layout       // below the judgement
 	layout   *layout
@@ -42,7 +43,7 @@ type chain struct {
 
 func newChain(o Options) *chain {
 	c := &chain{
-		id: o.ChainID, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight,
+		id: o.ChainID, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight, turnover: o.Turnover,
 		genesis:   newLayout(o.Seed, 0, 1, 0),
 		early:     newLayout(o.Seed, singularity, o.Validators, o.Delegators),
 		layout:    newLayout(o.Seed, judgement, o.Validators, o.Delegators),

@@ -26,6 +26,7 @@ type Options struct {
 	NoGRPC      bool          // Cosmos alone: the main node runs with grpc.enable = false
 	ChainID     string        // default "devnet-1"
 	Validators  int           // default 71, at least 8
+	Turnover    int           // one in so many validators is missing from the list of validators, others at every block; default 0: none
 	Delegators  int           // delegations of the popular validator: default 1600, at least 4
 	StartHeight int64         // height at the start: default 1000, at most 20,000,000
 	Interval    time.Duration // between blocks: default 2 s; negative: only Advance makes blocks

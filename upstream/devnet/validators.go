@@ -90,7 +90,22 @@ func validatorList(q *query) error {
 	if !known {
 		return fmt.Errorf("rpc error: code = InvalidArgument desc = invalid validator status %s", q.request.Status)
 	}
-	return q.validatorPage(q.validators, func(v *validator) bool { return status == 0 || v.status == status })
+	return q.validatorPage(q.present(), func(v *validator) bool { return status == 0 || v.status == status })
+}
+
+// present are the validators that are in the list at this height.
+func (s state) present() []*validator {
+	every := s.chain.turnover
+	if every == 0 {
+		return s.validators
+	}
+	var there []*validator
+	for _, v := range s.validators {
+		if noise(s.seed, "turnover", int(s.height)*len(s.validators)+v.index, uint64(every)) != 0 {
+			there = append(there, v)
+		}
+	}
+	return there
 }
 
 // delegatorValidators answers with the validators of a delegator.

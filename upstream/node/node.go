@@ -71,6 +71,7 @@ type Tip struct {
 	Time     time.Time     // of the header; zero where only the height is known
 	Seen     time.Time     // when a height source was last heard from
 	Interval time.Duration // learned time between two blocks
+	Epoch    int64         // changes when the chain was set back; heights of two epochs have nothing to do with each other
 }
 
 // Health is one endpoint as an operator sees it.

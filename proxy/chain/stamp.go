@@ -1,0 +1,112 @@
+package chain
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// stampBlocks bounds how old the height in a next page key gets while the
+// node's bytes stay the same: until then the body, its ETag and its encodings
+// stay too, afterwards the body is made anew. Nodes that prune keep more blocks.
+const stampBlocks = 8
+
+// A stamp puts the height of an answer into its next page key (walkkey.go).
+type stamp struct {
+	ep     *endpoint
+	q      cacheRequest
+	height int64 // of the answer
+	keeps  bool  // the key of the answer before may stay
+	kept   int64 // the height in that key, 0 for none
+	etag   string
+}
+
+// stampFor is the stamp of an answer at a height; prev is the answer before, nil
+// for none.
+func (ep *endpoint) stampFor(q cacheRequest, prev *cache.Entry, height int64) stamp {
+	s := stamp{ep: ep, q: q, height: height, keeps: true}
+	if ep.page == nil || prev == nil {
+		return s
+	}
+	if kept := s.read(prev.Content); kept > 0 {
+		s.keeps = kept <= height && height-kept < stampBlocks
+		s.kept, s.etag = kept, prev.ETag
+	}
+	return s
+}
+
+// content makes the content of a shaped body; nextKey stands beside it. Where
+// nothing else has changed since the answer before, which another replica may
+// have made, it is that answer's.
+func (s stamp) content(body []byte, nextKey string, source uint64) *cache.Content {
+	if s.keeps && s.kept > 0 {
+		if c := s.contentAt(s.kept, body, nextKey, source); c.ETag == s.etag {
+			return c
+		}
+	}
+	return s.contentAt(s.height, body, nextKey, source)
+}
+
+func (s stamp) contentAt(height int64, body []byte, nextKey string, source uint64) *cache.Content {
+	if s.ep.page != nil && height > 0 {
+		body, nextKey = s.write(height, body, nextKey)
+	}
+	return cache.NewContent(http.StatusOK, web.JSON, s.q.nextLink(nextKey), body, source)
+}
+
+// write puts a height into the next page key in a body or beside it.
+func (s stamp) write(height int64, body []byte, nextKey string) ([]byte, string) {
+	if nextKey != "" {
+		return body, s.text(height, nextKey)
+	}
+	found := nextKeyIn(body)
+	if found.Index == 0 {
+		return body, ""
+	}
+	e := &splicer{src: string(body)}
+	e.replace(found.Index, found.Index+len(found.Raw), `"`+s.text(height, found.Str)+`"`)
+	return e.bytes(), ""
+}
+
+// text makes a walk key of the node's next key. One of a format that the route
+// does not know stays as it is.
+func (s stamp) text(height int64, nextKey string) string {
+	raw, ok := s.ep.page.decode(nextKey)
+	if !ok {
+		return nextKey
+	}
+	k := walkKey{height: height, epoch: s.epoch(), raw: raw}
+	return k.text(s.ep.o.Nodes.ChainID(), s.q.path)
+}
+
+// read gives the height in the next page key of a content, 0 for none.
+func (s stamp) read(c *cache.Content) int64 {
+	text := nextKeyIn(c.Body).Str
+	if _, rest, ok := strings.Cut(c.Link, walkKeyPrefix); ok {
+		text, _, _ = strings.Cut(rest, "&")
+		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
+	}
+	k, err := parseWalkKey(text, s.ep.o.Nodes.ChainID(), s.q.path)
+	if err != nil || k.epoch != s.epoch() {
+		return 0
+	}
+	return k.height
+}
+
+// nextKeyIn finds the text of the next page key in a body.
+func nextKeyIn(body []byte) (found gjson.Result) {
+	if bytes.Contains(body, []byte(`"next_key"`)) {
+		found = gjson.GetBytes(body, "msg.pagination.next_key")
+	}
+	if found.Type != gjson.String {
+		return gjson.Result{}
+	}
+	return found
+}
+
+func (s stamp) epoch() uint64 { return uint64(s.ep.o.Nodes.Tip().Epoch) }

@@ -1,0 +1,60 @@
+package chain
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+)
+
+const (
+	someChain = "story-1"
+	somePath  = "/staking/validators"
+)
+
+func TestAWalkKeyIsReadAsItWasWritten(t *testing.T) {
+	for _, k := range []walkKey{
+		{height: 1, raw: "a"},
+		{height: 1 << 40, epoch: 3, raw: "\x14" + strings.Repeat("\xff", 20)},
+		{height: 228, epoch: 1 << 50, raw: "tip-" + strings.Repeat("\x00", 42)},
+	} {
+		got, err := parseWalkKey(k.text(someChain, somePath), someChain, somePath)
+		if err != nil || got != k {
+			t.Errorf("%+v became %+v, %v", k, got, err)
+		}
+	}
+}
+
+func TestAWalkKeyIsGoodForItsListOnly(t *testing.T) {
+	text := walkKey{height: 228, epoch: 1, raw: "\x14validator"}.text(someChain, somePath)
+	if _, err := parseWalkKey(text, "story-2", somePath); err == nil {
+		t.Error("the key is taken on another chain")
+	}
+	if _, err := parseWalkKey(text, someChain, somePath+"/0x00/delegations"); err == nil {
+		t.Error("the key is taken for another list")
+	}
+	for i := len(walkKeyPrefix); i < len(text); i++ {
+		altered := text[:i] + string(text[i]^1) + text[i+1:]
+		if k, err := parseWalkKey(altered, someChain, somePath); err == nil {
+			t.Errorf("%s, altered from %s, is read as %+v", altered, text, k)
+		}
+	}
+}
+
+// FuzzWalkKey: a key is read or refused, and what is read is written alike.
+func FuzzWalkKey(f *testing.F) {
+	f.Add(walkKey{height: 228, epoch: 1, raw: "\x14validator"}.text(someChain, somePath))
+	f.Add(walkKeyPrefix)
+	f.Add(walkKeyPrefix + base64.RawURLEncoding.EncodeToString(make([]byte, 12)))
+	f.Fuzz(func(t *testing.T, text string) {
+		k, err := parseWalkKey(text, someChain, somePath)
+		if err == nil && k.text(someChain, somePath) != text {
+			t.Errorf("%s is read as %+v", text, k)
+		}
+		if payload, sealed := strings.CutPrefix(text, "seal:"); sealed { // past the checksum
+			b := append([]byte(payload), walkChecksum(someChain, somePath, []byte(payload))...)
+			if k, err := parseWalkKey(walkKeyPrefix+base64.RawURLEncoding.EncodeToString(b), someChain, somePath); err == nil && (k.height <= 0 || k.raw == "") {
+				t.Errorf("%q is read as %+v", payload, k)
+			}
+		}
+	})
+}
