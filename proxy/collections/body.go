@@ -33,19 +33,25 @@ func readListBody(w http.ResponseWriter, r *http.Request, deadline time.Time) ([
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read does not look at contexts; fails only where there is no connection
 	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return body, nil
+}
+
+// unreadable says why a body could not be read.
+func unreadable(err error) error {
 	var (
 		tooLarge *http.MaxBytesError
 		slow     net.Error
 	)
 	switch {
-	case err == nil:
-		return body, nil
 	case errors.As(err, &tooLarge):
-		return nil, &web.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", tooLarge.Limit)}
+		return &web.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", tooLarge.Limit)}
 	case errors.As(err, &slow) && slow.Timeout():
-		return nil, &web.Failure{Status: http.StatusRequestTimeout, Public: "request body read timeout", Err: err}
+		return &web.Failure{Status: http.StatusRequestTimeout, Public: "request body read timeout", Err: err}
 	default:
-		return nil, &web.Failure{Status: http.StatusBadRequest, Public: "cannot read request body", Err: err}
+		return &web.Failure{Status: http.StatusBadRequest, Public: "cannot read request body", Err: err}
 	}
 }
 
