@@ -34,7 +34,7 @@ type Config struct {
 type Chain struct {
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
 	Nodes         []string      `yaml:"nodes" flag:"node" doc:"REST addresses of the chain's nodes"`
-	Comet         []string      `yaml:"comet" flag:"comet" doc:"CometBFT RPC addresses, the n-th for the n-th node; none means no height source: freshness in seconds"`
+	Comet         []string      `yaml:"comet" flag:"comet" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	Shape         string        `yaml:"shape" flag:"shape" doc:"documented: the documented shapes; node: the node's own bytes"`
 	MaxPageLimit  uint64        `yaml:"max_page_limit" doc:"largest pagination.limit"`
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
@@ -45,6 +45,7 @@ type Chain struct {
 	Hedge         time.Duration `yaml:"hedge" doc:"time without an answer after which a second node is asked too; 0 is never"`
 	BlockInterval time.Duration `yaml:"block_interval" doc:"time between two blocks until it is learned"`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" doc:"age of the newest block from which on a node is not ready"`
+	RollbackAfter time.Duration `yaml:"rollback_after" doc:"time all nodes name lower heights before the chain is taken for set back, and everything cached is dropped"`
 	Auth          string        `yaml:"auth" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
 	MinHeightWait time.Duration `yaml:"min_height_wait" doc:"time a request with X-Min-Block-Height waits for that block"`
 }

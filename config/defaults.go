@@ -20,6 +20,7 @@ func Default() Config {
 			Queue:         2 * time.Second,
 			BlockInterval: 2100 * time.Millisecond,
 			MaxBlockAge:   30 * time.Second,
+			RollbackAfter: 10 * time.Second,
 			MinHeightWait: 10 * time.Second,
 		},
 		Classes: Classes{

@@ -182,7 +182,7 @@ func (v *validation) deadlines(c Config) {
 	times := map[string]time.Duration{
 		"redis.timeout": c.Redis.Timeout, "cache.lease": c.Cache.Lease, "cache.patience": c.Cache.Patience, "classes.pinned": c.Classes.Pinned,
 		"classes.negative": c.Classes.Negative, "chain.queue": c.Chain.Queue, "chain.block_interval": c.Chain.BlockInterval,
-		"chain.max_block_age": c.Chain.MaxBlockAge, "http.header": c.HTTP.Header, "http.idle": c.HTTP.Idle,
+		"chain.max_block_age": c.Chain.MaxBlockAge, "chain.rollback_after": c.Chain.RollbackAfter, "http.header": c.HTTP.Header, "http.idle": c.HTTP.Idle,
 		"collections.timeout": c.Collections.Timeout, "metadata.budget": c.Metadata.Budget, "metadata.timeout": c.Metadata.Timeout,
 	}
 	for _, key := range slices.Sorted(maps.Keys(times)) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -61,4 +62,12 @@ func Silence(name string, err error) *Error {
 		return &Error{Kind: Timeout, Msg: name + " did not answer in time", Err: err}
 	}
 	return &Error{Kind: Unreachable, Msg: name + " cannot be reached", Err: err}
+}
+
+// Bare drops the URL that net/http puts around an error: it may hold a key.
+func Bare(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
 }

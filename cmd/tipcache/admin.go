@@ -40,7 +40,8 @@ func (s *service) adminHandler() http.Handler {
 type readiness struct {
 	Ready    bool              `json:"ready"`
 	Problems map[string]string `json:"problems"`        // by part: node, store, draining
-	Tip      int64             `json:"tip"`             // 0: no height source
+	Tip      int64             `json:"tip"`             // 0: none was seen
+	Epoch    int64             `json:"epoch"`           // 0, or when the chain was last found reset or set back, in Unix seconds
 	Redis    string            `json:"redis"`           // the breaker's state, or off
 	Metadata string            `json:"metadata"`        // the breaker's state, or off
 	Index    *indexHealth      `json:"index,omitempty"` // of a store that follows the chain
@@ -52,6 +53,8 @@ type nodeHealth struct {
 	Name       string `json:"name"`
 	Chain      string `json:"chain"`
 	Height     int64  `json:"height"`
+	Lowest     int64  `json:"lowest"` // blocks below it cannot be read; 0: unknown
+	Aside      bool   `json:"aside"`  // what its CometBFT claims is not believed
 	BlockAge   string `json:"block_age"`
 	CatchingUp bool   `json:"catching_up"`
 	Connected  bool   `json:"connected"` // block headers stream in
@@ -62,7 +65,7 @@ type nodeHealth struct {
 func (s *service) nodes() []nodeHealth {
 	var all []nodeHealth
 	for _, h := range s.pool.Health() {
-		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
+		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
 	}
 	return all
 }
@@ -74,9 +77,8 @@ func (s *service) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
 	state := readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
-	if tip := s.pool.Tip(); tip.Known {
-		state.Tip = tip.Height
-	}
+	tip := s.pool.Tip()
+	state.Tip, state.Epoch = tip.Height, tip.Epoch
 	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining()}
 	for _, part := range r.URL.Query()["exclude"] {
 		delete(parts, part)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -46,6 +48,7 @@ func nodeOptions(cfg config.Config) node.Options {
 		Hedge:         c.Hedge,
 		BlockInterval: c.BlockInterval,
 		MaxBlockAge:   c.MaxBlockAge,
+		RollbackAfter: c.RollbackAfter,
 	}
 	for i, rest := range c.Nodes {
 		comet := c.Comet[i]
@@ -55,6 +58,15 @@ func nodeOptions(cfg config.Config) node.Options {
 		o.Endpoints = append(o.Endpoints, node.Endpoint{REST: rest, Comet: comet})
 	}
 	return o
+}
+
+// namespace keeps chains apart, and the epochs of one. The first epoch is told
+// only where the chain's own name could be taken for one.
+func namespace(chainID string, epoch int64) string {
+	if epoch == 0 && !strings.Contains(chainID, "#") {
+		return chainID
+	}
+	return chainID + "#" + strconv.FormatInt(epoch, 10)
 }
 
 // openStore opens the collection store for serve and import alike.

@@ -90,13 +90,14 @@ func (s *service) openCache(context.Context) error {
 		return err
 	}
 	s.onClose(s.cache.Close)
-	s.cache.SetNamespace(s.cfg.Chain.ID)
+	s.cache.SetNamespace(namespace(s.cfg.Chain.ID, 0))
 	return nil
 }
 
 func (s *service) openPool(context.Context) (err error) {
 	o := nodeOptions(s.cfg)
-	o.OnChainID, o.Logger, o.Registerer = s.cache.SetNamespace, s.log, s.registry
+	o.OnEpoch = func(id string, epoch int64) { s.cache.SetNamespace(namespace(id, epoch)) }
+	o.Logger, o.Registerer = s.log, s.registry
 	if s.pool, err = node.New(o); err == nil {
 		s.onClose(s.pool.Close)
 	}

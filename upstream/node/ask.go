@@ -53,12 +53,15 @@ func (f *fetch) queue(ctx context.Context, e *endpoint) result {
 		return result{endpoint: e, err: e.busy(err)}
 	}
 	defer e.queue.release(r.Cost)
-	tip, height := f.pool.Tip(), f.height()
+	now, height := f.pool.Tip(), f.height()
 	v := e.look()
-	if height <= tip.Height && v.reach(height, tip.Interval) == behind {
+	if height <= now.Height && v.reach(height, now.Interval) == behind {
 		return result{endpoint: e, height: height, err: errBehind}
 	}
 	answer, err := e.ask(ctx, r, height)
+	if err == nil {
+		f.pool.learn(e, now.Epoch, answer)
+	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = upstream.Silence(origin, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -50,6 +52,25 @@ func row(text string) int {
 		}
 	}
 	return -1
+}
+
+// latest is how a refusal for a height that is not kept names the newest one.
+var latest = regexp.MustCompile(`\(latest height: (\d+)\)`)
+
+// latestIn is the newest height that a refusal names, 0 for none.
+func latestIn(reason Reason, text string) int64 {
+	if reason != Pruned {
+		return 0
+	}
+	named := latest.FindStringSubmatch(text)
+	if named == nil {
+		return 0
+	}
+	height, err := strconv.ParseInt(named[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return height
 }
 
 // noRoute is the page of a node that does not have the path, in this version

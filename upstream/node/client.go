@@ -53,7 +53,7 @@ func newClient(base *url.URL, o Options) *client {
 func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, error) {
 	response, err := c.http.Do(c.request(ctx, r, height))
 	if err != nil {
-		return nil, upstream.Silence(origin, bare(err))
+		return nil, upstream.Silence(origin, upstream.Bare(err))
 	}
 	defer response.Body.Close()
 	body, err := c.read(response)
@@ -67,7 +67,7 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	return &Answer{
 		Status: reason.Status(), NodeStatus: response.StatusCode,
 		Type: response.Header.Get("Content-Type"), Body: body,
-		Text: text, Reason: reason, Height: height,
+		Text: text, Reason: reason, Height: height, Latest: latestIn(reason, text),
 	}, nil
 }
 
@@ -108,14 +108,6 @@ func notNode(status int) *upstream.Error {
 	return badAnswer(fmt.Errorf("status %d without the node's envelope", status))
 }
 
-// bare drops the URL that net/http puts around an error: it may hold a key.
-func bare(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
-	}
-	return err
-}
-
 // blames tells failures that speak against the node. A connection dropped
 // without an answer does not: some queries make the node's handler panic, and
 // one such query, repeated, must not take the node away from everybody.
@@ -125,4 +117,10 @@ func blames(err error) bool {
 	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial" || errors.Is(err, errNoNode)
+}
+
+// refuses tells a failed dial: nothing listens there now.
+func refuses(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }

@@ -11,7 +11,24 @@
 //  4. The breaker and the client ask; the node's text is classified.
 //  5. Silence, a pruned height or a node that lags send it to another endpoint.
 //
-// Heights come from CometBFT: NewBlockHeader events while the websocket lives,
-// /abci_info otherwise. The height of /status is never used: it runs ahead of
-// what can be read.
+// What an endpoint has is learned before it is asked: its newest height, and its
+// oldest from /status and from refusals. A height that no endpoint keeps is
+// refused at once; the newest is read from the nearest that has it.
+//
+// Heights are claims until they are proved. Each endpoint has two claimants, and
+// package tip judges what they say:
+//
+//   - CometBFT: NewBlockHeader events while the websocket lives, else /abci_info.
+//     The height of /status runs ahead of what can be read, so it only shows that
+//     a node lives whose /abci_info hangs, as in a halt.
+//   - The REST server, while CometBFT is not there, does not answer or is not
+//     believed. It refuses to read the block after its newest one.
+//
+// A claim that is not plausible is put to the proof by a read at that height.
+// Where that fails, the claimant is put aside until a read proves it right; one
+// log line tells of each. A tip that somebody waits for in vain is put to the
+// proof, too.
+//
+// An epoch is the time between two resets of the chain. When one begins,
+// Options.OnEpoch is told first, then the tip falls.
 package node

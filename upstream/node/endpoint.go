@@ -3,12 +3,15 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node/comet"
+	"github.com/tipcache/tipcache/upstream/node/tip"
 )
 
 const (
@@ -21,11 +24,12 @@ const (
 type endpoint struct {
 	name    string // host:port
 	client  *client
-	comet   *comet // nil: no height source
+	comet   *comet.Client // nil: no height source but REST
 	queue   *limiter
 	breaker *gobreaker.CircuitBreaker[*Answer]
 	timeout time.Duration
 	metrics *metrics
+	log     *slog.Logger
 
 	mu   sync.Mutex
 	view view
@@ -37,28 +41,45 @@ type view struct {
 	chainID    string
 	refused    bool      // it serves another chain
 	height     int64     // newest committed block
+	lowest     int64     // nothing below can be read; 0 unknown
 	blockTime  time.Time // of the newest header
-	heard      time.Time // when the height source last answered
+	heard      time.Time // when a height source was last believed
 	catchingUp bool
 	connected  bool
-	cometErr   error // what the height source fails with now
+	aside      bool  // CometBFT claims what is not believed
+	cometDown  bool  // CometBFT does not answer
+	cometErr   error // what it fails with now
 
-	answered time.Time // when the REST server last answered
-	failed   time.Time // when it last failed in a way that speaks against it
-	restErr  error     // what it fails with now
+	answered time.Time     // when the REST server last answered
+	latency  time.Duration // of cheap reads, smoothed
+	failed   time.Time     // when it last failed in a way that speaks against it
+	restErr  error         // what it fails with now
 }
 
-func newEndpoint(name string, c *client, rpc *comet, o Options, m *metrics) *endpoint {
-	return &endpoint{
-		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
+func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
+	e := &endpoint{
+		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m, log: o.Logger.With("node", name),
 		queue: newLimiter(o.InFlight, o.Scans, o.Queue),
-		breaker: gobreaker.NewCircuitBreaker[*Answer](gobreaker.Settings{
-			Name:        name,
-			Timeout:     breakerOpen,
-			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= maxFailures },
-			IsExcluded:  func(err error) bool { return err != nil && !blames(err) },
-		}),
-		view: view{unseen: rpc != nil},
+		view:  view{unseen: rpc != nil},
+	}
+	e.breaker = gobreaker.NewCircuitBreaker[*Answer](gobreaker.Settings{
+		Name:          name,
+		Timeout:       breakerOpen,
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= maxFailures },
+		IsExcluded:    func(err error) bool { return err != nil && !blames(err) },
+		OnStateChange: e.tellBreaker,
+	})
+	return e
+}
+
+// tellBreaker logs a node's going and its coming back once each; the trials
+// between are no news. It runs under the breaker's mutex.
+func (e *endpoint) tellBreaker(_ string, from, to gobreaker.State) {
+	switch {
+	case from == gobreaker.StateClosed:
+		e.log.Warn("node is left alone after failures", "breaker", to.String(), "error", e.look().restErr)
+	case to == gobreaker.StateClosed:
+		e.log.Info("node answers again", "breaker", to.String())
 	}
 }
 
@@ -78,13 +99,16 @@ func (e *endpoint) update(change func(*view)) {
 type reach int
 
 const (
-	behind  reach = iota // it does not have the height yet
+	pruned  reach = iota // it no longer has the height
+	behind               // it does not have the height yet
 	unsure               // nothing current is known of its height
 	present              // it has it, or any will do
 )
 
 func (v *view) reach(height int64, interval time.Duration) reach {
 	switch {
+	case 0 < height && height < v.lowest:
+		return pruned
 	case height <= v.height || height == 0:
 		return present
 	case !v.current(interval):
@@ -96,7 +120,7 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 
 // current says whether the height source was heard from lately.
 func (v *view) current(interval time.Duration) bool {
-	return time.Since(v.heard) <= heardFor(interval)
+	return time.Since(v.heard) <= tip.HeardFor(interval)
 }
 
 // ask sends the request through the breaker and notes how it went. The error
@@ -119,6 +143,9 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	}
 	e.metrics.asked(e.name, r.Cost, start, answer, err)
 	e.note(answer, err)
+	if answer != nil && r.Cost == Cheap {
+		e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })
+	}
 	return answer, err
 }
 
@@ -138,6 +165,9 @@ func (e *endpoint) note(answer *Answer, err error) {
 		if blames(err) {
 			v.failed = time.Now()
 		}
+		if refuses(err) {
+			v.lowest = 0 // it is being restarted, perhaps with other blocks
+		}
 		if _, silent := errors.AsType[*upstream.Error](err); silent {
 			v.restErr = err
 		}
@@ -150,6 +180,6 @@ func (e *endpoint) open() bool { return e.breaker.State() == gobreaker.StateOpen
 func (e *endpoint) closeIdle() {
 	e.client.http.CloseIdleConnections()
 	if e.comet != nil {
-		e.comet.http.CloseIdleConnections()
+		e.comet.CloseIdle()
 	}
 }

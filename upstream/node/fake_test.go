@@ -26,7 +26,10 @@ type fakeNode struct {
 	chain      string
 	height     int64 // committed
 	lowest     int64 // below is pruned
+	earliest   int64 // of /status
 	ahead      int64 // what /status adds to the height, as the real one does
+	lie        int64 // what /status, /abci_info and headers add to it
+	hang       bool  // /abci_info does not answer, as with an execution client that hangs
 	catchingUp bool
 	mute       bool // headers are not sent, the sockets stay open
 	noSocket   bool // the websocket is refused
@@ -96,7 +99,7 @@ func (n *fakeNode) commit(height int64) {
 func (n *fakeNode) stream(height int64) {
 	event := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"query":"tm.event='NewBlockHeader'","data":{"type":"tendermint/event/NewBlockHeader",`+
 		`"value":{"header":{"version":{"block":"11"},"chain_id":%q,"height":"%d","time":%q}}}}}`,
-		n.chain, height, n.blockTime.UTC().Format(time.RFC3339Nano))
+		n.chain, height+n.lie, n.blockTime.UTC().Format(time.RFC3339Nano))
 	for _, conn := range n.sockets {
 		_ = conn.Write(context.Background(), websocket.MessageText, []byte(event))
 	}
@@ -127,14 +130,19 @@ func (n *fakeNode) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"node_info":{"network":%q},"sync_info":{"latest_block_height":"%d",`+
-		`"latest_block_time":%q,"catching_up":%t}}}`,
-		n.chain, n.height+n.ahead, n.blockTime.UTC().Format(time.RFC3339Nano), n.catchingUp)
+		`"latest_block_time":%q,"earliest_block_height":"%d","catching_up":%t}}}`,
+		n.chain, n.height+n.ahead+n.lie, n.blockTime.UTC().Format(time.RFC3339Nano), n.earliest, n.catchingUp)
 }
 
-func (n *fakeNode) serveInfo(w http.ResponseWriter, _ *http.Request) {
+func (n *fakeNode) serveInfo(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
+	if n.hang {
+		n.mu.Unlock()
+		stall(w, r)
+		return
+	}
 	defer n.mu.Unlock()
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"response":{"data":"story","version":"v1.5.3","last_block_height":"%d"}}}`, n.height)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"response":{"data":"story","version":"v1.5.3","last_block_height":"%d"}}}`, n.height+n.lie)
 }
 
 func (n *fakeNode) serveSocket(w http.ResponseWriter, r *http.Request) {
@@ -184,7 +192,7 @@ func (n *fakeNode) serveREST(w http.ResponseWriter, r *http.Request) {
 	case at > height:
 		refuse(w, "failed to create query context: cannot query with height in the future; please provide a valid height: invalid height")
 	case at < lowest:
-		refuse(w, fmt.Sprintf("failed to create query context: failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist", at))
+		refuse(w, fmt.Sprintf("failed to create query context: failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d): invalid request", at, height))
 	default:
 		fmt.Fprintf(w, `{"code":200,"msg":{"node":%q,"height":%d},"error":""}`+"\n", n.address, at)
 	}

@@ -3,6 +3,9 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/bits"
+	"net/http"
 	"slices"
 	"time"
 
@@ -14,6 +17,8 @@ const (
 	firstPause   = 25 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 	nearby       = 10 // blocks behind: worth waiting for
+
+	near = 8 * time.Millisecond // endpoints that answer as fast are equally near; so are those within a factor of two
 )
 
 var (
@@ -61,37 +66,45 @@ type fetch struct {
 	pruned   *Answer // what an endpoint said that no longer has the height
 	resting  bool    // an endpoint was passed over because of its breaker
 	far      bool    // an endpoint was passed over because it lags too much
+	gone     bool    // an endpoint was passed over because it no longer has the height
 }
 
-// height is what to read at, as of now; 0 is the node's latest.
+// height is what to read at, as of now; 0 is the node's latest. Nodes that all
+// catch up are read as far as they have come.
 func (f *fetch) height() int64 {
 	if f.request.Height != AtTip {
 		return f.request.Height
 	}
-	if tip := f.pool.Tip(); tip.Known {
+	switch tip := f.pool.Tip(); {
+	case !tip.Known:
+		return 0
+	case tip.CatchingUp:
+		return min(tip.Height, f.pool.reached())
+	default:
 		return tip.Height
 	}
-	return 0
 }
 
 // choose picks the best endpoint to ask now. hope says that waiting may help
 // where there is none.
 func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 	tip, height := f.pool.Tip(), f.height()
-	var least [4]int
-	f.resting, f.far = false, false
+	var least [5]int
+	f.resting, f.far, f.gone = false, false, false
 	for _, e := range f.pool.endpoints {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
 		switch {
 		case e == except || v.refused || slices.Contains(f.asked, e):
+		case reach == pruned:
+			f.gone = true
 		case e.open():
 			f.resting = true
 		case v.unseen || slices.Contains(f.lagging, e):
 			hope = true
 		case reach == behind && height <= tip.Height: // beyond the tip, let the node say so
-			near := height-v.height <= nearby
-			hope, f.far = hope || near, f.far || !near
+			soon := height-v.height <= nearby
+			hope, f.far = hope || soon, f.far || !soon
 		default:
 			if rank := e.rank(v, reach); best == nil || slices.Compare(rank[:], least[:]) < 0 {
 				best, least = e, rank
@@ -102,14 +115,15 @@ func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 }
 
 // rank orders endpoints, least first: those that did not fail lately, those
-// known to have the height, those with the fewest requests.
-func (e *endpoint) rank(v view, r reach) [4]int {
+// known to have the height, those where nobody waits, the nearest, those with
+// the fewest requests.
+func (e *endpoint) rank(v view, r reach) [5]int {
 	failed := 0
 	if time.Since(v.failed) < grudge {
 		failed = 1
 	}
 	inFlight, waiting := e.queue.load()
-	return [4]int{failed, int(present - r), waiting, inFlight}
+	return [5]int{failed, int(present - r), waiting, bits.Len64(uint64(v.latency / near)), inFlight}
 }
 
 // A result is what came of asking one endpoint.
@@ -154,8 +168,8 @@ func (f *fetch) lastWord() (*Answer, error) {
 	switch {
 	case f.silence != nil:
 		return nil, f.silence
-	case f.pruned != nil && !f.resting:
-		return f.pruned, nil
+	case (f.pruned != nil || f.gone) && !f.resting:
+		return f.refusal(), nil
 	case f.far && !f.resting:
 		return nil, &upstream.Error{
 			Kind: upstream.Overloaded, Msg: origin + " is too far behind its chain",
@@ -164,6 +178,22 @@ func (f *fetch) lastWord() (*Answer, error) {
 	default:
 		return nil, f.pool.nobody()
 	}
+}
+
+// refusal says that nobody keeps the height, and which ones can be asked for.
+func (f *fetch) refusal() *Answer {
+	height, newest := f.height(), f.pool.Tip().Height
+	text := fmt.Sprintf("failed to load state at height %d: it is kept no longer; blocks %d to %d can be asked for (latest height: %d)",
+		height, f.pool.lowest(), newest, newest)
+	a := Answer{
+		NodeStatus: http.StatusInternalServerError, Type: "application/json", Height: height,
+		Body: fmt.Appendf(nil, `{"code":500,"msg":null,"error":%q}`+"\n", text),
+	}
+	if f.pruned != nil {
+		a = *f.pruned // has the node's own words
+	}
+	a.Status, a.Reason, a.Text, a.Latest = Pruned.Status(), Pruned, text, newest
+	return &a
 }
 
 // wait is over when something moved, or after a pause that doubles each time.

@@ -3,10 +3,12 @@ package node
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/node/comet"
+	"github.com/tipcache/tipcache/upstream/node/tip"
 )
 
 const (
@@ -20,20 +22,19 @@ var (
 	errSilent     = errors.New("blocks are made but their headers do not arrive")
 )
 
-// A follower keeps what is known of one endpoint's chain up to date. All of it
-// runs on the goroutine of run; only the socket is read on another.
+// A follower keeps what CometBFT says of one endpoint's chain up to date. All
+// of it runs on the goroutine of run; only the socket is read on another.
 type follower struct {
-	pool     *Pool
-	endpoint *endpoint
-	log      *slog.Logger
+	claimant
 	streamed int64 // newest height that came through the socket
 	headers  int   // that counted, so far
 	sockets  int   // subscriptions so far
+	told     bool  // that there are no headers
 }
 
 // run follows until ctx ends: a subscription while it lives, polls between.
 func (f *follower) run(ctx context.Context) {
-	backoff, told := firstBackoff, false
+	backoff := firstBackoff
 	for ctx.Err() == nil {
 		headers := f.headers
 		err := f.follow(ctx)
@@ -41,11 +42,11 @@ func (f *follower) run(ctx context.Context) {
 			return
 		}
 		if f.headers > headers {
-			backoff, told = firstBackoff, false
+			backoff = firstBackoff
 		}
-		if !told {
+		if !f.told {
 			f.log.Warn("node streams no block headers, its height is polled", "error", err)
-			told = true
+			f.told = true
 		}
 		f.poll(ctx, backoff/2+rand.N(backoff/2))
 		backoff = min(2*backoff, maxBackoff)
@@ -72,12 +73,13 @@ func (f *follower) beat() time.Duration { return min(f.pool.Tip().Interval, maxP
 
 // follow subscribes and watches until the subscription has to be given up.
 func (f *follower) follow(ctx context.Context) error {
-	subscription, err := f.endpoint.comet.subscribe(ctx)
+	subscription, err := f.endpoint.comet.Subscribe(ctx)
 	if err != nil {
 		f.endpoint.update(func(v *view) { v.cometErr = err })
 		return err
 	}
-	defer subscription.close()
+	f.endpoint.update(func(v *view) { v.lowest = 0 }) // it may have been restarted with other blocks
+	defer subscription.Close()
 	if err := f.check(ctx); err != nil {
 		return err
 	}
@@ -93,21 +95,21 @@ func (f *follower) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	messages := make(chan message)
-	reader.Go(func() { subscription.pump(ctx, messages) })
+	reader.Go(func() { pump(ctx, subscription, messages) })
 	return f.watch(ctx, messages)
 }
 
 // A message is a header, or the error that ended the subscription.
 type message struct {
-	header header
+	header comet.Header
 	err    error
 }
 
 // pump reads until an error, which is the last message, or the end of ctx.
-func (s *subscription) pump(ctx context.Context, messages chan<- message) {
+func pump(ctx context.Context, s *comet.Subscription, messages chan<- message) {
 	for {
 		var m message
-		m.header, m.err = s.next(ctx)
+		m.header, m.err = s.Next(ctx)
 		select {
 		case messages <- m:
 		case <-ctx.Done():
@@ -128,7 +130,7 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-messages:
-			counted, err := f.take(m)
+			counted, err := f.take(ctx, m)
 			if err != nil {
 				return err
 			}
@@ -154,26 +156,28 @@ func (f *follower) patience() time.Duration {
 }
 
 // take says whether a message was a header that counts.
-func (f *follower) take(m message) (bool, error) {
+func (f *follower) take(ctx context.Context, m message) (bool, error) {
+	h := m.header
 	switch {
 	case m.err != nil:
 		f.endpoint.update(func(v *view) { v.cometErr = m.err })
 		return false, m.err
-	case m.header.Height == 0:
+	case h.Height == 0:
 		return false, nil
-	case !f.admit(m.header.ChainID):
+	case !f.admit(h.ChainID):
 		return false, errWrongChain
 	case f.endpoint.look().catchingUp:
 		return false, nil
 	}
-	h := m.header
+	if !f.claim(ctx, tip.Claim{Height: h.Height, Time: h.Time}) {
+		return false, nil
+	}
 	f.headers++
-	f.streamed = max(f.streamed, h.Height)
-	f.endpoint.update(func(v *view) {
-		v.height = max(v.height, h.Height)
-		v.heard, v.blockTime = time.Now(), h.Time
-	})
-	f.pool.hear(h.Height, h.Time, true)
+	f.streamed = h.Height
+	if f.told {
+		f.log.Info("node streams block headers again", "height", h.Height)
+		f.told = false
+	}
 	return true, nil
 }
 
@@ -182,46 +186,57 @@ func (f *follower) take(m message) (bool, error) {
 // socket is dead; a chain that stands still does not.
 func (f *follower) patrol(ctx context.Context) error {
 	before := f.endpoint.look()
-	if before.height > f.streamed && !before.catchingUp {
+	if before.height > f.streamed && !before.catchingUp && !before.aside {
 		return errSilent
 	}
 	if err := f.check(ctx); err != nil {
 		return err
 	}
-	if before.catchingUp { // its headers did not count, so none was missed
-		f.streamed = f.endpoint.look().height
+	// The headers of a node that catches up did not count, so none was missed;
+	// a node that was set back streams lower ones.
+	if now := f.endpoint.look(); before.catchingUp || now.height < f.streamed {
+		f.streamed = now.height
 	}
 	return nil
 }
 
-// check asks for the chain and the committed height.
+// check asks for the chain and the newest height.
 func (f *follower) check(ctx context.Context) error {
 	err := f.ask(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	f.endpoint.update(func(v *view) { v.cometErr, v.unseen = err, false })
+	f.endpoint.update(func(v *view) { v.cometErr, v.cometDown, v.unseen = err, err != nil, false })
 	f.pool.moved.flash()
 	return err
 }
 
+// ask takes in what /status says. The height there may run ahead of what can
+// be read, so /abci_info says the rest; while the execution client hangs that
+// does not answer, and a height that is no news is a sign of life.
 func (f *follower) ask(ctx context.Context) error {
-	status, err := f.endpoint.comet.status(ctx)
+	status, err := f.endpoint.comet.Status(ctx)
 	if err != nil {
 		return err
 	}
-	if !f.admit(status.NodeInfo.Network) {
+	if !f.admit(status.ChainID) {
 		return errWrongChain
 	}
-	height, err := f.endpoint.comet.committed(ctx)
-	if err != nil {
-		return err
-	}
+	known := f.endpoint.look().height
 	f.endpoint.update(func(v *view) {
-		v.height, v.heard = height, time.Now()
-		v.catchingUp, v.blockTime = status.SyncInfo.CatchingUp, status.SyncInfo.LatestBlockTime
+		v.catchingUp, v.blockTime, v.lowest = status.CatchingUp, status.Time, max(v.lowest, status.Earliest)
 	})
-	f.pool.hear(height, time.Time{}, !status.SyncInfo.CatchingUp)
+	height := status.Height
+	if height != known {
+		height, err = f.endpoint.comet.Committed(ctx)
+	}
+	switch {
+	case err != nil && known == 0:
+		return err
+	case err != nil:
+		height = min(status.Height, known)
+	}
+	f.claim(ctx, tip.Claim{Height: height, CatchingUp: status.CatchingUp})
 	return nil
 }
 

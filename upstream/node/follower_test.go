@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -126,26 +124,6 @@ func TestAnEndedSubscriptionIsMadeAgain(t *testing.T) {
 	wantTip(t, p, 101)
 }
 
-func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
-	server := httptest.NewServer(http.FileServer(http.Dir("testdata/comet")))
-	t.Cleanup(server.Close)
-	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: server.URL}}})
-	rpc := p.endpoints[0].comet
-	s, err := rpc.status(t.Context())
-	if err != nil || s.NodeInfo.Network != "story-1001511" || s.SyncInfo.CatchingUp {
-		t.Errorf("status %+v, error %v", s, err)
-	}
-	if got := s.SyncInfo.LatestBlockTime.Format(time.RFC3339Nano); got != "2026-11-20T11:38:19.089729905Z" {
-		t.Errorf("block time %s", got)
-	}
-	if height, err := rpc.committed(t.Context()); err != nil || height != 290 {
-		t.Errorf("height %d, error %v", height, err)
-	}
-	if err := rpc.call(t.Context(), "refused", new(any)); err == nil || !strings.Contains(err.Error(), "Internal error") {
-		t.Errorf("error %v", err)
-	}
-}
-
 func TestANodeMayRestart(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
@@ -237,7 +215,7 @@ func TestTheChainIsToldOnce(t *testing.T) {
 	for _, configured := range []string{"", "story-1"} {
 		n := newFakeNode(t, 100)
 		told := make(chan string, 10)
-		p := run(t, Options{ChainID: configured, OnChainID: func(id string) { told <- id }}, n, newFakeNode(t, 100))
+		p := run(t, Options{ChainID: configured, OnEpoch: func(id string, _ int64) { told <- id }}, n, newFakeNode(t, 100))
 		if id := <-told; id != "story-1" || p.ChainID() != "story-1" || len(told) > 0 {
 			t.Errorf("configured %q: told %q, and %d times more", configured, id, len(told))
 		}

@@ -17,7 +17,7 @@ const (
 // while: readiness is then true before the first request, and an open breaker
 // closes at the probe's cost.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
-	f := &fetch{pool: p, request: Request{Path: probePath, Background: true}}
+	f := &fetch{pool: p, request: Request{Path: probePath, Height: AtTip, Background: true}}
 	for {
 		if v := e.look(); !v.refused && time.Since(v.answered) >= probeEvery {
 			_ = f.queue(ctx, e).err // noted in the endpoint's health
@@ -42,9 +42,9 @@ func (p *Pool) Health() []Health {
 		h := Health{
 			Name: e.name, ChainID: v.chainID, WrongChain: v.refused, Height: v.height,
 			CatchingUp: v.catchingUp, Connected: v.connected, Breaker: e.breaker.State().String(),
-			Answering: v.answering(), Unasked: v.unseen,
+			Answering: v.answering(), Unasked: v.unseen, Lowest: v.lowest, Aside: v.aside, Heard: v.current(interval),
 		}
-		if !v.blockTime.IsZero() && v.current(interval) {
+		if !v.blockTime.IsZero() {
 			h.BlockAge = time.Since(v.blockTime)
 		}
 		if err := errors.Join(v.restErr, v.cometErr); err != nil {
@@ -81,8 +81,10 @@ func (p *Pool) lack(h Health) error {
 		return fmt.Errorf("does not answer: %s", h.LastError)
 	case h.CatchingUp:
 		return errors.New("is catching up with its chain")
-	case h.BlockAge > p.maxBlockAge:
+	case h.Heard && h.BlockAge > p.maxBlockAge:
 		return fmt.Errorf("has no block newer than %s", h.BlockAge.Round(time.Second))
+	case h.Height > 0 && p.Tip().Height-h.Height > nearby:
+		return fmt.Errorf("is %d blocks behind the newest that was read", p.Tip().Height-h.Height)
 	default:
 		return nil
 	}

@@ -64,8 +64,8 @@ func TestHealthTellsWhatIsKnownOfEachEndpoint(t *testing.T) {
 		got[i].BlockAge = 0
 	}
 	want := []Health{
-		{Name: ahead.address, ChainID: "story-1", Answering: true, Height: 105, Connected: true, Breaker: "closed"},
-		{Name: behind.address, ChainID: "story-1", Answering: true, Height: 100, Connected: true, Breaker: "closed"},
+		{Name: ahead.address, ChainID: "story-1", Answering: true, Heard: true, Height: 105, Connected: true, Breaker: "closed"},
+		{Name: behind.address, ChainID: "story-1", Answering: true, Heard: true, Height: 100, Connected: true, Breaker: "closed"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
@@ -153,9 +153,14 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 	mustFetch(t, p, Request{Height: AtTip, Cost: Scan})
 	mustFetch(t, p, Request{Height: 1000})
 	want := map[string]float64{
-		"tipcache_node_answers_total ok":            2,
+		"tipcache_node_answers_total ok":            3, // the first height was put to the proof
+		"tipcache_node_epochs_total":                0,
+		"tipcache_node_height":                      100,
+		"tipcache_node_lowest_height":               0,
+		"tipcache_node_source_aside":                0,
+		"tipcache_node_tip_out_of_reach":            0,
 		"tipcache_node_answers_total future_height": 1,
-		"tipcache_node_request_seconds cheap":       2,
+		"tipcache_node_request_seconds cheap":       3,
 		"tipcache_node_request_seconds scan":        1,
 		"tipcache_node_tip_height":                  100,
 		"tipcache_node_tip_known":                   1,
@@ -169,7 +174,12 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 		"tipcache_node_queue_length":                0,
 		"tipcache_node_wrong_chain":                 0,
 	}
-	if diff := cmp.Diff(want, gather(t, registry, n.address)); diff != "" {
+	got := gather(t, registry, n.address)
+	if age := got["tipcache_node_block_age_seconds"]; age <= 0 || age > 60 {
+		t.Errorf("block age %v", age)
+	}
+	delete(got, "tipcache_node_block_age_seconds")
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	if _, err := New(Options{Endpoints: []Endpoint{n.endpoint()}, Registerer: registry}); err == nil {

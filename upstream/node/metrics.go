@@ -19,6 +19,7 @@ type metrics struct {
 	answers    *prometheus.CounterVec   // node, reason
 	shed       *prometheus.CounterVec   // node
 	reconnects *prometheus.CounterVec   // node
+	epochs     prometheus.Counter
 }
 
 func newMetrics(p *Pool, r prometheus.Registerer) *metrics {
@@ -37,6 +38,9 @@ func newMetrics(p *Pool, r prometheus.Registerer) *metrics {
 		answers:    counter("answers_total", "What requests to a node came to.", "node", "reason"),
 		shed:       counter("shed_total", "Requests that got no turn at a node in time.", "node"),
 		reconnects: counter("websocket_reconnects_total", "Subscriptions to block headers after the first.", "node"),
+		epochs: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tipcache_node_epochs_total", Help: "Times the chain was found reset or set back, and everything cached was dropped.",
+		}),
 	}
 }
 
@@ -78,6 +82,11 @@ var (
 	lagDesc      = desc("lag_blocks", "Blocks a node with a height source is behind the tip.", "node")
 	wrongDesc    = desc("wrong_chain", "1 while a node is refused because it serves another chain.", "node")
 	knownDesc    = desc("tip_known", "1 while a height source is heard from: freshness is measured in blocks.")
+	ageDesc      = desc("block_age_seconds", "Age of the newest header that a node was heard to have.", "node")
+	heightDesc   = desc("height", "Newest block of a node.", "node")
+	lowestDesc   = desc("lowest_height", "Blocks below it cannot be read of a node; 0 while nothing is known.", "node")
+	asideDesc    = desc("source_aside", "1 while what CometBFT of a node claims of its height is not believed.", "node")
+	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above what every node has: reads that are not cached fail.")
 	upDesc       = desc("answering", "1 if a node's REST server answered within the last 15 s.", "node")
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )
@@ -91,13 +100,16 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, v := range m.vectors() {
 		v.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{tipDesc, intervalDesc, inFlightDesc, queueDesc, lagDesc, wrongDesc, knownDesc, upDesc, breakerDesc} {
+	for _, d := range []*prometheus.Desc{
+		tipDesc, intervalDesc, inFlightDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
+		reachDesc, upDesc, breakerDesc,
+	} {
 		ch <- d
 	}
 }
 
 func (m *metrics) vectors() []prometheus.Collector {
-	return []prometheus.Collector{m.seconds, m.answers, m.shed, m.reconnects}
+	return []prometheus.Collector{m.seconds, m.answers, m.shed, m.reconnects, m.epochs}
 }
 
 // Collect implements prometheus.Collector.
@@ -105,32 +117,46 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, v := range m.vectors() {
 		v.Collect(ch)
 	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	flag := func(d *prometheus.Desc, on bool, labels ...string) {
-		if on {
-			gauge(d, 1, labels...)
-		} else {
-			gauge(d, 0, labels...)
-		}
-	}
 	tip := m.pool.Tip()
-	gauge(tipDesc, float64(tip.Height))
-	gauge(intervalDesc, tip.Interval.Seconds())
-	flag(knownDesc, tip.Known)
+	gauge(ch, tipDesc, float64(tip.Height))
+	gauge(ch, intervalDesc, tip.Interval.Seconds())
+	flag(ch, knownDesc, tip.Known)
+	flag(ch, reachDesc, tip.Height-m.pool.reached() > nearby)
 	for _, e := range m.pool.endpoints {
-		v := e.look()
-		inFlight, waiting := e.queue.load()
-		gauge(inFlightDesc, float64(inFlight), e.name)
-		gauge(queueDesc, float64(waiting), e.name)
-		flag(wrongDesc, v.refused, e.name)
-		flag(upDesc, v.answering(), e.name)
-		gauge(breakerDesc, float64(e.breaker.State()), e.name)
-		if v.height > 0 {
-			gauge(lagDesc, float64(max(tip.Height-v.height, 0)), e.name)
-		}
+		m.collect(ch, e, tip)
 	}
+}
+
+// collect gives the gauges of one node.
+func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, tip Tip) {
+	v := e.look()
+	inFlight, waiting := e.queue.load()
+	gauge(ch, inFlightDesc, float64(inFlight), e.name)
+	gauge(ch, queueDesc, float64(waiting), e.name)
+	flag(ch, wrongDesc, v.refused, e.name)
+	flag(ch, upDesc, v.answering(), e.name)
+	flag(ch, asideDesc, v.aside, e.name)
+	gauge(ch, breakerDesc, float64(e.breaker.State()), e.name)
+	gauge(ch, lowestDesc, float64(v.lowest), e.name)
+	if !v.blockTime.IsZero() {
+		gauge(ch, ageDesc, time.Since(v.blockTime).Seconds(), e.name)
+	}
+	if v.height > 0 {
+		gauge(ch, heightDesc, float64(v.height), e.name)
+		gauge(ch, lagDesc, float64(max(tip.Height-v.height, 0)), e.name)
+	}
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func flag(ch chan<- prometheus.Metric, d *prometheus.Desc, on bool, labels ...string) {
+	v := 0.0
+	if on {
+		v = 1
+	}
+	gauge(ch, d, v, labels...)
 }
 
 func (m *metrics) register() error {

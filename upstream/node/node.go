@@ -1,6 +1,10 @@
 package node
 
-import "time"
+import (
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/node/tip"
+)
 
 // AtTip as Request.Height asks for the newest block that is known when the
 // request leaves the queue. If none is known the node's latest is read.
@@ -39,6 +43,7 @@ type Answer struct {
 	Text       string // the node's error text, decoded; "" on success
 	Reason     Reason
 	Height     int64 // the block it was read at; 0 unknown
+	Latest     int64 // newest height that a refusal for a pruned one names; 0 for none
 }
 
 // Reason is what an answer means.
@@ -65,14 +70,7 @@ func (r Reason) Status() int {
 }
 
 // A Tip is the newest block that can be read.
-type Tip struct {
-	Height   int64         // 0 until one is known; never goes down
-	Known    bool          // a height source was heard from lately, so Height is current
-	Time     time.Time     // of the header; zero where only the height is known
-	Seen     time.Time     // when a height source was last heard from
-	Interval time.Duration // learned time between two blocks
-	Epoch    int64         // changes when the chain was set back; heights of two epochs have nothing to do with each other
-}
+type Tip = tip.Tip
 
 // Health is one endpoint as an operator sees it.
 type Health struct {
@@ -82,9 +80,12 @@ type Health struct {
 	Answering  bool          // its REST server answered within the last 15s
 	Unasked    bool          // it has a height source that has not been asked for its chain yet: not read from until then
 	Height     int64         // newest committed block; 0 unknown
+	Lowest     int64         // blocks below it cannot be read; 0 unknown
+	Aside      bool          // what its height source claims is not believed
+	Heard      bool          // its height is current: it was heard from lately
 	CatchingUp bool          // the node says it is behind its peers
 	Connected  bool          // block headers stream in
-	BlockAge   time.Duration // of the newest header; 0 unknown
+	BlockAge   time.Duration // of the newest header that was heard of; 0 unknown
 	Breaker    string        // closed, open or half-open
 	LastError  string        // what goes wrong now, "" for nothing
 }

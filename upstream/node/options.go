@@ -26,10 +26,13 @@ type Options struct {
 	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
 	IdleClose     time.Duration // idle connections are dropped after this; the node drops them after 10s; 8s
 	BlockInterval time.Duration // time between blocks until it has been learned; 2s
+	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back; 10s
 
-	// OnChainID is called once, from Run, as soon as the chain is known: at
-	// once if ChainID is set, else when the first endpoint has named it.
-	OnChainID func(id string)
+	// OnEpoch is called from Run as soon as the chain is known, at once if
+	// ChainID is set, else when the first endpoint has named it; and with another
+	// epoch whenever the chain was reset or set back. Nothing of one epoch is
+	// true in another. It is called before the tip falls.
+	OnEpoch func(chainID string, epoch int64)
 
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil: no metrics
@@ -50,6 +53,7 @@ func (o Options) withDefaults() Options {
 	o.MaxBlockAge = or(o.MaxBlockAge, 30*time.Second)
 	o.IdleClose = or(o.IdleClose, 8*time.Second)
 	o.BlockInterval = or(o.BlockInterval, 2*time.Second)
+	o.RollbackAfter = or(o.RollbackAfter, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

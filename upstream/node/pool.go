@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node/comet"
+	"github.com/tipcache/tipcache/upstream/node/tip"
 )
 
 // A Pool is the nodes of one chain. Make it with New, have Run follow the
@@ -18,13 +21,18 @@ type Pool struct {
 	endpoints   []*endpoint
 	hedge       time.Duration
 	maxBlockAge time.Duration
-	onChainID   func(string)
-	told        sync.Once // onChainID
+	onEpoch     func(string, int64)
 	log         *slog.Logger
 	metrics     *metrics
 
-	tip   *tipState
-	moved beacon // the tip, or what is known of an endpoint
+	tip       *tip.Tracker
+	moved     beacon // the tip, or what is known of an endpoint
+	followers []*follower
+	rest      []*restFollower
+	claimants []*claimant   // of both
+	doubts    chan struct{} // somebody could not be answered at the tip
+
+	epochs sync.Mutex // held while an epoch begins
 
 	mu      sync.Mutex
 	chainID string
@@ -40,8 +48,8 @@ func New(o Options) (*Pool, error) {
 		return nil, errors.New("no endpoint of a chain node")
 	}
 	p := &Pool{
-		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, onChainID: o.OnChainID, log: o.Logger,
-		tip: newTip(o.BlockInterval), chainID: o.ChainID, done: make(chan struct{}),
+		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, onEpoch: o.OnEpoch, log: o.Logger,
+		chainID: o.ChainID, done: make(chan struct{}), doubts: make(chan struct{}, 1),
 	}
 	p.metrics = newMetrics(p, o.Registerer)
 	for i, configured := range o.Endpoints {
@@ -52,6 +60,7 @@ func New(o Options) (*Pool, error) {
 		p.endpoints = append(p.endpoints, e)
 		p.metrics.expect(e.name)
 	}
+	p.follow(o)
 	if err := p.metrics.register(); err != nil {
 		return nil, err
 	}
@@ -63,15 +72,30 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("REST address: %w", err)
 	}
-	var rpc *comet
+	var rpc *comet.Client
 	if configured.Comet != "" {
 		base, err := parseBase(configured.Comet)
 		if err != nil {
 			return nil, fmt.Errorf("CometBFT address: %w", err)
 		}
-		rpc = newComet(base, o)
+		rpc = comet.New(base, o.Timeout, o.IdleClose)
 	}
 	return newEndpoint(p.unused(base.Host), newClient(base, o), rpc, o, p.metrics), nil
+}
+
+// follow makes the sources of heights of all endpoints.
+func (p *Pool) follow(o Options) {
+	p.tip = tip.New(2*len(p.endpoints), o.BlockInterval, o.RollbackAfter)
+	for _, e := range p.endpoints {
+		claimant := claimant{pool: p, endpoint: e, log: e.log, source: len(p.claimants)}
+		rest := &restFollower{claimant: claimant}
+		p.rest, p.claimants = append(p.rest, rest), append(p.claimants, &rest.claimant)
+		if e.comet != nil {
+			claimant.source++
+			f := &follower{claimant: claimant}
+			p.followers, p.claimants = append(p.followers, f), append(p.claimants, &f.claimant)
+		}
+	}
 }
 
 // unused makes names unique, for nodes that one host serves under two paths.
@@ -95,17 +119,20 @@ func (p *Pool) Run(ctx context.Context) error {
 	defer p.runs.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if id := p.ChainID(); id != "" {
-		p.tell(id)
+	if p.ChainID() != "" {
+		p.tell()
 	}
 	var workers sync.WaitGroup
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })
-		if e.comet != nil {
-			f := &follower{pool: p, endpoint: e, log: p.log.With("node", e.name)}
-			workers.Go(func() { f.run(ctx) })
-		}
 	}
+	for _, f := range p.followers {
+		workers.Go(func() { f.run(ctx) })
+	}
+	for _, f := range p.rest {
+		workers.Go(func() { f.run(ctx) })
+	}
+	workers.Go(func() { p.verify(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-p.done:
@@ -161,30 +188,31 @@ func (p *Pool) claim(id string) bool {
 	ours := p.chainID == id
 	p.mu.Unlock()
 	if first {
-		p.tell(id)
+		p.tell()
 	}
 	return ours
 }
 
-func (p *Pool) tell(id string) {
-	if p.onChainID != nil {
-		p.told.Do(func() { p.onChainID(id) })
-	}
-}
-
 // Tip is the newest block over all endpoints. It takes no lock and does not
 // allocate.
-func (p *Pool) Tip() Tip { return p.tip.read() }
+func (p *Pool) Tip() Tip { return p.tip.Read() }
 
-func (p *Pool) hear(height int64, header time.Time, paced bool) {
-	p.tip.hear(height, header, paced)
+// MaxHeight is the highest height that a stored answer may have to be believed;
+// 0 while no tip is known.
+func (p *Pool) MaxHeight() int64 { return p.tip.Limit() }
+
+// stirred follows a change of what sources claim.
+func (p *Pool) stirred() {
+	if epoch := p.Tip().Epoch; p.tip.SetBack() {
+		p.turn(epoch, "every source is lower")
+	}
 	p.moved.flash()
 }
 
-// Raise lifts the tip to a height that another replica has read at. It is
-// ignored while no tip is known, and where it is more than 1000 blocks ahead.
+// Raise lifts the tip to a height that another replica has read at, as far as
+// the pace allows and for as long as a source here may take to confirm it.
 func (p *Pool) Raise(height int64) {
-	if p.tip.raise(height) {
+	if p.tip.Raise(height) {
 		p.moved.flash()
 	}
 }
@@ -224,14 +252,41 @@ func (p *Pool) late(ctx context.Context, height int64) error {
 // nobody is the error where no endpoint may be asked.
 func (p *Pool) nobody() error {
 	var reasons []error
+	foreign := 0
 	for _, e := range p.endpoints {
 		v := e.look()
 		if v.refused {
-			v.restErr = errWrongChain
+			v.restErr, foreign = errWrongChain, foreign+1
 		}
 		if v.restErr != nil {
 			reasons = append(reasons, fmt.Errorf("%s: %w", e.name, v.restErr))
 		}
 	}
-	return unreachable(errors.Join(reasons...))
+	err := unreachable(errors.Join(reasons...))
+	if foreign == len(p.endpoints) {
+		err.Msg = origin + " serves another chain than " + p.ChainID()
+	}
+	return err
+}
+
+// reached is the newest block that an endpoint has; the tip where none is known
+// to have any.
+func (p *Pool) reached() (height int64) {
+	for _, e := range p.endpoints {
+		if v := e.look(); !v.refused {
+			height = max(height, v.height)
+		}
+	}
+	return cmp.Or(height, p.Tip().Height)
+}
+
+// lowest is the oldest block that an endpoint may have.
+func (p *Pool) lowest() int64 {
+	lowest := p.Tip().Height
+	for _, e := range p.endpoints {
+		if v := e.look(); !v.refused {
+			lowest = min(lowest, max(v.lowest, 1))
+		}
+	}
+	return lowest
 }

@@ -91,9 +91,6 @@ func TestABlockThatNoEndpointHasIsWaitedFor(t *testing.T) {
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 102 {
 		t.Errorf("read at %d, want 102", a.Height)
 	}
-	p.Raise(102 + nearby + 1)
-	_, err = p.Fetch(within(t, 5*time.Second), Request{Path: "/x", Height: AtTip})
-	wantKind(t, err, upstream.Overloaded) // at once: it would not come in time
 }
 
 func TestAnAnswerFromBeforeTheBlockIsAskedForAgain(t *testing.T) {
@@ -131,13 +128,44 @@ func TestAPrunedHeightIsLookedForElsewhere(t *testing.T) {
 			t.Errorf("answer %s", a.Body)
 		}
 	}
-	archive.change(func() { archive.lowest = 50 })
-	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != Pruned || a.Status != http.StatusNotFound {
-		t.Errorf("answer %+v", a)
+	if got := len(pruned.heights()); got != 1 {
+		t.Errorf("the pruned one was asked %d times, want once", got)
 	}
-	archive.change(func() { archive.rest = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } })
+	archive.change(func() { archive.lowest = 50 })
+	for range 2 {
+		a := mustFetch(t, p, Request{Height: 10})
+		if a.Reason != Pruned || a.Status != http.StatusNotFound || !strings.Contains(a.Text, "blocks 11 to 100 can be asked for") {
+			t.Errorf("answer %+v", a)
+		}
+	}
+	if got := len(archive.heights()); got != 5 {
+		t.Errorf("the archive was asked %d times: what nobody has is refused at once", got)
+	}
+}
+
+func TestThatAHeightIsPrunedIsSaidOnlyIfAllWereAsked(t *testing.T) {
+	pruned, silent := newFakeNode(t, 100), newFakeNode(t, 100)
+	pruned.lowest = 50
+	p := run(t, Options{}, pruned, silent)
+	silent.change(func() { silent.rest = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } })
 	_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x", Height: 10})
-	wantKind(t, err, upstream.Unreachable) // whether it is pruned everywhere is not known
+	wantKind(t, err, upstream.Unreachable)
+}
+
+func TestTheBlocksThatANodeHasAreKnownBeforeItIsAsked(t *testing.T) {
+	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
+	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
+	p := run(t, Options{}, pruned, archive)
+	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
+		t.Errorf("answer %s", a.Body)
+	}
+	if h := p.Health(); h[0].Lowest != 50 || h[1].Lowest != 1 || len(pruned.heights()) > 0 {
+		t.Errorf("health %+v, asked %v", h, pruned.heights())
+	}
+	pruned.stop()
+	pruned.lowest, pruned.earliest = 5, 5 // a restored snapshot
+	pruned.start(pruned.address)
+	eventually(t, "what the restart brought", func() bool { return p.Health()[0].Lowest == 5 })
 }
 
 func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
@@ -236,8 +264,8 @@ func TestABusyNodeIsSpared(t *testing.T) {
 	}
 }
 
-func TestAnEndpointWithoutCometIsReadUnpinned(t *testing.T) {
-	n := newFakeNode(t, 100)
+func TestARESTServerThatNamesNoHeightIsReadUnpinned(t *testing.T) {
+	n := newFakeNode(t, 1<<62) // answers at any
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
 	go func() { _ = p.Run(context.Background()) }()
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 0 || p.Tip().Known {

@@ -1,0 +1,151 @@
+// Package comet is a client for the part of CometBFT's RPC that tells of a
+// node's newest block.
+package comet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+const (
+	maxRPC  = 2 * time.Second // for one call, so that a stuck one does not hold up the headers
+	maxRead = 1 << 20         // bytes of a reply or a message; a header has 1.2 KB
+)
+
+// A Client speaks with one node's CometBFT RPC.
+type Client struct {
+	base    *url.URL
+	http    *http.Client
+	timeout time.Duration
+}
+
+// New makes a client of the RPC server at a base URL. A call takes timeout at
+// most, and two seconds at most; idle connections are dropped after idleClose.
+func New(base *url.URL, timeout, idleClose time.Duration) *Client {
+	timeout = min(timeout, maxRPC)
+	return &Client{base: base, timeout: timeout, http: &http.Client{
+		Transport: &http.Transport{
+			Proxy:           http.ProxyFromEnvironment,
+			DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
+			IdleConnTimeout: idleClose,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// A rpcError is CometBFT's refusal.
+type rpcError struct {
+	Message string `json:"message"`
+	Data    string `json:"data"`
+}
+
+func (e *rpcError) Error() string { return e.Message + ": " + e.Data }
+
+// A Status is what is used of /status.
+type Status struct {
+	ChainID    string
+	Height     int64     // of the newest block the node has: up to half a second ahead of what can be read
+	Time       time.Time // of that block's header
+	Earliest   int64     // oldest block the node has
+	CatchingUp bool      // the node is behind its peers
+}
+
+// Status asks for /status, which is answered at once even while the execution
+// client hangs.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var s struct {
+		NodeInfo struct {
+			Network string `json:"network"`
+		} `json:"node_info"`
+		SyncInfo struct {
+			Latest     int64     `json:"latest_block_height,string"`
+			LatestTime time.Time `json:"latest_block_time"`
+			Earliest   int64     `json:"earliest_block_height,string"`
+			CatchingUp bool      `json:"catching_up"`
+		} `json:"sync_info"`
+	}
+	if err := c.call(ctx, "status", &s); err != nil {
+		return Status{}, err
+	}
+	if s.NodeInfo.Network == "" {
+		return Status{}, errors.New("/status names no chain")
+	}
+	i := s.SyncInfo
+	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp}, nil
+}
+
+// Committed is the newest height that can be read, of /abci_info.
+func (c *Client) Committed(ctx context.Context) (int64, error) {
+	var info struct {
+		Response struct {
+			Height int64 `json:"last_block_height,string"`
+		} `json:"response"`
+	}
+	err := c.call(ctx, "abci_info", &info)
+	return info.Response.Height, err
+}
+
+// Hash is the hash of a block. It is asked for in the header of the next one,
+// which the node has to have.
+func (c *Client) Hash(ctx context.Context, height int64) (string, error) {
+	var reply struct {
+		Header Header `json:"header"`
+	}
+	err := c.call(ctx, "header?height="+strconv.FormatInt(height+1, 10), &reply)
+	if err == nil && (reply.Header.Height != height+1 || reply.Header.Last.Hash == "") {
+		err = fmt.Errorf("/header of block %d names no hash before it", height+1)
+	}
+	return reply.Header.Last.Hash, err
+}
+
+// CloseIdle closes the connections that are not in use.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
+func (c *Client) call(ctx context.Context, method string, result any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/"+method, nil)
+	if err != nil {
+		return upstream.Bare(err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return upstream.Bare(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxRead))
+	if err != nil {
+		return err
+	}
+	if err := decode(body, result); err != nil {
+		return fmt.Errorf("/%s: status %d: %w", method, response.StatusCode, err)
+	}
+	return nil
+}
+
+// decode reads a JSON-RPC reply.
+func decode(data []byte, result any) error {
+	var reply struct {
+		Result json.RawMessage `json:"result"`
+		Error  *rpcError       `json:"error"`
+	}
+	switch err := json.Unmarshal(data, &reply); {
+	case err != nil:
+		return err
+	case reply.Error != nil:
+		return reply.Error
+	case reply.Result == nil:
+		return errors.New("reply without a result")
+	}
+	return json.Unmarshal(reply.Result, result)
+}

@@ -1,0 +1,37 @@
+package comet
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir("testdata")))
+	t.Cleanup(server.Close)
+	base, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(base, time.Second, time.Second)
+	t.Cleanup(c.CloseIdle)
+	got, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Status{ChainID: "story-1001511", Height: 290, Earliest: 1, Time: time.Date(2026, 11, 20, 11, 38, 19, 89729905, time.UTC)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if height, err := c.Committed(t.Context()); err != nil || height != 290 {
+		t.Errorf("height %d, error %v", height, err)
+	}
+	if err := c.call(t.Context(), "refused", new(any)); err == nil || !strings.Contains(err.Error(), "Internal error") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,256 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// logged is a pool with its log.
+func logged(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *buffer) {
+	t.Helper()
+	log := new(buffer)
+	o.Logger = slog.New(slog.NewTextHandler(log, nil))
+	return run(t, o, nodes...), log
+}
+
+func TestALieIsNotBelievedAndPasses(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p, log := logged(t, Options{}, n)
+	eventually(t, "the subscription", connected(p))
+	n.change(func() { n.lie = 1_000_000 })
+	for height := int64(101); height < 105; height++ {
+		n.commit(height)
+		if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height > height {
+			t.Errorf("block %d: answer %+v", height, a)
+		}
+	}
+	eventually(t, "the doubt", func() bool { return p.Health()[0].Aside })
+	wantTip(t, p, 104) // read from the REST server
+	n.change(func() { n.lie = 0 })
+	n.commit(105)
+	eventually(t, "the trust", func() bool { return !p.Health()[0].Aside })
+	wantTip(t, p, 105)
+	if aside, back := log.count("put aside"), log.count("believed again"); aside != 1 || back != 1 {
+		t.Errorf("%d and %d lines tell of it, want one each", aside, back)
+	}
+}
+
+func TestALieFromTheBeginningIsNotBelieved(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.lie = 1000
+	p := run(t, Options{}, n)
+	wantTip(t, p, 100)
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestALiarAmongTwoHarmsNobody(t *testing.T) {
+	honest, liar := newFakeNode(t, 100), newFakeNode(t, 100)
+	p, log := logged(t, Options{}, liar, honest)
+	liar.change(func() { liar.lie = 100; liar.stream(100) })
+	for height := int64(101); height < 110; height++ {
+		honest.commit(height)
+		liar.commit(height)
+		eventually(t, "the block", func() bool { return p.Tip().Height >= height })
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		if a, err := p.Fetch(ctx, Request{Path: "/x", Height: AtTip}); err != nil || a.Height != height {
+			t.Errorf("block %d: answer %+v, error %v", height, a, err)
+		}
+		cancel()
+	}
+	eventually(t, "the doubt", func() bool { return p.Health()[0].Aside })
+	if got := log.count("put aside"); got != 1 {
+		t.Errorf("%d lines tell of it, want one", got)
+	}
+}
+
+func TestALittleLieIsFoundOutByThoseItKeepsWaiting(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Second}, n)
+	eventually(t, "the subscription", connected(p))
+	n.change(func() { n.lie = 5 })
+	n.commit(101)
+	wantTip(t, p, 106)
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height > 101 {
+		t.Errorf("answer %+v", a)
+	}
+	wantTip(t, p, 101)
+}
+
+func TestWhatReplicasClaimIsWaitedForAMoment(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Second}, n)
+	for height := int64(101); height < 300; height++ {
+		p.Raise(height)
+	}
+	if got := p.Tip().Height; got <= 100 || got > 111 {
+		t.Errorf("tip %d", got)
+	}
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height != 100 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestAChainThatIsSetBackBeginsAnEpoch(t *testing.T) {
+	type epoch struct {
+		chain string
+		n     int64
+	}
+	registry := prometheus.NewPedanticRegistry()
+	epochs := make(chan epoch, 10)
+	n := newFakeNode(t, 1000)
+	p, log := logged(t, Options{
+		RollbackAfter: 300 * time.Millisecond, Registerer: registry,
+		OnEpoch: func(chain string, n int64) { epochs <- epoch{chain, n} },
+	}, n)
+	if got := <-epochs; got != (epoch{"story-1", 0}) {
+		t.Errorf("began with %v", got)
+	}
+	mustFetch(t, p, Request{Height: AtTip})
+	n.stop()
+	n.height = 950
+	n.start(n.address)
+	got := <-epochs
+	if got.chain != "story-1" || got.n == 0 {
+		t.Errorf("went on with %v", got)
+	}
+	wantTip(t, p, 950)
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 950 || p.Tip().Epoch != got.n {
+		t.Errorf("answer %+v, tip %+v", a, p.Tip())
+	}
+	if lines, counted := log.count("set back"), gather(t, registry, n.address)["tipcache_node_epochs_total"]; lines != 1 || counted != 1 || len(epochs) > 0 {
+		t.Errorf("%d lines, %v counted, %d more told", lines, counted, len(epochs))
+	}
+}
+
+func TestANodeThatCatchesUpDoesNotTakeTheTipBack(t *testing.T) {
+	n := newFakeNode(t, 1000)
+	p := run(t, Options{RollbackAfter: 100 * time.Millisecond}, n)
+	mustFetch(t, p, Request{Height: AtTip})
+	n.stop()
+	n.height, n.catchingUp = 900, true
+	n.start(n.address)
+	eventually(t, "the node", func() bool { h := p.Health()[0]; return h.Connected && h.CatchingUp })
+	time.Sleep(500 * time.Millisecond)
+	if tip := p.Tip(); tip.Height != 1000 || tip.Epoch != 0 || !tip.CatchingUp {
+		t.Errorf("tip %+v", tip)
+	}
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 900 {
+		t.Errorf("answer %+v, want the newest block that there is", a)
+	}
+}
+
+func TestAHaltIsSteady(t *testing.T) {
+	t.Parallel() // it takes longer than a source is believed without a word
+	registry := prometheus.NewPedanticRegistry()
+	n := newFakeNode(t, 100)
+	p := run(t, Options{Registerer: registry, MaxBlockAge: time.Second, Timeout: 300 * time.Millisecond}, n)
+	eventually(t, "the subscription and the probe", func() bool { return connected(p)() && p.Health()[0].Answering })
+	n.change(func() { n.hang, n.ahead = true, 1 })
+	eventually(t, "that it is not ready", func() bool { return p.Ready() != nil })
+	for end := time.Now().Add(7 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		m := gather(t, registry, n.address)
+		if !p.Tip().Known || m["tipcache_node_tip_known"] != 1 || m["tipcache_node_block_age_seconds"] < 1 || p.Ready() == nil {
+			t.Fatalf("tip %+v, metrics %v, ready %v", p.Tip(), m, p.Ready())
+		}
+		if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
+			t.Fatalf("answer %+v", a)
+		}
+	}
+	n.change(func() { n.hang = false })
+	n.commit(101)
+	wantTip(t, p, 101)
+	eventually(t, "that it is ready", func() bool { return p.Ready() == nil })
+}
+
+func TestWhoStartsDuringAHaltFindsTheTip(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.hang, n.ahead = true, 1
+	p := run(t, Options{Timeout: 300 * time.Millisecond}, n)
+	wantTip(t, p, 100)
+}
+
+func TestTheRESTServerAloneTellsTheTip(t *testing.T) {
+	for name, lowest := range map[string]int64{"of an archive": 1, "of a pruned node": 5000} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode(t, 5071)
+			n.lowest = lowest
+			p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
+			go func() { _ = p.Run(context.Background()) }()
+			wantTip(t, p, 5071)
+			n.commit(5072)
+			wantTip(t, p, 5072)
+			n.commit(5080)
+			wantTip(t, p, 5080)
+			if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 5080 {
+				t.Errorf("answer %+v", a)
+			}
+		})
+	}
+}
+
+func TestTheRESTServerStandsInForCometBFT(t *testing.T) {
+	n := newFakeNode(t, 100)
+	comet := newFakeNode(t, 100)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address, Comet: "http://" + comet.address}}})
+	go func() { _ = p.Run(context.Background()) }()
+	eventually(t, "the subscription", connected(p))
+	comet.stop()
+	for height := int64(101); height < 105; height++ {
+		n.commit(height)
+		wantTip(t, p, height)
+	}
+	if err := p.Ready(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATipThatNoNodeHasIsTold(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
+	behind.catchingUp = true
+	p := run(t, Options{Registerer: registry, BlockInterval: time.Minute}, ahead, behind)
+	eventually(t, "that it is ready", func() bool { return p.Ready() == nil })
+	ahead.stop()
+	ahead.height, ahead.catchingUp = 500, true
+	ahead.start(ahead.address)
+	eventually(t, "that it is not", func() bool { return p.Ready() != nil })
+	eventually(t, "the metric", func() bool { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] == 1 })
+}
+
+func TestANodesGoingAndComingBackIsToldOnce(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p, log := logged(t, Options{Timeout: 50 * time.Millisecond, BlockInterval: time.Minute}, n)
+	n.change(func() { n.rest = stall })
+	for p.Health()[0].Breaker == "closed" {
+		_, _ = p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+	}
+	time.Sleep(breakerOpen + 100*time.Millisecond)
+	_, _ = p.Fetch(within(t, 5*time.Second), Request{Path: "/x"}) // a trial that fails
+	n.change(func() { n.rest = nil })
+	eventually(t, "the end", func() bool {
+		_, err := p.Fetch(within(t, time.Second), Request{Path: "/x"})
+		return err == nil
+	})
+	gone, back := log.count("left alone after failures"), log.count("answers again")
+	if gone != 1 || back != 1 || log.count("did not answer in time") == 0 || log.count("node="+n.address) < 2 {
+		t.Errorf("%d lines of its going, %d of its coming back", gone, back)
+	}
+}
+
+func TestARequestBeforeANodeOfAnotherChainIsToldSo(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.chain = "other-1"
+	p := run(t, Options{ChainID: "story-1"}, n)
+	_, err := p.Fetch(within(t, time.Second), Request{Path: "/x"})
+	if got := wantKind(t, err, upstream.Unreachable); got.Msg != "the chain node serves another chain than story-1" {
+		t.Errorf("told %q", got.Msg)
+	}
+}

@@ -1,0 +1,142 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/node/tip"
+)
+
+const (
+	longestPoll = 2 * time.Second // between two polls, however slow the chain
+	recheck     = 4               // polls from one read of the known height to the next
+	beyond      = int64(1) << 62  // a height that no chain has
+)
+
+var errNoHeights = errors.New("the REST server answers at any height")
+
+// A restFollower finds an endpoint's newest block by reading from it, while its
+// CometBFT is not there, does not answer or is not believed. A read of the block
+// after the newest one is refused.
+type restFollower struct {
+	claimant
+	known int64 // newest height that was read
+	polls int   // since it began to stand in
+}
+
+// run follows until ctx ends.
+func (f *restFollower) run(ctx context.Context) {
+	for {
+		if v := f.endpoint.look(); !f.stands(v) {
+			f.known, f.polls = v.height, 0
+		}
+		if !sleep(ctx, f.round(ctx)) {
+			return
+		}
+	}
+}
+
+// round polls once, where that is called for, and says when to do so again.
+func (f *restFollower) round(ctx context.Context) time.Duration {
+	if !f.stands(f.endpoint.look()) {
+		return min(f.beat()/2, longestPoll)
+	}
+	switch err := f.check(ctx); {
+	case errors.Is(err, errNoHeights):
+		return maxPatience
+	case err != nil:
+		return longestPoll
+	default:
+		return min(f.beat()/2, longestPoll)
+	}
+}
+
+// stands says whether the REST server has to stand in for CometBFT.
+func (f *restFollower) stands(v view) bool {
+	return !v.unseen && !v.refused && (f.endpoint.comet == nil || v.cometDown || v.aside)
+}
+
+func (f *restFollower) check(ctx context.Context) error {
+	height, err := f.newest(ctx)
+	if err != nil || height == 0 {
+		return err
+	}
+	read := height != f.known || f.polls%recheck == 1
+	said := tip.Claim{Height: height, Proved: read, CatchingUp: f.endpoint.look().catchingUp}
+	if height > f.known && f.known > 0 {
+		said.Time = time.Now() // about when it was made
+	}
+	f.known = height
+	f.claim(ctx, said)
+	return nil
+}
+
+// newest is the newest height that can be read, 0 before the first. The one that
+// was known is read again at first, and from time to time: a chain may be set back.
+func (f *restFollower) newest(ctx context.Context) (int64, error) {
+	if f.known == 0 {
+		return f.first(ctx)
+	}
+	f.polls++
+	if f.polls%recheck == 1 {
+		if has, err := f.pool.has(ctx, f.endpoint, f.known); err != nil {
+			return 0, err
+		} else if !has {
+			return f.first(ctx)
+		}
+	}
+	has, err := f.pool.has(ctx, f.endpoint, f.known+1)
+	if has {
+		return f.climb(ctx, f.known+1)
+	}
+	return f.known, err
+}
+
+// first finds the newest height from nothing. A node that does not keep its
+// first block names the newest where it refuses to read that.
+func (f *restFollower) first(ctx context.Context) (int64, error) {
+	has, err := f.pool.has(ctx, f.endpoint, beyond)
+	if has || err != nil {
+		return 0, cmp.Or(err, errNoHeights)
+	}
+	a, err := f.pool.peek(ctx, f.endpoint, 1)
+	switch {
+	case err != nil:
+		return 0, err
+	case a.Reason == FutureHeight:
+		return 0, nil
+	default:
+		return f.climb(ctx, max(1, a.Latest))
+	}
+}
+
+// climb finds the newest height from one that can be read: in steps that double,
+// then by halves.
+func (f *restFollower) climb(ctx context.Context, low int64) (int64, error) {
+	step := int64(1)
+	for ; ; step *= 2 {
+		has, err := f.pool.has(ctx, f.endpoint, low+step)
+		if err != nil {
+			return 0, err
+		}
+		if !has {
+			break
+		}
+		low += step
+	}
+	for high := low + step; high-low > 1; {
+		middle := low + (high-low)/2
+		has, err := f.pool.has(ctx, f.endpoint, middle)
+		switch {
+		case err != nil:
+			return 0, err
+		case has:
+			low = middle
+		default:
+			high = middle
+		}
+	}
+	return low, nil
+}
