@@ -144,6 +144,7 @@ func (g evmLog) appendTo(b []byte, l ledger, blockHash word) []byte {
 	b = appendHex(append(b, `,"transactionHash":`...), transaction[:])
 	b = appendQuantity(append(b, `,"transactionIndex":`...), g.transaction)
 	b = appendHex(append(b, `,"blockHash":`...), blockHash[:])
+	b = appendQuantity(append(b, `,"blockTimestamp":`...), l.time(g.block).Unix())
 	b = appendQuantity(append(b, `,"logIndex":`...), g.index)
 	return append(b, `,"removed":false}`...)
 }

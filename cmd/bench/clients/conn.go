@@ -1,0 +1,168 @@
+// Package clients asks servers as their users do: one request after another on
+// a connection, many at the same moment, or for a long time; it keeps what was
+// answered and holds it against what the node itself says.
+package clients
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Conn is a client with one connection at a time, which it opens when there is
+// something to ask. It is for one goroutine.
+type Conn struct {
+	Addr   string // of the server
+	Opened int    // connections so far
+	Narrow bool   // lets the kernel take in a few kilobytes only before they are read
+
+	conn net.Conn
+	in   *bufio.Reader
+	stop func() bool // of the context's watch
+}
+
+// A Response is an answer that was read to its end.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	Took   time.Duration
+}
+
+// Height is the block that the answer says it is of, 0 without one.
+func (r Response) Height() int64 {
+	h, _ := strconv.ParseInt(r.Header.Get("X-Block-Height"), 10, 64)
+	return h
+}
+
+// Request is the text of a request. Headers are as in "Accept: text/plain".
+func Request(method, path, body string, headers ...string) []byte {
+	var b strings.Builder
+	b.WriteString(method + " " + path + " HTTP/1.1\r\nHost: bench\r\n")
+	for _, h := range headers {
+		b.WriteString(h + "\r\n")
+	}
+	if body != "" {
+		b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n")
+	}
+	b.WriteString("\r\n" + body)
+	return []byte(b.String())
+}
+
+// Get asks for a path.
+func (c *Conn) Get(ctx context.Context, path string, headers ...string) (Response, error) {
+	return c.Do(ctx, Request(http.MethodGet, path, "", headers...))
+}
+
+// Do sends a request and reads the answer. Where the server has closed an idle
+// connection meanwhile, the request is sent again on another one.
+func (c *Conn) Do(ctx context.Context, request []byte) (Response, error) {
+	reused := c.conn != nil
+	r, err := c.try(ctx, request)
+	if reused && errors.Is(err, errIdle) {
+		r, err = c.try(ctx, request)
+	}
+	return r, err
+}
+
+// errIdle is a connection that ended before the first byte of an answer.
+var errIdle = errors.New("the connection was closed before an answer")
+
+// patience is the longest that a client waits for an answer.
+const patience = 30 * time.Second
+
+func (c *Conn) try(ctx context.Context, request []byte) (Response, error) {
+	if err := c.Open(ctx); err != nil {
+		return Response{}, err
+	}
+	sent := time.Now()
+	_ = c.conn.SetDeadline(sent.Add(patience))
+	err := ctx.Err()
+	if err == nil {
+		_, err = c.conn.Write(request)
+	}
+	if err == nil {
+		_, err = c.in.Peek(1)
+	}
+	if err != nil {
+		c.Close()
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+			err = errors.Join(errIdle, err)
+		}
+		return Response{}, errors.Join(ctx.Err(), err)
+	}
+	r, err := c.read()
+	r.Took = time.Since(sent)
+	return r, err
+}
+
+func (c *Conn) read() (Response, error) {
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		c.Close()
+		return Response{}, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.Close {
+		c.Close()
+	}
+	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+}
+
+// Open connects unless there is a connection. It is closed when ctx ends.
+func (c *Conn) Open(ctx context.Context) error {
+	if c.conn != nil {
+		return nil
+	}
+	d := net.Dialer{Timeout: patience}
+	if c.Narrow {
+		d.Control = littleRoom
+	}
+	conn, err := d.DialContext(ctx, "tcp", c.Addr)
+	if err != nil {
+		return err
+	}
+	c.conn, c.in = conn, bufio.NewReader(conn)
+	c.stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	c.Opened++
+	return nil
+}
+
+// Write sends bytes that need not be a request.
+func (c *Conn) Write(text string) error {
+	_, err := io.WriteString(c.conn, text)
+	return err
+}
+
+// Close closes the connection, if there is one.
+func (c *Conn) Close() {
+	if c.conn != nil {
+		c.stop()
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// Reset closes the connection without a goodbye.
+func (c *Conn) Reset() {
+	if tcp, ok := c.conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+func littleRoom(_, _ string, conn syscall.RawConn) error {
+	var err error
+	return errors.Join(conn.Control(func(fd uintptr) {
+		err = os.NewSyscallError("setsockopt", syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10))
+	}), err)
+}

@@ -1,0 +1,49 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+func TestAConnectionIsUsedAgainAndReplaced(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Block-Height", r.Header.Get("X-Block-Height"))
+		if r.URL.Path == "/close" {
+			w.Header().Set("Connection", "close")
+		}
+		_, _ = w.Write(append([]byte(r.Method+" "), body...))
+	}))
+	defer s.Close()
+	c := &Conn{Addr: rig.Host(s.URL)}
+	defer c.Close()
+	ask := func(request []byte, want string) {
+		t.Helper()
+		if r, err := c.Do(t.Context(), request); err != nil || string(r.Body) != want || r.Height() != 7 {
+			t.Errorf("got %q at %d, %v; want %q", r.Body, r.Height(), err, want)
+		}
+	}
+	const height = "X-Block-Height: 7"
+	ask(Request("GET", "/", "", height), "GET ")
+	ask(Request("POST", "/", "body", height), "POST body")
+	if c.Opened != 1 {
+		t.Errorf("%d connections for two requests", c.Opened)
+	}
+	s.CloseClientConnections()
+	ask(Request("GET", "/close", "", height), "GET ")
+	ask(Request("GET", "/", "", height), "GET ")
+	if c.Opened != 3 {
+		t.Errorf("%d connections, want 3: one was closed by each side", c.Opened)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Get(ctx, "/"); !errors.Is(err, context.Canceled) {
+		t.Errorf("asked when it was over: %v", err)
+	}
+}

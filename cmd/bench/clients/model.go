@@ -1,0 +1,177 @@
+package clients
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Fork is a part of a run within which the chain only grew. Each but the first
+// begins when the chain was set back.
+type Fork struct {
+	Began time.Time
+	Truth *Truth
+}
+
+// A Model is what answers may be, by what the chain was:
+//
+//   - a key has one content for a height, the node's;
+//   - on a connection the height of a key falls once at most each time that the
+//     chain is set back;
+//   - no answer is of a block that there was not when it came, and none of a fork
+//     that ended longer than the grace before it was asked for.
+type Model struct {
+	Forks []Fork // the first begins before the run
+	Grace time.Duration
+	Lost  func(server string) bool // tells servers that were killed, whose answers may be lost
+}
+
+// A Verdict is what was found in a history.
+type Verdict struct {
+	Answers    int
+	Failed     map[string]int // requests for keys that were answered before, by what came
+	Cold       int            // other requests that failed
+	Wrong      int            // answers that are not the node's at their height
+	Early      int            // answers of a block that was not there yet
+	Fell       int            // answers of a lower height than one before on the connection
+	Heightless int            // answers without a height
+	Examples   []string       // of what is wrong, a few
+}
+
+// Check holds a history against the model.
+func (m *Model) Check(answers []Answer) *Verdict {
+	v := &Verdict{Failed: map[string]int{}}
+	known := map[string]time.Time{} // when a key was answered first
+	seen := map[line]lineState{}
+	for i := range answers {
+		a := &answers[i]
+		since, answered := known[a.Key]
+		switch {
+		case a.OK() && !answered:
+			known[a.Key] = a.Came()
+		case a.OK() || m.Lost != nil && m.Lost(a.Server) && a.Status == 0:
+		case answered && since.Before(a.Sent):
+			v.Failed[fmt.Sprint(a.Status, " ", a.Err)]++
+		default:
+			v.Cold++
+		}
+		if !a.OK() {
+			continue
+		}
+		v.Answers++
+		if a.Height == 0 {
+			v.Heightless++
+			continue
+		}
+		m.content(v, a)
+		m.order(v, a, seen)
+	}
+	return v
+}
+
+// content checks what an answer says.
+func (m *Model) content(v *Verdict, a *Answer) {
+	newest := m.begun(a.Came()) - 1
+	for k := newest; k >= 0; k-- {
+		if !m.Forks[k].Truth.Is(a.Key, a.Height, a.Hash) {
+			continue
+		}
+		switch {
+		case k < newest && a.Sent.Sub(m.Forks[k+1].Began) > m.Grace:
+			v.Wrong++
+			v.example(a, "is of a chain that is gone")
+		case k == newest && a.Height > a.After+1: // the clock may be a moment behind
+			v.Early++
+			v.example(a, "is of a block that was not there")
+		}
+		return
+	}
+	v.Wrong++
+	v.example(a, "is not the node's")
+}
+
+// A line is what may not fall: the height of a key on a connection.
+type line struct {
+	client, opened int
+	key            string
+}
+
+type lineState struct {
+	height int64
+	falls  int
+}
+
+func (m *Model) order(v *Verdict, a *Answer, seen map[line]lineState) {
+	at := line{a.Client, a.Opened, a.Key}
+	s := seen[at]
+	if a.Height < s.height {
+		if s.falls++; s.falls >= m.begun(a.Came()) {
+			v.Fell++
+			v.example(a, fmt.Sprintf("follows %d", s.height))
+		}
+	}
+	s.height = a.Height
+	seen[at] = s
+}
+
+// begun is how many forks had begun by a time, one at least.
+func (m *Model) begun(by time.Time) int {
+	n := 1
+	for n < len(m.Forks) && !m.Forks[n].Began.After(by) {
+		n++
+	}
+	return n
+}
+
+// Fresh tells whether an answer is the node's own at the newest block, or was
+// that not more than a number of blocks ago.
+func (m *Model) Fresh(a *Answer, blocks int64) bool {
+	if !a.OK() {
+		return false
+	}
+	height, ok := m.Forks[m.begun(a.Sent)-1].Truth.Until(a.Key, a.Hash, a.Tip+1)
+	return ok && height >= a.Tip-blocks
+}
+
+// FreshAgain is how long after a moment the last answer was asked for that is not
+// fresh, of those that were asked for before the end.
+func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) (last time.Duration) {
+	for i := range answers {
+		a := &answers[i]
+		lost := m.Lost != nil && m.Lost(a.Server) && a.Status == 0
+		if a.Sent.After(from) && a.Sent.Before(end) && !lost && !m.Fresh(a, blocks) {
+			last = max(last, a.Sent.Sub(from))
+		}
+	}
+	return last
+}
+
+func (v *Verdict) example(a *Answer, what string) {
+	if len(v.Examples) < 5 {
+		v.Examples = append(v.Examples, fmt.Sprintf("%s at %d from %s %s (tip %d, %s)", a.Key, a.Height, a.Server, what, a.Tip, a.Cache))
+	}
+}
+
+// Failures is how many requests failed for keys that were answered before.
+func (v *Verdict) Failures() (n int) {
+	for _, times := range v.Failed {
+		n += times
+	}
+	return n
+}
+
+// Broken is an error that names every promise that was broken.
+func (v *Verdict) Broken() error {
+	var broken []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			broken = append(broken, fmt.Errorf(format, args...))
+		}
+	}
+	check(v.Answers > 0, "nothing was answered")
+	check(v.Failures() == 0, "%d requests failed for keys that were answered before: %v", v.Failures(), v.Failed)
+	check(v.Wrong == 0, "%d answers are not the node's at their height: %q", v.Wrong, v.Examples)
+	check(v.Early == 0, "%d answers are of blocks that were not there: %q", v.Early, v.Examples)
+	check(v.Fell == 0, "heights fell %d times on a connection: %q", v.Fell, v.Examples)
+	return errors.Join(broken...)
+}

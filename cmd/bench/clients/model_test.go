@@ -1,0 +1,108 @@
+package clients
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const testKey = "/staking/pool"
+
+// at is a moment of the tests, in seconds.
+func at(seconds float64) time.Time {
+	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
+}
+
+// own is what a node answers with, which is another thing in each fork.
+func own(fork uint64, first, last int64) *Truth {
+	t := &Truth{First: first, Last: last, hashes: map[string][]uint64{}}
+	for h := first; h <= last; h++ {
+		t.hashes[testKey] = append(t.hashes[testKey], 1000*fork+uint64(h)/2) // every second block changes it
+	}
+	return t
+}
+
+// answer is one of fork 0 at a height, asked for when that was the newest.
+func answer(seconds float64, height int64) Answer {
+	return Answer{Key: testKey, Sent: at(seconds), Tip: height, After: height, Status: 200, Height: height, Hash: uint64(height) / 2}
+}
+
+// with changes an answer.
+func with(a Answer, change func(*Answer)) Answer {
+	change(&a)
+	return a
+}
+
+func TestAModelFindsWhatIsWrong(t *testing.T) {
+	forks := []Fork{{at(0), own(0, 90, 150)}, {at(50), own(1, 90, 150)}}
+	fork1 := func(a *Answer) { a.Hash += 1000 }
+	type wrong struct{ Failures, Cold, Wrong, Early, Fell, Heightless int }
+	for name, tt := range map[string]struct {
+		answers []Answer
+		want    wrong
+	}{
+		"blocks in their order":       {[]Answer{answer(1, 100), answer(2, 101), answer(3, 101)}, wrong{}},
+		"content of another height":   {[]Answer{with(answer(1, 100), func(a *Answer) { a.Hash++ })}, wrong{Wrong: 1}},
+		"a height that never was":     {[]Answer{with(answer(1, 100), func(a *Answer) { a.Height = 1_000_000 })}, wrong{Wrong: 1}},
+		"a block that comes later":    {[]Answer{with(answer(1, 105), func(a *Answer) { a.Tip, a.After = 100, 101 })}, wrong{Early: 1}},
+		"a height that falls":         {[]Answer{answer(1, 101), answer(2, 100)}, wrong{Fell: 1}},
+		"another connection is lower": {[]Answer{answer(1, 101), with(answer(2, 100), func(a *Answer) { a.Opened++ })}, wrong{}},
+		"an epoch that begins": {
+			[]Answer{answer(49, 140), answer(55, 140), with(answer(60, 101), fork1), with(answer(61, 102), fork1)}, wrong{},
+		},
+		"a height that falls twice in an epoch": {
+			[]Answer{answer(49, 140), with(answer(60, 103), fork1), with(answer(61, 102), fork1)}, wrong{Fell: 1},
+		},
+		"the old chain long after": {[]Answer{answer(70, 140)}, wrong{Wrong: 1}},
+		"a failure of a known key": {
+			[]Answer{answer(1, 100), with(answer(2, 101), func(a *Answer) { a.Status = 503 })}, wrong{Failures: 1},
+		},
+		"a failure of a cold key": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Status = 502 })}, wrong{Cold: 1}},
+		"a killed server": {
+			[]Answer{answer(1, 100), with(answer(2, 101), func(a *Answer) { a.Status, a.Server = 0, "killed" })}, wrong{},
+		},
+		"an answer without a height": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Height = 0 })}, wrong{Heightless: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Model{Forks: forks, Grace: 15 * time.Second, Lost: func(server string) bool { return server == "killed" }}
+			v := m.Check(tt.answers)
+			got := wrong{v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Heightless}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got)\n%s%q", diff, v.Examples)
+			}
+			if sound := got.Failures+got.Wrong+got.Early+got.Fell == 0; sound && v.Answers > 0 != (v.Broken() == nil) {
+				t.Errorf("broken: %v", v.Broken())
+			}
+		})
+	}
+}
+
+func TestFreshAgainIsAfterTheLastOldAnswer(t *testing.T) {
+	m := Model{Forks: []Fork{{at(0), own(0, 90, 150)}}}
+	old := func(a *Answer) { a.Tip, a.After = a.Height+10, a.Height+10 }
+	answers := []Answer{with(answer(1, 100), old), answer(2, 112), with(answer(4, 103), old), answer(5, 115), with(answer(20, 120), old)}
+	for from, want := range map[float64]time.Duration{0: 4 * time.Second, 3: time.Second, 4.5: 0} {
+		if got := m.FreshAgain(answers, at(from), at(10), 2); got != want {
+			t.Errorf("from %v: %v, want %v", from, got, want)
+		}
+	}
+}
+
+func TestATruthKnowsUntilWhenABodyWasTheNodes(t *testing.T) {
+	own := own(0, 100, 105)
+	for name, tt := range map[string]struct {
+		hash      uint64
+		tip, want int64
+		ok        bool
+	}{
+		"the newest":           {52, 105, 105, true},
+		"the one before":       {51, 105, 103, true},
+		"one of two blocks":    {51, 102, 102, true},
+		"never the node's own": {9, 105, 0, false},
+	} {
+		if got, ok := own.Until(testKey, tt.hash, tt.tip); got != tt.want || ok != tt.ok {
+			t.Errorf("%s: got %d, %v; want %d, %v", name, got, ok, tt.want, tt.ok)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package clients
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const wrkOutput = `Running 2s test @ http://127.0.0.1:8101/staking/params
+  1 threads and 64 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency   498.19us  210.33us   6.01ms   93.26%
+    Req/Sec   129.91k     5.51k  137.12k    85.00%
+  Latency Distribution
+     50%  470.00us
+     75%  542.00us
+     90%  631.00us
+     99%    1.21ms
+  258497 requests in 2.00s, 230.51MB read
+Requests/sec: 129087.22
+Transfer/sec:    115.11MB
+`
+
+func TestParseWrk(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text, err string
+	}{
+		"a good run":                  {wrkOutput, ""},
+		"answers that are errors":     {wrkOutput + "  Non-2xx or 3xx responses: 12\n", "Non-2xx or 3xx responses: 12"},
+		"lost connections":            {wrkOutput + "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "Socket errors: connect 0, read 3, write 0, timeout 0"},
+		"text that is not wrk's":      {"unable to connect", "unable to connect"},
+		"a run that answered nothing": {strings.ReplaceAll(wrkOutput, "258497", "0"), "nothing was answered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseWrk(tt.text)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Fatalf("error %v, want %q in it", err, tt.err)
+				}
+				return
+			}
+			want := Loaded{Requests: 258497, PerSecond: 129087.22, P50: 470 * time.Microsecond, P99: 1210 * time.Microsecond}
+			if err != nil || got != want {
+				t.Fatalf("got %+v, %v; want %+v", got, err, want)
+			}
+		})
+	}
+}

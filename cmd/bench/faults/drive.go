@@ -1,0 +1,140 @@
+// Package faults runs several replicas of tipcache before a simulated chain and a
+// real Redis, lets many clients poll a few keys, fails things meanwhile, and holds
+// what the clients were answered against what tipcache promises.
+package faults
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// driven is a plan with what is to fail in the middle.
+type driven struct {
+	plan
+	stopNode, stopRedis  time.Duration // outages; 0 none
+	killReplica, rolling bool
+	check                bool // fail when a promise was broken
+	options              rig.Options
+}
+
+// Drive measures what replicas promise: what the node is asked, how old the
+// answers are and how long they take, also while something fails.
+//
+//	bench drive
+//	bench drive -for 2m -stop-node 30s
+//	bench drive -for 1m -rolling
+func Drive(ctx context.Context, args []string) error {
+	d := driven{options: rig.Options{Report: figures.Report{W: os.Stdout}}}
+	fs := flag.NewFlagSet("bench drive", flag.ContinueOnError)
+	d.addFlags(fs)
+	fs.DurationVar(&d.stopNode, "stop-node", 0, "refuse connections to the node for so long in the middle")
+	fs.DurationVar(&d.stopRedis, "stop-redis", 0, "kill Redis for so long in the middle")
+	fs.BoolVar(&d.killReplica, "kill-replica", false, "kill -9 one replica in the middle")
+	fs.BoolVar(&d.rolling, "rolling", false, "restart the replicas one after another")
+	fs.BoolVar(&d.check, "check", false, "exit with an error when a promise was broken")
+	fs.StringVar(&d.options.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
+	if err := fs.Parse(args); err != nil {
+		return errors.Join(rig.ErrUsage, err)
+	}
+	part := rig.Part{Name: "drive", Needs: []rig.Tool{rig.RedisTool}, Run: d.run}
+	if err := rig.Lacking([]rig.Part{part}); err != nil {
+		return err
+	}
+	r, err := rig.New(ctx, d.options)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Run(ctx, part)
+}
+
+func (p *plan) addFlags(fs *flag.FlagSet) {
+	fs.IntVar(&p.replicas, "replicas", 3, "tipcache processes behind one Redis")
+	fs.IntVar(&p.clients, "clients", 300, "clients, each on a connection of its own")
+	fs.IntVar(&p.keys, "keys", 20, "distinct requests")
+	fs.DurationVar(&p.length, "for", 2*time.Minute, "length of the run")
+	fs.DurationVar(&p.poll, "poll", 200*time.Millisecond, "pause of a client between two requests")
+	fs.DurationVar(&p.blockTime, "block-time", time.Second, "time between blocks")
+	fs.DurationVar(&p.nodeLatency, "node-latency", 20*time.Millisecond, "added to every answer of the node")
+}
+
+func (d *driven) run(ctx context.Context, r *rig.Rig) error {
+	b, err := newBed(ctx, r, d.plan)
+	if err != nil {
+		return err
+	}
+	before, err := b.usage(ctx)
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithTimeout(ctx, d.length)
+	defer cancel()
+	disturbed := make(chan error, 1)
+	go func() { disturbed <- d.disturb(running, b) }()
+	b.drive(running)
+	if err := <-disturbed; err != nil {
+		return err
+	}
+	time.Sleep(time.Second) // let the last flights end
+	after, err := b.usage(ctx)
+	if err != nil {
+		return err
+	}
+	verdict, err := b.check(ctx)
+	if err != nil {
+		return err
+	}
+	b.report(verdict, before, after)
+	if d.check {
+		return d.broken(b, verdict)
+	}
+	return nil
+}
+
+// disturb fails what is to fail, a third into the run, and mends it.
+func (d *driven) disturb(ctx context.Context, b *bed) error {
+	if !rig.Pause(ctx, d.length/3) {
+		return nil
+	}
+	if d.killReplica {
+		b.kill()
+	}
+	if d.rolling {
+		if err := b.rollingRestart(ctx); err != nil {
+			return err
+		}
+	}
+	if d.stopNode > 0 {
+		if err := b.stopNode(ctx, d.stopNode); err != nil {
+			return err
+		}
+	}
+	if d.stopRedis > 0 {
+		return b.stopRedis(ctx, d.stopRedis)
+	}
+	return nil
+}
+
+// someTwice is how many reads of the node there may be for a pair of key and
+// block: where a busy machine keeps Redis from answering in its time, replicas go
+// on by themselves.
+const someTwice = 1.05
+
+// broken is an error that names every promise the run has broken. Where the
+// node, Redis or a replica fails in the middle a block may be read again.
+func (d *driven) broken(b *bed, v *clients.Verdict) error {
+	load := b.nodeLoad()
+	var errs []error
+	if disturbed := d.stopNode > 0 || d.stopRedis > 0 || d.killReplica; float64(load.reads) > someTwice*float64(load.pairs) && !disturbed {
+		errs = append(errs, fmt.Errorf("node requests: %v", load))
+	}
+	return errors.Join(append(errs, v.Broken())...)
+}

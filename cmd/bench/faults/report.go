@@ -1,0 +1,158 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// usage is what the processes hold at one moment.
+type usage struct {
+	goroutines, residentMiB []int // by replica, -1 for one that is gone
+	redis                   rig.Samples
+}
+
+func (b *bed) usage(ctx context.Context) (u usage, err error) {
+	for _, r := range b.replicas {
+		m, err := r.Metrics(ctx)
+		if err != nil {
+			m = rig.Samples{rig.Goroutines: -1, residentMemory: -1 << 20}
+		}
+		u.goroutines = append(u.goroutines, int(m[rig.Goroutines]))
+		u.residentMiB = append(u.residentMiB, int(m[residentMemory]/(1<<20)))
+	}
+	u.redis, err = b.redis.Info(ctx, rig.RedisKeys, rig.RedisMemory, rig.RedisCommands)
+	return u, err
+}
+
+const residentMemory = "process_resident_memory_bytes"
+
+// check holds the history against the node's own answers.
+func (b *bed) check(ctx context.Context) (*clients.Verdict, error) {
+	first := b.chain.Height()
+	for _, a := range b.history.Answers {
+		if a.Height > 0 {
+			first = min(first, a.Height)
+		}
+	}
+	truth, err := clients.Learn(ctx, b.judge.RESTURL(), b.keys, first, b.chain.Height())
+	if err != nil {
+		return nil, err
+	}
+	m := clients.Model{Forks: []clients.Fork{{Began: b.began, Truth: truth}}, Lost: b.lost}
+	return m.Check(b.history.Answers), nil
+}
+
+// lost tells whether a server is a replica that was killed.
+func (b *bed) lost(server string) bool {
+	return slices.ContainsFunc(b.replicas, func(r *replica) bool { return r.killed.Load() && rig.Host(r.URL) == server })
+}
+
+// report prints what was measured.
+func (b *bed) report(v *clients.Verdict, before, after usage) {
+	p, w := b.plan, b.W
+	seen := b.seen()
+	blocks := max(1, b.chain.Height()-seen.first)
+	fmt.Fprintf(w, "%d clients, %d replicas, %d keys, %d blocks of %v, node latency %v\n", p.clients, p.replicas, len(b.keys), blocks, p.blockTime, p.nodeLatency)
+	for _, n := range b.notes {
+		fmt.Fprintln(w, "  ", n)
+	}
+	fmt.Fprintf(w, "\nanswers             %d, failed %d %v, of cold keys %d\n", v.Answers, v.Failures(), v.Failed, v.Cold)
+	fmt.Fprintf(w, "node requests       %v\n", b.nodeLoad())
+	fmt.Fprintf(w, "blocks behind       %s\n", shares(seen.behind, v.Answers))
+	fmt.Fprintf(w, "height went back    %d times\n", v.Fell)
+	fmt.Fprintf(w, "not the node's own  %d, of no block yet %d, without a height %d %q\n", v.Wrong, v.Early, v.Heightless, v.Examples)
+	fmt.Fprintf(w, "latency             %s\n", quantiles(seen.took))
+	fmt.Fprintf(w, "  at block change   %s (%d requests within %v)\n", quantiles(seen.atBlock), len(seen.atBlock), atBlockWindow)
+	for _, o := range slices.Sorted(maps.Keys(seen.outcomes)) {
+		fmt.Fprintf(w, "  %-60s %5.1f %%\n", o, 100*float64(seen.outcomes[o])/float64(max(1, v.Answers)))
+	}
+	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB, %.0f commands a block\n", after.redis[rig.RedisKeys], after.redis[rig.RedisMemory]/(1<<20),
+		(after.redis[rig.RedisCommands]-before.redis[rig.RedisCommands])/float64(blocks))
+	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.goroutines, after.goroutines)
+	fmt.Fprintf(w, "resident MiB        %v before, %v after\n", before.residentMiB, after.residentMiB)
+}
+
+// atBlockWindow is how long after a new block a request counts as sent at the
+// block's change.
+const atBlockWindow = 250 * time.Millisecond
+
+// seen is what the clients saw.
+type seen struct {
+	first    int64           // newest block at the first request
+	behind   map[int64]int   // answers by blocks behind the tip at the time of asking
+	outcomes map[string]int  // by Cache-Status
+	took     []time.Duration // of all answers
+	atBlock  []time.Duration // of those asked for within atBlockWindow after a block
+}
+
+func (b *bed) seen() seen {
+	s := seen{first: b.chain.Height(), behind: map[int64]int{}, outcomes: map[string]int{}}
+	for _, a := range b.history.Answers {
+		s.first = min(s.first, a.Tip)
+		if !a.OK() {
+			continue
+		}
+		s.took = append(s.took, a.Took)
+		if a.Sent.Sub(b.clock.At(a.Tip)) < atBlockWindow {
+			s.atBlock = append(s.atBlock, a.Took)
+		}
+		s.outcomes[a.Cache]++
+		if a.Height > 0 {
+			s.behind[max(0, a.Tip-a.Height)]++
+		}
+	}
+	return s
+}
+
+// nodeLoad is what the node was asked. The replicas' own probes are told apart.
+type nodeLoad struct {
+	pairs, reads, probes int64 // pairs of a key and a block
+	worst                devnet.Asked
+}
+
+func (b *bed) nodeLoad() nodeLoad {
+	l := nodeLoad{worst: devnet.Asked{URI: "none"}}
+	for _, a := range b.chain.Node().Stats().Asked {
+		if !slices.Contains(b.keys, a.URI) {
+			l.probes += a.Count
+			continue
+		}
+		l.pairs, l.reads = l.pairs+1, l.reads+a.Count
+		if a.Count > l.worst.Count {
+			l.worst = a
+		}
+	}
+	return l
+}
+
+func (l nodeLoad) String() string {
+	return fmt.Sprintf("%d for %d pairs of key and block: %.2f a pair, most %d (%s at %d); %d probes",
+		l.reads, l.pairs, float64(l.reads)/float64(max(1, l.pairs)), l.worst.Count, l.worst.URI, l.worst.Height, l.probes)
+}
+
+func shares(m map[int64]int, all int) string {
+	var text strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&text, "%d: %.2f %%  ", n, 100*float64(m[n])/float64(max(1, all)))
+	}
+	return text.String()
+}
+
+func quantiles(all []time.Duration) string {
+	if len(all) == 0 {
+		return "none"
+	}
+	slices.Sort(all)
+	at := func(q float64) time.Duration {
+		return all[min(len(all)-1, int(q*float64(len(all))))].Round(10 * time.Microsecond)
+	}
+	return fmt.Sprintf("p50 %v  p99 %v  p99.9 %v  max %v", at(0.5), at(0.99), at(0.999), at(1))
+}

@@ -1,0 +1,203 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// Growth is the part about more keys than fit.
+func Growth() rig.Part {
+	return rig.Part{Name: "growth", About: "hits and memory at 10^3, 10^5 and 10^6 keys within 64 MiB", Run: runGrowth}
+}
+
+const (
+	growthBudget     = 64 << 20 // bytes of cache.memory
+	growthSkew       = 0.9      // s of Zipf's law
+	growthValidators = 1100     // times 999 heights are more than a million questions
+	growthHeight     = 1000     // the devnet's newest
+	warmers          = 16       // clients that fill the cache at once
+	leastWarm        = 100_000  // requests
+)
+
+// growthConfig leaves room at the node, whose limits are not measured here, and
+// keeps the access log from filling the disk.
+const growthConfig = `cache: {memory: 64MiB}
+chain: {in_flight: 64}
+log: {sample: 0.01}
+`
+
+// growthRun is one number of keys with a fresh tipcache, and what it came to.
+type growthRun struct {
+	keys       int
+	warm, test time.Duration // longest warm-up; length of the measurement
+	operators  []string
+	tipcache   *rig.Replica
+	zipf       *clients.Zipf
+
+	asked       int       // to fill the cache
+	hits        float64   // share of the requests
+	took        []float64 // milliseconds of each hit
+	entries     int
+	bytes, peak float64 // what the cache says it holds, and the most so far
+	resident    int64
+}
+
+func runGrowth(ctx context.Context, r *rig.Rig) error {
+	sizes, warm, test := []int{1_000, 100_000, 1_000_000}, 2*time.Minute, 20*time.Second
+	if r.Short {
+		sizes, warm, test = []int{1_000, 100_000}, 3*time.Second, time.Second
+	}
+	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: growthValidators, Delegators: 4})
+	if err != nil {
+		return err
+	}
+	config, err := r.File("growth.yaml", growthConfig)
+	if err != nil {
+		return err
+	}
+	var runs []*growthRun
+	for _, keys := range sizes {
+		g := &growthRun{keys: keys, warm: warm, test: test, operators: d.Validators(), zipf: clients.NewZipf(growthSkew, keys)}
+		g.tipcache, err = r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: []string{"--config", config}})
+		if err == nil {
+			err = g.run(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("%d keys: %w", keys, err)
+		}
+		runs = append(runs, g)
+	}
+	reportGrowth(r, runs)
+	return overBudget(runs)
+}
+
+// run fills a fresh tipcache and measures it.
+func (g *growthRun) run(ctx context.Context) error {
+	defer g.tipcache.Stop()
+	if err := g.fill(ctx); err != nil {
+		return err
+	}
+	if err := g.measure(ctx); err != nil {
+		return err
+	}
+	if err := g.look(ctx); err != nil {
+		return err
+	}
+	used, err := g.tipcache.Usage()
+	g.resident = used.RSS
+	return err
+}
+
+// question is that of a rank: a validator at a height, which never changes.
+func (g *growthRun) question(rank int) (path, header string) {
+	return "/staking/validators/" + g.operators[rank%growthValidators], "X-Block-Height: " + strconv.Itoa(growthHeight-rank/growthValidators)
+}
+
+// fill asks three times as much as there are keys, and leastWarm at least, or
+// for as long as the warm-up may last.
+func (g *growthRun) fill(ctx context.Context) error {
+	var left atomic.Int64
+	all := int64(max(3*g.keys, leastWarm))
+	left.Store(all)
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for rig.Pause(watching, 100*time.Millisecond) {
+			_ = g.look(watching)
+		}
+	})
+	end := time.Now().Add(g.warm)
+	asking, filling := errgroup.WithContext(ctx)
+	for i := range warmers {
+		asking.Go(func() error {
+			return g.client(filling, uint64(i), func(clients.Response) bool { return left.Add(-1) >= 0 && time.Now().Before(end) })
+		})
+	}
+	err := asking.Wait()
+	stop()
+	watch.Wait()
+	g.asked = int(all - max(0, left.Load()))
+	return err
+}
+
+// client draws questions and asks them until more says that it was enough.
+func (g *growthRun) client(ctx context.Context, seed uint64, more func(clients.Response) bool) error {
+	c := &clients.Conn{Addr: rig.Host(g.tipcache.URL)}
+	defer c.Close()
+	random := rand.New(rand.NewPCG(seed, uint64(g.keys)))
+	for {
+		path, height := g.question(g.zipf.Draw(random))
+		answer, err := c.Get(ctx, path, height)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s, %s: %w", path, height, err)
+		case answer.Status != http.StatusOK:
+			return fmt.Errorf("%s, %s: status %d", path, height, answer.Status)
+		case !more(answer):
+			return nil
+		}
+	}
+}
+
+// measure asks one question after another, so that none waits for another.
+func (g *growthRun) measure(ctx context.Context) error {
+	asked, end := 0, time.Now().Add(g.test)
+	err := g.client(ctx, warmers, func(a clients.Response) bool {
+		asked++
+		if strings.Contains(a.Header.Get("Cache-Status"), "; hit") {
+			g.took = append(g.took, figures.Milliseconds(a.Took))
+		}
+		return time.Now().Before(end)
+	})
+	g.hits = float64(len(g.took)) / float64(asked)
+	return err
+}
+
+// look notes what is held.
+func (g *growthRun) look(ctx context.Context) error {
+	held, err := g.tipcache.Metrics(ctx)
+	g.entries, g.bytes = int(held[rig.CacheEntries]), held[rig.CacheBytes]
+	g.peak = max(g.peak, g.bytes)
+	return err
+}
+
+func reportGrowth(r *rig.Rig, runs []*growthRun) {
+	var rows [][]string
+	for _, g := range runs {
+		best := g.zipf.Share(g.entries)
+		rows = append(rows, []string{
+			fmt.Sprint(g.keys), fmt.Sprint(g.asked), fmt.Sprintf("%.1f %%", 100*g.hits), fmt.Sprintf("%.1f %%", 100*best),
+			fmt.Sprintf("%.3f", g.hits/best), fmt.Sprintf("%.3f", figures.Median(g.took)), fmt.Sprintf("%.3f", figures.Quantile(g.took, 0.99)),
+			fmt.Sprintf("%.2f", figures.Median(g.took)/figures.Median(runs[0].took)),
+			fmt.Sprint(g.entries), figures.Mebibytes(g.bytes), figures.Mebibytes(g.peak), figures.Mebibytes(float64(g.resident)),
+		})
+	}
+	r.Table(fmt.Sprintf("Growth: validators at heights, Zipf(%.1f), cache.memory 64 MiB", growthSkew), []string{
+		"keys", "warm-up", "hits", "best", "of best", "hit p50 ms", "p99 ms", "p50 / first", "entries", "MiB", "peak MiB", "RSS MiB",
+	}, rows)
+	r.Note("Hits are of one client on one connection, request after request. Best is what the most popular entries would hit, if as many as are held were just those.")
+}
+
+// overBudget is an error when a cache held more than it may.
+func overBudget(runs []*growthRun) error {
+	for _, g := range runs {
+		if g.peak > growthBudget {
+			return fmt.Errorf("with %d keys the cache held %.0f bytes of %d", g.keys, g.peak, growthBudget)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/peers"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// Redis is the part about hits in the shared store.
+func Redis() rig.Part {
+	return rig.Part{
+		Name:  "redis",
+		About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET",
+		Needs: []rig.Tool{rig.RedisTool},
+		Run:   runRedis,
+	}
+}
+
+const (
+	redisKeys    = 20_000
+	redisClients = 64
+)
+
+// redisRun is a Redis that one replica has filled. The same bytes are there
+// under names as long as tipcache's own, for the bare server.
+type redisRun struct {
+	*rig.Rig
+	chain *devnet.Devnet
+	redis *rig.Redis
+	paths []string // what the replicas are asked
+	names []string // what the bare server is asked
+	size  int      // of a body
+}
+
+// redisResult is of one run over all keys.
+type redisResult struct {
+	rate, p50, p99 float64 // per second, milliseconds
+	cpu, redisCPU  float64 // seconds per 100,000 requests
+}
+
+func runRedis(ctx context.Context, b *rig.Rig) error {
+	r := &redisRun{Rig: b}
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	bare, err := peers.StartBare(ctx, b, peers.BareGin, nil, "-redis", r.redis.Addr)
+	if err != nil {
+		return err
+	}
+	var results [2][]redisResult
+	for round := range b.Rounds {
+		for _, i := range figures.Rotated(2, round) {
+			var result redisResult
+			if i == 0 {
+				result, err = r.cold(ctx)
+			} else {
+				result, err = r.load(ctx, bare.Process, bare.URL, r.names)
+			}
+			if err != nil {
+				return err
+			}
+			results[i] = append(results[i], result)
+		}
+		fmt.Fprintf(os.Stderr, "redis: round %d of %d done\n", round+1, b.Rounds)
+	}
+	r.report(results[0], results[1])
+	return nil
+}
+
+func (r *redisRun) replica(ctx context.Context) (*rig.Replica, error) {
+	return r.Replica(ctx, rig.Serving{Node: r.chain.NodeURL(), Comet: r.chain.CometURL(), Flags: []string{"--redis", r.redis.URL()}})
+}
+
+// cold asks a replica that has just started for everything once: all of it has
+// to come from Redis, and the node is not asked.
+func (r *redisRun) cold(ctx context.Context) (redisResult, error) {
+	t, err := r.replica(ctx)
+	if err != nil {
+		return redisResult{}, err
+	}
+	defer t.Stop()
+	r.chain.ResetStats()
+	result, err := r.load(ctx, t.Process, t.URL, r.paths)
+	if err != nil {
+		return result, err
+	}
+	all, hits, err := t.CacheRequests(ctx, "shared")
+	if err == nil && (all != hits || int(hits) != len(r.paths)) {
+		err = fmt.Errorf("%.0f of %.0f answers came from Redis, want %d", hits, all, len(r.paths))
+	}
+	for _, a := range r.chain.Stats().Node.Asked {
+		if strings.Contains(a.URI, "/delegations") {
+			err = errors.Join(err, fmt.Errorf("the node was asked for %s", a.URI))
+		}
+	}
+	return result, err
+}
+
+// load asks for every path once.
+func (r *redisRun) load(ctx context.Context, proc *rig.Process, url string, paths []string) (result redisResult, err error) {
+	c := clients.NewCrowd(rig.Host(url), redisClients)
+	defer c.Close()
+	for _, m := range c {
+		if err := m.Open(ctx); err != nil {
+			return result, err
+		}
+	}
+	before, err := r.usages(proc)
+	if err != nil {
+		return result, err
+	}
+	began := time.Now()
+	answers := c.Each(ctx, paths)
+	took := time.Since(began)
+	after, err := r.usages(proc)
+	if err != nil {
+		return result, err
+	}
+	var waits []float64
+	for i, a := range answers {
+		if a.Err != nil || a.Status != 200 {
+			return result, fmt.Errorf("%s: status %d: %w", paths[i], a.Status, a.Err)
+		}
+		waits = append(waits, figures.Milliseconds(a.Took))
+	}
+	per := 1e5 / float64(len(paths))
+	return redisResult{
+		rate: float64(len(paths)) / took.Seconds(), p50: figures.Median(waits), p99: figures.Quantile(waits, 0.99),
+		cpu: per * (after[0].CPU - before[0].CPU).Seconds(), redisCPU: per * (after[1].CPU - before[1].CPU).Seconds(),
+	}, ctx.Err()
+}
+
+// usages are the server's and Redis's.
+func (r *redisRun) usages(proc *rig.Process) (u [2]rig.Usage, err error) {
+	for i, p := range []*rig.Process{proc, r.redis.Process} {
+		if u[i], err = p.Usage(); err != nil {
+			return u, err
+		}
+	}
+	return u, nil
+}

@@ -1,0 +1,145 @@
+package peers
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9"
+)
+
+// BareCommand is the hidden first argument that makes this program a bare
+// server, in a process of its own so that its CPU can be told.
+const BareCommand = "bare-server"
+
+// The kinds of bare servers.
+const (
+	BareNet = "net/http"
+	BareGin = "gin"
+)
+
+// A bareAnswer is what a bare server answers a path with, from memory. The
+// headers are all those that tipcache once sent.
+type bareAnswer struct {
+	Path string
+	Post bool                 // of POST: the body is read first
+	Body map[string]bareBytes // by content coding, "" for none
+	ETag string               // of the plain body: whoever has it gets a 304
+}
+
+// bareBytes are one encoding of an answer.
+type bareBytes struct {
+	Header http.Header
+	Body   []byte
+}
+
+// RunBare serves until it is killed. It is what Go's own server and Gin can
+// do at best: look the path up, set the headers, write the bytes.
+func RunBare(args []string) error {
+	fs := flag.NewFlagSet(BareCommand, flag.ContinueOnError)
+	kind := fs.String("kind", BareGin, "gin or net/http")
+	listen := fs.String("listen", "", "address")
+	file := fs.String("answers", "", "JSON file with the answers")
+	redisAddr := fs.String("redis", "", "address of a Redis that has the body of /key/NAME under NAME")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	var answers []*bareAnswer
+	if *file != "" {
+		text, err := os.ReadFile(*file)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &answers); err != nil {
+			return err
+		}
+	}
+	handler, err := bareHandler(*kind, answers, *redisAddr)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Addr: *listen, Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	return server.ListenAndServe()
+}
+
+func bareHandler(kind string, answers []*bareAnswer, redisAddr string) (http.Handler, error) {
+	switch kind {
+	case BareNet:
+		mux := http.NewServeMux()
+		for _, a := range answers {
+			mux.Handle(a.Path, a)
+		}
+		return mux, nil
+	case BareGin:
+		gin.SetMode(gin.ReleaseMode)
+		engine := gin.New()
+		for _, a := range answers {
+			engine.Handle(a.method(), a.Path, func(c *gin.Context) { a.ServeHTTP(c.Writer, c.Request) })
+		}
+		if redisAddr != "" {
+			engine.GET("/key/:name", fromRedis(redisAddr))
+		}
+		return engine, nil
+	}
+	return nil, fmt.Errorf("no kind of server is called %q", kind)
+}
+
+func (a *bareAnswer) method() string {
+	if a.Post {
+		return http.MethodPost
+	}
+	return http.MethodGet
+}
+
+// ServeHTTP is all there is to do for a request.
+func (a *bareAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.Post {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+	}
+	if tag := r.Header["If-None-Match"]; len(tag) > 0 && tag[0] == a.ETag {
+		a.Body["304"].write(w, http.StatusNotModified)
+		return
+	}
+	a.best(r.Header["Accept-Encoding"]).write(w, http.StatusOK)
+}
+
+// best knows clients that name one coding.
+func (a *bareAnswer) best(accepted []string) bareBytes {
+	if len(accepted) > 0 {
+		if encoded, ok := a.Body[strings.TrimSpace(accepted[0])]; ok {
+			return encoded
+		}
+	}
+	return a.Body[""]
+}
+
+func (b bareBytes) write(w http.ResponseWriter, status int) {
+	h := w.Header()
+	for name, values := range b.Header {
+		h[name] = values
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Body) // the client may be gone
+}
+
+// fromRedis answers with what Redis has under the name, by one GET.
+func fromRedis(addr string) gin.HandlerFunc {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	return func(c *gin.Context) {
+		body, err := client.Get(c.Request.Context(), c.Param("name")).Bytes()
+		if err != nil {
+			c.Status(http.StatusBadGateway)
+			return
+		}
+		c.Data(http.StatusOK, "application/json", body)
+	}
+}

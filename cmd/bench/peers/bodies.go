@@ -1,0 +1,93 @@
+package peers
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+)
+
+// script makes a Lua script for a POST. One body costs wrk nothing per request;
+// different ones a function call.
+func (p *peersRun) script(l *clients.Load, c peerCase) error {
+	if c.q.body == "" {
+		return nil
+	}
+	l.Script = filepath.Join(p.Dir, "post.lua")
+	if !c.vary {
+		return os.WriteFile(l.Script, fmt.Appendf(nil, "wrk.method = \"POST\"\nwrk.body = %q\n", c.q.body), 0o600)
+	}
+	bodies := filepath.Join(p.Dir, "bodies.txt")
+	if err := writeBodies(bodies, c.q.body, variants, rand.New(rand.NewPCG(rand.Uint64(), 1))); err != nil {
+		return err
+	}
+	return os.WriteFile(l.Script, fmt.Appendf(nil, cycleScript, bodies), 0o600)
+}
+
+// cycleScript sends the lines of a file in turn.
+const cycleScript = `wrk.method = "POST"
+local requests, n, i = {}, 0, 0
+init = function(args)
+  for line in io.lines(%q) do
+    n = n + 1
+    requests[n] = wrk.format(nil, nil, nil, line)
+  end
+end
+request = function()
+  i = i %% n + 1
+  return requests[i]
+end
+`
+
+// variants is how many bodies a run cycles through: about as many as it sends.
+const variants = 50_000
+
+// writeBodies writes n spellings of a JSON object without white space, one a
+// line and all of one length.
+func writeBodies(path, body string, n int, random *rand.Rand) error {
+	var text strings.Builder
+	for range n {
+		text.WriteString(spelling(body, random))
+		text.WriteByte('\n')
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o600)
+}
+
+// blanks is how many blanks a spelling has more than the body; each is one of
+// two kinds, so that two spellings are hardly ever the same.
+const blanks = 24
+
+// spelling is another spelling of a JSON object: members in another order, and
+// blanks at its edges and between its parts.
+func spelling(body string, random *rand.Rand) string {
+	var b strings.Builder
+	parts := strings.SplitAfter(shuffled(body, random), ",") // a comma within a text would be harmful: there is none
+	for i, part := range parts {
+		b.WriteString(part)
+		for range share(blanks, len(parts), i) {
+			b.WriteByte(" \t"[random.IntN(2)])
+		}
+	}
+	return b.String()
+}
+
+// share is the i-th part of n things divided among parts as evenly as can be.
+func share(n, parts, i int) int { return n*(i+1)/parts - n*i/parts }
+
+// shuffled puts the members of an object into another order.
+func shuffled(body string, random *rand.Rand) string {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &members); err != nil {
+		panic(err) // a body of ours
+	}
+	var texts []string
+	for name, value := range members { // a random order is wanted
+		texts = append(texts, fmt.Sprintf("%q:%s", name, value))
+	}
+	random.Shuffle(len(texts), func(i, j int) { texts[i], texts[j] = texts[j], texts[i] })
+	return "{" + strings.Join(texts, ",") + "}"
+}

@@ -1,0 +1,65 @@
+package peers
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// counting is a node that takes its time, fails for some questions, and counts
+// what it is asked. It stands before another one, whose answers it gives.
+type counting struct {
+	server  *httptest.Server
+	latency time.Duration
+	fails   func(uri string) bool // gets a 500, as of a node in trouble
+
+	mu    sync.Mutex
+	asked map[string]int // by path and query
+}
+
+// newCounting serves until the rig stops.
+func newCounting(r *rig.Rig, node string, latency time.Duration, fails func(uri string) bool) (*counting, error) {
+	target, err := url.Parse(node)
+	if err != nil {
+		return nil, err
+	}
+	c := &counting{latency: latency, fails: fails, asked: map[string]int{}}
+	through := httputil.NewSingleHostReverseProxy(target)
+	through.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
+	c.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		uri := req.URL.RequestURI()
+		c.mu.Lock()
+		c.asked[uri]++
+		c.mu.Unlock()
+		time.Sleep(c.latency)
+		if c.fails(uri) {
+			http.Error(w, trouble, http.StatusInternalServerError)
+			return
+		}
+		through.ServeHTTP(w, req)
+	}))
+	r.OnStop(c.server.Close)
+	return c, nil
+}
+
+// trouble is how a node says that it cannot read its state.
+const trouble = `{"code":500,"msg":null,"error":"post failed: database is closed"}`
+
+// count is how often a question was asked. tipcache asks lists for their total,
+// too, so that the query has more in it than was asked for.
+func (c *counting) count(uri string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for asked, times := range c.asked {
+		if asked == uri || strings.HasPrefix(asked, uri+"&") {
+			n += times
+		}
+	}
+	return n
+}

@@ -1,0 +1,170 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// Freshness is the part about a chain that moves.
+func Freshness() rig.Part {
+	return rig.Part{
+		Name:  "freshness",
+		About: "a chain that moves: what the node is asked per key and block, how old answers are",
+		Needs: []rig.Tool{rig.NginxTool, rig.VarnishTool},
+		Run:   runFreshness,
+	}
+}
+
+// The pace of the real chain, and clients that poll it.
+const (
+	blockTime    = 2300 * time.Millisecond
+	freshBlocks  = 25
+	freshClients = 64 // at each server, over all keys
+	freshPause   = 100 * time.Millisecond
+	peersFresh   = time.Second           // how long the general caches keep answers
+	nodeTakes    = 20 * time.Millisecond // for an answer
+)
+
+// keyGroup is keys that change alike. Each has the name of a table's row.
+type keyGroup struct {
+	name string
+	keys []string
+}
+
+// freshnessRun is the chain, a node of it for every server, and one more whose
+// answers are the truth.
+type freshnessRun struct {
+	chain   *devnet.Devnet
+	judge   *devnet.Node
+	clock   *clients.Clock
+	groups  []keyGroup
+	keys    []string // of all groups
+	servers []*freshServer
+}
+
+// freshServer is one of those compared, asked at the same time as the others.
+type freshServer struct {
+	name    string
+	node    *devnet.Node
+	addr    string
+	history clients.History
+}
+
+func runFreshness(ctx context.Context, r *rig.Rig) error {
+	f, err := newFreshness(ctx, r)
+	if err != nil {
+		return err
+	}
+	blocks := int64(freshBlocks)
+	if r.Short {
+		blocks = 3
+	}
+	first, last, err := f.poll(ctx, blocks)
+	if err != nil {
+		return err
+	}
+	rows, err := f.rows(ctx, first, last)
+	if err != nil {
+		return err
+	}
+	r.Table(fmt.Sprintf("freshness: %d clients on %d keys for %d blocks of %v, node latency %v", freshClients, len(f.keys), last-first, blockTime, nodeTakes),
+		[]string{"keys", "server", "answers", "node requests per key and block", "most", "behind %", "one block %", "p99 staleness s", "failed"}, rows)
+	r.Note("An answer is behind when the node's own had changed before the request was sent; its staleness is the time since then. nginx and Varnish keep answers for %v, without grace.", peersFresh)
+	return nil
+}
+
+func newFreshness(ctx context.Context, r *rig.Rig) (f *freshnessRun, err error) {
+	f = &freshnessRun{}
+	if f.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: blockTime}); err != nil {
+		return nil, err
+	}
+	f.clock = clients.NewClock(f.chain.Height)
+	if f.judge, err = f.chain.AddNode(devnet.NodeOptions{}); err != nil {
+		return nil, err
+	}
+	for _, name := range serverNames {
+		s, err := f.server(ctx, r, name)
+		if err != nil {
+			return nil, err
+		}
+		f.servers = append(f.servers, s)
+	}
+	return f, f.chooseKeys(ctx)
+}
+
+// server starts one before a node of its own. tipcache gives the node's own
+// bytes, as the others do, so that one judge does for all.
+func (f *freshnessRun) server(ctx context.Context, r *rig.Rig, name string) (*freshServer, error) {
+	node, err := f.chain.AddNode(devnet.NodeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if err := node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}); err != nil {
+		return nil, err
+	}
+	url, err := before(ctx, r, name, origin{node.RESTURL(), node.CometURL(), peersFresh}, "--shape", "node")
+	return &freshServer{name: name, node: node, addr: rig.Host(url)}, err
+}
+
+// chooseKeys takes ten keys that every block changes, ten of the same class
+// that few blocks do, and five that hardly ever change.
+func (f *freshnessRun) chooseKeys(ctx context.Context) error {
+	list, err := rig.Get(ctx, f.judge.RESTURL()+"/staking/validators?pagination.limit=20")
+	if err != nil {
+		return err
+	}
+	var each []string
+	few := []string{"/staking/validators", "/staking/pool"}
+	for i, v := range gjson.Get(list, "msg.validators.#.operator_address").Array() {
+		if i < 10 {
+			each = append(each, "/distribution/validators/"+v.String()+"/outstanding_rewards")
+		} else if len(few) < 10 {
+			few = append(few, "/staking/validators/"+v.String())
+		}
+	}
+	f.groups = []keyGroup{
+		{"live, each block", each},
+		{"live, few blocks", few},
+		{"params", []string{"/staking/params", "/distribution/params", "/auth/params", "/mint/params", "/slashing/params"}},
+	}
+	for _, g := range f.groups {
+		f.keys = append(f.keys, g.keys...)
+	}
+	return nil
+}
+
+// poll lets the clients ask for so many blocks, from the beginning of one to the
+// beginning of another, and returns their heights.
+func (f *freshnessRun) poll(ctx context.Context, blocks int64) (first, last int64, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { f.clock.Watch(ctx) })
+	defer watching.Wait()
+	defer stop()
+	first = f.clock.Wait(ctx, f.chain.Height()+1)
+	polling, end := context.WithCancel(ctx)
+	defer end()
+	var asking sync.WaitGroup
+	for _, s := range f.servers {
+		s.node.ResetStats()
+		p := clients.Polling{
+			Clients: freshClients, Keys: f.keys, Pause: freshPause, Clock: f.clock,
+			Server: func(int) string { return s.addr }, History: &s.history,
+		}
+		asking.Go(func() { p.Run(polling) })
+	}
+	last = f.clock.Wait(ctx, first+blocks)
+	end()
+	asking.Wait()
+	fmt.Fprintf(os.Stderr, "freshness: blocks %d to %d done\n", first, last)
+	return first, last, context.Cause(ctx)
+}

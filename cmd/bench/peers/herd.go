@@ -1,0 +1,152 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// Herd is the part about many clients who ask for the same at once.
+func Herd() rig.Part {
+	return rig.Part{
+		Name:  "herd",
+		About: "500 clients at once on a cold key: what the node is asked, how long they wait",
+		Needs: []rig.Tool{rig.NginxTool, rig.VarnishTool},
+		Run:   runHerd,
+	}
+}
+
+const (
+	herdClients = 500
+	herdKeys    = 20 // of each kind
+	nodeLatency = 50 * time.Millisecond
+)
+
+// A herdServer is one of those compared, with a node of its own.
+type herdServer struct {
+	name  string
+	node  *counting
+	crowd clients.Crowd
+}
+
+// herdKind is what a cold key's answer is.
+type herdKind struct {
+	name   string
+	status func(int) bool // what clients may get
+	key    func(i int) string
+}
+
+// The keys differ in a limit that changes nothing else. The last kind is of
+// keys that failingNode fails.
+func herdKinds() []herdKind {
+	good := func(status int) bool { return status == 200 }
+	bad := func(status int) bool { return status >= 400 }
+	return []herdKind{
+		{"an answer", good, func(i int) string { return listKey(200 + i) }},
+		{"no such validator", bad, func(i int) string { return fmt.Sprintf("/staking/validators/0x%040x", 0xbad00+i) }},
+		{"an error", bad, func(i int) string { return listKey(failingFrom + i) }},
+	}
+}
+
+func listKey(limit int) string { return "/staking/validators?pagination.limit=" + strconv.Itoa(limit) }
+
+// failingFrom is the limit from which on the node fails.
+const failingFrom = 1000
+
+func failingNode(uri string) bool {
+	_, limit, _ := strings.Cut(uri, "pagination.limit=")
+	limit, _, _ = strings.Cut(limit, "&")
+	n, err := strconv.Atoi(limit)
+	return err == nil && n >= failingFrom
+}
+
+func runHerd(ctx context.Context, r *rig.Rig) error {
+	servers, err := herdServers(ctx, r)
+	if err != nil {
+		return err
+	}
+	keys := herdKeys
+	if r.Short {
+		keys = 2
+	}
+	var rows [][]string
+	for _, kind := range herdKinds() {
+		seen := make([]herdSeen, len(servers))
+		for i := range keys {
+			for _, s := range figures.Rotated(len(servers), i) {
+				if err := seen[s].add(ctx, servers[s], kind, i); err != nil {
+					return err
+				}
+			}
+		}
+		fmt.Fprintf(os.Stderr, "herd: %s: done\n", kind.name)
+		for i, s := range servers {
+			rows = append(rows, seen[i].row(kind.name, s.name))
+		}
+	}
+	r.Table(fmt.Sprintf("herd: %d clients at once on a cold key, %d keys of each kind", herdClients, keys),
+		[]string{"the node has", "server", "node requests per key", "most", "p50", "p99", "max", "other statuses"}, rows)
+	r.Note("p50, p99 and max are what clients wait, in round trips of the node (%v). Other statuses are answers that the kind has no reason for, and connections that were lost.", nodeLatency)
+	r.Note("Varnish is told one lifetime for whatever the node says, so it keeps errors like answers.")
+	return nil
+}
+
+// herdServers start each before a node of its own, which all stand before one chain.
+func herdServers(ctx context.Context, r *rig.Rig) (all []herdServer, err error) {
+	d, err := r.Chain(rig.Still)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range serverNames {
+		node, err := newCounting(r, d.NodeURL(), nodeLatency, failingNode)
+		if err != nil {
+			return nil, err
+		}
+		url, err := before(ctx, r, name, origin{node.server.URL, d.CometURL(), time.Minute})
+		if err != nil {
+			return nil, err
+		}
+		s := herdServer{name: name, node: node, crowd: clients.NewCrowd(rig.Host(url), herdClients)}
+		r.OnStop(s.crowd.Close)
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// herdSeen is what came of one kind of key at one server.
+type herdSeen struct {
+	requests []float64 // of the node, by key
+	waits    []float64 // of the clients, in round trips
+	other    int
+}
+
+func (h *herdSeen) add(ctx context.Context, s herdServer, kind herdKind, i int) error {
+	if err := s.crowd.Gather(ctx, warmPath); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	key := kind.key(i)
+	for _, a := range s.crowd.Rush(ctx, key) {
+		if a.Err != nil || !kind.status(a.Status) {
+			h.other++
+			continue
+		}
+		h.waits = append(h.waits, float64(a.Took)/float64(nodeLatency))
+	}
+	h.requests = append(h.requests, float64(s.node.count(key)))
+	return ctx.Err()
+}
+
+func (h *herdSeen) row(kind, server string) []string {
+	return []string{
+		kind, server, figures.Decimal(figures.Mean(h.requests)), figures.Decimal(figures.Quantile(h.requests, 1)),
+		figures.Decimal(figures.Median(h.waits)), figures.Decimal(figures.Quantile(h.waits, 0.99)), figures.Decimal(figures.Quantile(h.waits, 1)),
+		strconv.Itoa(h.other),
+	}
+}

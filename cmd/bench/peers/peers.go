@@ -1,0 +1,181 @@
+// Package peers measures tipcache beside nginx, Varnish and servers that do nothing
+// but send its bytes.
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// Peers is the part about hits beside other servers.
+func Peers() rig.Part {
+	return rig.Part{
+		Name:  "peers",
+		About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU",
+		Needs: []rig.Tool{rig.WrkTool, rig.NginxTool, rig.VarnishTool},
+		Run:   runPeers,
+	}
+}
+
+// A server is one of those compared. target is where it serves a case, "" where
+// it has nothing like it.
+type server struct {
+	name   string
+	proc   *rig.Process
+	target func(c peerCase) string
+}
+
+// peerCase is a kind of request that all servers answer from memory.
+type peerCase struct {
+	name     string
+	q        question
+	barePath string   // where bare servers serve it
+	headers  []string // of every request, beside the question's
+	vary     bool     // another body each time, of the same meaning
+	only     bool     // only tipcache and the bare servers can
+}
+
+// peersRun is the state of the part.
+type peersRun struct {
+	*rig.Rig
+	tipcache *rig.Replica
+	servers  []server
+	cases    []peerCase
+	results  map[cell][]result // by rounds
+	failed   map[cell]error
+}
+
+// cell is a place in the tables.
+type cell struct {
+	server, name string
+	connections  int
+}
+
+// result is what one run of wrk came to.
+type result struct {
+	clients.Loaded
+	cpu float64 // seconds per 100,000 requests
+	rss int64
+}
+
+func runPeers(ctx context.Context, r *rig.Rig) error {
+	p := &peersRun{Rig: r, results: map[cell][]result{}, failed: map[cell]error{}}
+	if err := p.startAll(ctx); err != nil {
+		return err
+	}
+	for round := range r.Rounds {
+		for _, connections := range r.Connections {
+			if err := p.round(ctx, round, connections); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(os.Stderr, "peers: round %d of %d done\n", round+1, r.Rounds)
+	}
+	p.report()
+	return p.failures()
+}
+
+// round gives every server its turn at every case.
+func (p *peersRun) round(ctx context.Context, round, connections int) error {
+	for _, c := range p.cases {
+		for _, i := range figures.Rotated(len(p.servers), round) {
+			s := p.servers[i]
+			if s.target(c) == "" {
+				continue
+			}
+			at := cell{s.name, c.name, connections}
+			r, err := p.measure(ctx, s, c, connections)
+			_ = os.Truncate(s.proc.Log, 0) // an access log of all rounds would fill disks
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				p.failed[at] = fmt.Errorf("%s, %s, %d connections: %w", c.name, s.name, connections, err)
+				continue
+			}
+			p.results[at] = append(p.results[at], r)
+		}
+	}
+	return nil
+}
+
+// measure runs wrk once. tipcache has to answer nearly all from memory.
+func (p *peersRun) measure(ctx context.Context, s server, c peerCase, connections int) (result, error) {
+	if err := warm(ctx, s.target(c), c.q); err != nil {
+		return result{}, err
+	}
+	l := clients.Load{URL: s.target(c), Connections: connections, Length: p.Length, Headers: append(c.q.headers(), c.headers...)}
+	if err := p.script(&l, c); err != nil {
+		return result{}, err
+	}
+	all, hits, err := p.counts(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	r, err := under(ctx, s.proc, l)
+	if err != nil {
+		return r, err
+	}
+	allAfter, hitsAfter, err := p.counts(ctx, s)
+	if share := (hitsAfter - hits) / (allAfter - all); err == nil && s.proc == p.tipcache.Process && !(share >= hitShare) {
+		return r, fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share)
+	}
+	return r, err
+}
+
+// warm has a page read anew that is fresh for a few seconds only, and waits for it.
+func warm(ctx context.Context, url string, q question) error {
+	_, err := q.ask(ctx, url, "")
+	time.Sleep(50 * time.Millisecond)
+	return err
+}
+
+// hitShare is how much of what tipcache is asked must be hits: these cases
+// compare hits.
+const hitShare = 0.999
+
+// counts is of tipcache alone.
+func (p *peersRun) counts(ctx context.Context, s server) (all, hits float64, err error) {
+	if s.proc != p.tipcache.Process {
+		return 0, 0, nil
+	}
+	return p.tipcache.CacheRequests(ctx, "memory")
+}
+
+// under runs a load and says what it cost the process.
+func under(ctx context.Context, proc *rig.Process, l clients.Load) (result, error) {
+	before, err := proc.Usage()
+	if err != nil {
+		return result{}, err
+	}
+	seen, err := clients.Wrk(ctx, l)
+	if err != nil {
+		return result{}, err
+	}
+	after, err := proc.Usage()
+	cpu := (after.CPU - before.CPU).Seconds() / seen.Requests * 1e5
+	return result{Loaded: seen, cpu: cpu, rss: after.RSS}, err
+}
+
+// failures are in the order of the tables.
+func (p *peersRun) failures() error {
+	var all []error
+	for _, err := range p.failed {
+		all = append(all, err)
+	}
+	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(all...)
+}
+
+// validity is how long the general caches keep answers in this part: longer
+// than it takes.
+const validity = 24 * time.Hour

@@ -1,0 +1,106 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// A BareServer is one in a process of its own.
+type BareServer struct {
+	*rig.Process
+	URL string // without a path
+}
+
+// StartBare starts a bare server of a kind.
+func StartBare(ctx context.Context, r *rig.Rig, kind string, answers []bareAnswer, flags ...string) (*BareServer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(answers)
+	if err != nil {
+		return nil, err
+	}
+	addr := rig.FreeAddr()
+	file, err := r.File("answers-"+rig.Port(addr)+".json", string(text))
+	if err != nil {
+		return nil, err
+	}
+	name := "bare-" + strings.ReplaceAll(kind, "/", "-") + "-" + rig.Port(addr)
+	argv := append([]string{self, BareCommand, "-kind", kind, "-listen", addr, "-answers", file}, flags...)
+	p, err := r.Start(ctx, name, nil, argv...)
+	if err != nil {
+		return nil, err
+	}
+	s := &BareServer{Process: p, URL: "http://" + addr}
+	return s, p.Ready(ctx, rig.Answers(s.URL+"/"))
+}
+
+// record asks tipcache as a case does, for a bare server to answer with the
+// same bytes. The answers are asked for twice: the second is a hit.
+func record(ctx context.Context, base, path string, q question) (bareAnswer, error) {
+	url := base + q.path
+	a := bareAnswer{Path: path, Post: q.body != "", Body: map[string]bareBytes{}}
+	for _, coding := range []string{"", "gzip", "br"} {
+		for range 2 {
+			got, err := q.ask(ctx, url, "Accept-Encoding: "+coding)
+			if err != nil {
+				return a, err
+			}
+			a.Body[coding] = got
+		}
+		if a.Body[coding].Header.Get("Content-Encoding") != coding {
+			delete(a.Body, coding) // too short to be worth it
+		}
+	}
+	a.ETag = a.Body[""].Header.Get("Etag")
+	held, err := q.ask(ctx, url, "If-None-Match: "+a.ETag)
+	a.Body["304"] = held
+	return a, err
+}
+
+// question is what a case asks.
+type question struct {
+	path string // with its query
+	body string // of a POST; "" is a GET
+	key  string // X-Api-Key
+}
+
+// ask sends the question to where a server has it, with one more header. The
+// answer's headers are those that are not each connection's own.
+func (q question) ask(ctx context.Context, url, header string) (bareBytes, error) {
+	method, headers := http.MethodGet, q.headers()
+	if q.body != "" {
+		method = http.MethodPost
+	}
+	if header != "" {
+		headers = append(headers, header)
+	}
+	addr, path, _ := strings.Cut(rig.Host(url), "/")
+	c := clients.Conn{Addr: addr}
+	defer c.Close()
+	r, err := c.Do(ctx, clients.Request(method, "/"+path, q.body, headers...))
+	if err == nil && r.Status >= http.StatusBadRequest {
+		err = fmt.Errorf("%s: status %d: %.200s", url, r.Status, r.Body)
+	}
+	if err == nil {
+		r.Header.Del("Date")
+		r.Header.Del("Connection")
+	}
+	return bareBytes{Header: r.Header, Body: r.Body}, err
+}
+
+// headers are those of every request of the question, but for encodings.
+func (q question) headers() []string {
+	if q.body == "" {
+		return nil
+	}
+	return []string{"Content-Type: application/json", "X-Api-Key: " + q.key}
+}

@@ -1,0 +1,80 @@
+package peers
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+)
+
+// report prints a table for each case, and one of tipcache against the others.
+func (p *peersRun) report() {
+	for _, c := range p.cases {
+		var rows [][]string
+		for _, n := range p.Connections {
+			for _, s := range p.servers {
+				if s.target(c) != "" {
+					rows = append(rows, p.row(cell{s.name, c.name, n}))
+				}
+			}
+		}
+		p.Table(c.name, []string{"server", "connections", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "RSS MiB", "req/s / Gin", "CPU / Gin"}, rows)
+	}
+	p.summary()
+	p.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds of %v; ratios are medians of the rounds' ratios.", p.Rounds, p.Length)
+	p.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
+}
+
+func (p *peersRun) row(at cell) []string {
+	if err := p.failed[at]; err != nil {
+		return []string{at.server, strconv.Itoa(at.connections), "failed", "", "", "", "", "", ""}
+	}
+	gin := cell{"bare " + BareGin, at.name, at.connections}
+	return []string{
+		at.server, strconv.Itoa(at.connections), figures.Thousands(figures.Median(p.column(at, rate))),
+		figures.Decimal(figures.Median(p.column(at, p50))), figures.Decimal(figures.Median(p.column(at, p99))),
+		figures.Decimal(figures.Median(p.column(at, cpu))), figures.Decimal(figures.Median(p.column(at, rss))),
+		figures.Decimal(p.ratio(at, gin, rate)), figures.Decimal(p.ratio(at, gin, cpu)),
+	}
+}
+
+// summary is tipcache against every other server, and its collections against
+// its smallest hit.
+func (p *peersRun) summary() {
+	head := []string{"tipcache: case", "connections"}
+	for _, s := range p.servers[1:] {
+		head = append(head, "CPU / "+s.name)
+	}
+	head = append(head, "CPU / small hit", "req/s / small hit")
+	var rows [][]string
+	for _, c := range p.cases {
+		for _, n := range p.Connections {
+			at := cell{p.servers[0].name, c.name, n}
+			row := []string{c.name, strconv.Itoa(n)}
+			for _, s := range p.servers[1:] {
+				row = append(row, figures.Decimal(p.ratio(at, cell{s.name, c.name, n}, cpu)))
+			}
+			small := cell{at.server, "small", n}
+			rows = append(rows, append(row, figures.Decimal(p.ratio(at, small, cpu)), figures.Decimal(p.ratio(at, small, rate))))
+		}
+	}
+	p.Table("tipcache beside the others", head, rows)
+}
+
+// ratio is NaN where there is nothing to compare with.
+func (p *peersRun) ratio(a, b cell, of func(result) float64) float64 {
+	if p.failed[a] != nil || p.failed[b] != nil {
+		return math.NaN()
+	}
+	return figures.Median(figures.Ratios(p.column(a, of), p.column(b, of)))
+}
+
+func (p *peersRun) column(at cell, of func(result) float64) []float64 {
+	return figures.Each(p.results[at], of)
+}
+
+func rate(r result) float64 { return r.PerSecond }
+func p50(r result) float64  { return figures.Milliseconds(r.P50) }
+func p99(r result) float64  { return figures.Milliseconds(r.P99) }
+func cpu(r result) float64  { return r.cpu }
+func rss(r result) float64  { return float64(r.rss) / (1 << 20) }

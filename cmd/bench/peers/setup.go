@@ -1,0 +1,169 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// startAll starts the chain, which stands still, and all servers before it.
+func (p *peersRun) startAll(ctx context.Context) error {
+	d, err := p.Chain(rig.Still)
+	if err != nil {
+		return err
+	}
+	key, flags, err := p.collections(ctx, d)
+	if err != nil {
+		return err
+	}
+	if p.tipcache, err = p.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: flags}); err != nil {
+		return err
+	}
+	if p.cases, err = p.chooseCases(peerCases(key)); err != nil {
+		return err
+	}
+	nginx, err := startNginx(ctx, p.Rig, d.NodeURL(), validity)
+	if err != nil {
+		return err
+	}
+	varnish, err := startVarnish(ctx, p.Rig, d.NodeURL(), validity)
+	if err != nil {
+		return err
+	}
+	p.servers = []server{
+		{tipcacheName, p.tipcache.Process, func(c peerCase) string { return p.tipcache.URL + c.q.path }},
+		{nginxName, nginx.Process, nginx.target}, {varnishName, varnish.Process, varnish.target},
+	}
+	return p.startBare(ctx)
+}
+
+// target leaves out what the general caches cannot do before this node.
+func (c *cacher) target(of peerCase) string {
+	switch {
+	case of.only:
+		return ""
+	case len(of.headers) > 0:
+		return c.gzip + of.q.path
+	}
+	return c.url + of.q.path
+}
+
+// startBare starts servers that have nothing to do but send tipcache's bytes.
+func (p *peersRun) startBare(ctx context.Context) error {
+	var answers []bareAnswer
+	for _, c := range p.cases {
+		if slices.ContainsFunc(answers, func(a bareAnswer) bool { return a.Path == c.barePath }) {
+			continue // a case of the same question came before
+		}
+		a, err := record(ctx, p.tipcache.URL, c.barePath, c.q)
+		if err != nil {
+			return err
+		}
+		p.describe(c, a)
+		answers = append(answers, a)
+	}
+	for i, c := range p.cases {
+		if c.name == "small, 304" {
+			tag := answers[slices.IndexFunc(answers, func(a bareAnswer) bool { return a.Path == c.barePath })].ETag
+			p.cases[i].headers = []string{"If-None-Match: " + tag}
+		}
+	}
+	for _, kind := range []string{BareNet, BareGin} {
+		s, err := StartBare(ctx, p.Rig, kind, answers)
+		if err != nil {
+			return err
+		}
+		p.servers = append(p.servers, server{"bare " + kind, s.Process, func(c peerCase) string { return s.URL + c.barePath }})
+	}
+	return nil
+}
+
+func (p *peersRun) describe(c peerCase, a bareAnswer) {
+	sizes := fmt.Sprintf("%d bytes", len(a.Body[""].Body))
+	for _, coding := range []string{"gzip", "br"} {
+		if b, ok := a.Body[coding]; ok {
+			sizes += fmt.Sprintf(", %s %d", coding, len(b.Body))
+		}
+	}
+	p.Note("%s%s: %s", c.q.path, c.q.body, sizes)
+}
+
+var keyLines = regexp.MustCompile(`key\s+(\S+)\s+line\s+(\S+)`)
+
+// collections imports those of the chain into a store, makes a key, and returns
+// it with the flags that let it in.
+func (p *peersRun) collections(ctx context.Context, d *devnet.Devnet) (key string, flags []string, err error) {
+	var lines strings.Builder
+	for c := range d.Collections() {
+		if err := json.NewEncoder(&lines).Encode(c); err != nil {
+			return "", nil, err
+		}
+	}
+	file, err := p.File("collections.jsonl", lines.String())
+	if err != nil {
+		return "", nil, err
+	}
+	store := "sqlite:" + filepath.Join(p.Dir, "collections.db")
+	if _, err := p.Tipcache(ctx, "import", "--store", store, file); err != nil {
+		return "", nil, err
+	}
+	text, err := p.Tipcache(ctx, "key", "new", "bench")
+	if err != nil {
+		return "", nil, err
+	}
+	m := keyLines.FindStringSubmatch(text)
+	if m == nil {
+		return "", nil, errors.New("tipcache key new does not print a key and a line")
+	}
+	return m[1], []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", m[2]}, nil
+}
+
+// peerCases are all there are.
+func peerCases(key string) []peerCase {
+	var address string
+	for c := range devnet.Collections(1, 500) {
+		address = c.CollectionAddress
+		break
+	}
+	const path = "/api/v4/collections"
+	small := question{path: "/staking/params"}
+	large := question{path: "/staking/validators?pagination.limit=" + strconv.Itoa(70)}
+	single := question{path: path, key: key, body: `{"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`}
+	page := question{path: path, key: key, body: `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`}
+	return []peerCase{
+		{name: "small", q: small, barePath: small.path},
+		{name: "large", q: large, barePath: "/staking/validators"},
+		{name: "large, gzip", q: large, barePath: "/staking/validators", headers: []string{"Accept-Encoding: gzip"}},
+		{name: "large, br", q: large, barePath: "/staking/validators", headers: []string{"Accept-Encoding: br"}, only: true},
+		{name: "small, 304", q: small, barePath: small.path, only: true},
+		{name: "single, same bytes", q: single, barePath: path + "/single", only: true},
+		{name: "single, parsed", q: single, barePath: path + "/single", only: true, vary: true},
+		{name: "page, same bytes", q: page, barePath: path + "/page", only: true},
+		{name: "page, parsed", q: page, barePath: path + "/page", only: true, vary: true},
+	}
+}
+
+// chooseCases are those of -cases.
+func (p *peersRun) chooseCases(all []peerCase) ([]peerCase, error) {
+	if p.Cases == "" {
+		return all, nil
+	}
+	wanted, err := regexp.Compile(p.Cases)
+	if err != nil {
+		return nil, fmt.Errorf("%w: -cases: %w", rig.ErrUsage, err)
+	}
+	chosen := slices.DeleteFunc(all, func(c peerCase) bool { return !wanted.MatchString(c.name) })
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("%w: -cases %s: there is no such case", rig.ErrUsage, p.Cases)
+	}
+	return chosen, nil
+}

@@ -1,0 +1,75 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// FreeAddr is an address of 127.0.0.1 that nobody listens on. It panics when
+// there is no port left.
+func FreeAddr() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it takes no time
+	if err != nil {
+		panic(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Port is the port of an address or of a URL without a path.
+func Port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+// Host is what stands between http:// and a path.
+func Host(url string) string { return strings.TrimPrefix(url, "http://") }
+
+// Get returns the body of an answer below 300.
+func Get(ctx context.Context, url string) (string, error) {
+	return GetAt(ctx, url, "")
+}
+
+// GetAt is Get of the answer at a height of the chain, unless that is "".
+func GetAt(ctx context.Context, url, height string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	if height != "" {
+		req.Header.Set("X-Block-Height", height)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
+		err = fmt.Errorf("%s: %s: %.200s", url, resp.Status, text)
+	}
+	return string(text), err
+}
+
+// Answers is a try of Eventually: whether a URL answers below 500.
+func Answers(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode >= http.StatusInternalServerError {
+			return fmt.Errorf("%s: %s", url, resp.Status)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,137 @@
+// Package rig starts, watches and ends what a run of the benchmark needs: processes
+// on free ports of 127.0.0.1, among them replicas of tipcache, and simulated
+// chains within this process.
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// ErrUsage is what ends the program with status 2.
+var ErrUsage = errors.New("usage")
+
+// A Part is something that can be measured.
+type Part struct {
+	Name  string
+	About string
+	Needs []Tool // what must be installed
+	Run   func(ctx context.Context, r *Rig) error
+}
+
+// Options say how to measure.
+type Options struct {
+	figures.Report
+	Bin         string        // tipcache; "" builds it from the tree
+	Rounds      int           // of each measurement
+	Length      time.Duration // of one run of wrk
+	Connections []int         // of wrk, one series each
+	Cases       string        // pattern of the cases of peers; "" is all
+	For         time.Duration // length of a run under churn
+	Short       bool          // see that everything works: figures mean nothing
+}
+
+// A Rig is what the parts of a run share.
+type Rig struct {
+	Options
+	Dir string // temporary, removed by Close
+	Shm string // the same in memory where there is /dev/shm
+
+	mu     sync.Mutex
+	ending []func() // what Stop calls, in reverse
+}
+
+// New makes the directories and builds tipcache.
+func New(ctx context.Context, o Options) (r *Rig, err error) {
+	r = &Rig{Options: o}
+	if r.Dir, err = os.MkdirTemp("", "tipcache-bench-"); err != nil {
+		return nil, err
+	}
+	if r.Shm, err = os.MkdirTemp("/dev/shm", "tipcache-bench-"); err != nil {
+		r.Shm = r.Dir
+	}
+	if r.Bin != "" {
+		r.Bin, err = filepath.Abs(r.Bin)
+		return r, err
+	}
+	r.Bin = filepath.Join(r.Dir, "tipcache")
+	build := exec.CommandContext(ctx, "go", "build", "-o", r.Bin, "github.com/tipcache/tipcache/cmd/tipcache")
+	if out, err := build.CombinedOutput(); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("build tipcache: %w\n%s", err, out)
+	}
+	return r, nil
+}
+
+// Run measures a part and ends all that it has started.
+func (r *Rig) Run(ctx context.Context, p Part) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer r.Stop()
+	defer cancel()
+	return p.Run(ctx, r)
+}
+
+// OnStop has Stop call a function, before those that were given earlier.
+func (r *Rig) OnStop(end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ending = append(r.ending, end)
+}
+
+// Stop ends what was started, the last first.
+func (r *Rig) Stop() {
+	r.mu.Lock()
+	all := r.ending
+	r.ending = nil
+	r.mu.Unlock()
+	for i := len(all) - 1; i >= 0; i-- {
+		all[i]()
+	}
+}
+
+// Close is Stop, and removes the directories.
+func (r *Rig) Close() {
+	r.Stop()
+	_ = os.RemoveAll(r.Dir)
+	_ = os.RemoveAll(r.Shm)
+}
+
+// Still is a chain of which no block comes.
+var Still = devnet.Options{Seed: 1, Interval: -1}
+
+// Chain starts a simulated chain.
+func (r *Rig) Chain(o devnet.Options) (*devnet.Devnet, error) {
+	d, err := devnet.New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Start(); err != nil {
+		return nil, err
+	}
+	r.OnStop(func() { _ = d.Close() })
+	return d, nil
+}
+
+// File writes a file into the directory and returns its path.
+func (r *Rig) File(name, text string) (path string, err error) {
+	path = filepath.Join(r.Dir, name)
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// Tipcache runs a command of tipcache to its end and returns what it prints.
+func (r *Rig) Tipcache(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, r.Bin, args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("tipcache %s: %w\n%s", args[0], err, out)
+	}
+	return string(out), nil
+}
