@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 var live = cache.Policy{
@@ -48,14 +49,19 @@ func BenchmarkGet(b *testing.B) {
 	})
 	b.Run("shared hit", func(b *testing.B) {
 		rdb := client(b, startRedis(b).addr)
-		c := newCache(b, cache.Options{Redis: rdb, RedisTimeout: time.Second})
+		c := sharing(b, rdb, cache.Options{MemoryBytes: 1 << 20}, redis.Options{})
 		c.SetNamespace("bench")
-		q, origin := cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)
-		mustGet(b, c, q, origin)
+		// Memory has room for some of the keys only, and none that is asked for
+		// in this order is still there.
+		keys := make([]string, 1000)
+		origin := answer(100, page)
+		for i := range keys {
+			keys[i] = fmt.Sprint("k", i)
+			mustGet(b, c, cache.Query{Key: keys[i], Policy: live, Tip: 100}, origin)
+		}
 		b.ReportAllocs()
-		for b.Loop() {
-			c.Purge()
-			mustGet(b, c, q, origin)
+		for i := 0; b.Loop(); i++ {
+			mustGet(b, c, cache.Query{Key: keys[i%len(keys)], Policy: live, Tip: 100}, origin)
 		}
 	})
 	b.Run("miss without shared store", func(b *testing.B) {
@@ -63,7 +69,7 @@ func BenchmarkGet(b *testing.B) {
 		benchmarkMiss(b, c)
 	})
 	b.Run("miss with shared store", func(b *testing.B) {
-		c := newCache(b, cache.Options{MemoryBytes: 1 << 20, Redis: client(b, startRedis(b).addr), RedisTimeout: time.Second})
+		c := sharing(b, client(b, startRedis(b).addr), cache.Options{MemoryBytes: 1 << 20}, redis.Options{})
 		c.SetNamespace("bench")
 		benchmarkMiss(b, c)
 	})

@@ -2,11 +2,15 @@ package cache_test
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"github.com/tipcache/tipcache/cache"
@@ -17,16 +21,58 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newCache returns a cache that is closed with the test.
 func newCache(t testing.TB, o cache.Options) *cache.Cache {
 	t.Helper()
+	_, benchmark := t.(*testing.B) // whose callers set all that they measure
+	if o.Registerer == nil && !benchmark {
+		o.Registerer = prometheus.NewRegistry()
+	}
 	c, err := cache.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	registries.Store(c, o.Registerer)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+		registries.Delete(c)
 	})
 	return c
+}
+
+// registries are those of the caches under test.
+var registries sync.Map
+
+// metric sums the series of a cache's metric that have all these label values.
+func metric(t testing.TB, c *cache.Cache, name string, values ...string) (sum int) {
+	t.Helper()
+	reg, _ := registries.Load(c)
+	families, err := reg.(prometheus.Gatherer).Gather()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == "tipcache_cache_"+name && labelled(m, values) {
+				sum += int(m.GetCounter().GetValue() + m.GetGauge().GetValue())
+			}
+		}
+	}
+	return sum
+}
+
+func labelled(m *dto.Metric, values []string) bool {
+	for _, value := range values {
+		if !slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetValue() == value }) {
+			return false
+		}
+	}
+	return true
+}
+
+// idle waits for the flights and the writes in the background.
+func idle(t testing.TB, c *cache.Cache) {
+	t.Helper()
+	eventually(t, "the background is idle", func() bool { return metric(t, c, "background_flights")+metric(t, c, "shared_writes") == 0 })
 }
 
 // entry returns an entry read now.
@@ -56,8 +102,8 @@ func mustGet(t testing.TB, c *cache.Cache, q cache.Query, origin cache.Origin) c
 }
 
 func TestNewRefusesNegativeOptions(t *testing.T) {
-	if _, err := cache.New(cache.Options{Lease: -time.Second}); err == nil {
-		t.Error("a negative lease was accepted")
+	if _, err := cache.New(cache.Options{Patience: -time.Second}); err == nil {
+		t.Error("a negative patience was accepted")
 	}
 }
 

@@ -5,102 +5,117 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 )
 
-// landing is what a flight came back with. Beside an error, at is the newest
-// entry that was at hand before, nil for none.
-type landing struct {
-	at      *held
-	store   string
-	forward string
-}
-
-// flight is one look-up of a key below memory, for all who wait for it.
+// flight is one lookup of a key below memory, for all callers who wait for it.
 type flight struct {
 	c      *Cache
 	ch     *chain
 	q      Query
 	origin Origin
-	accept State // the worst state in which a stored entry ends the flight
+	accept State // the worst state in which a stored entry ends the flight: Stale for callers who wait, Fresh to replace a stale entry
+
+	sharedSilent bool // the shared store did not answer the caller: it is written to, but not asked again
 }
 
-// fly runs the flight of a key. A stale entry of the shared store is good
-// enough for callers who wait (accept Stale), and not for a flight that is to
-// replace one (accept Fresh).
-func (c *Cache) fly(ctx context.Context, ch *chain, q Query, origin Origin, accept State) (landing, error) {
+// lookupResult is what a flight knows once it has asked the shared store.
+type lookupResult struct {
+	enough bool   // at ends the flight
+	at     *slot  // the newest entry at hand, nil for none
+	store  string // where at was found
+	lease  Lease  // to settle or abandon; nil without a shared store
+}
+
+// flightResult is what a flight brings. Beside an error, at is the newest entry
+// that was at hand before, nil for none.
+type flightResult struct {
+	at      *slot
+	store   string
+	forward string
+}
+
+// fly runs a flight. It ends with its own time or the cache, not with ctx.
+func (c *Cache) fly(ctx context.Context, f *flight) (flightResult, error) {
 	if !c.begin() {
-		return landing{}, errClosed
+		return flightResult{}, errClosed
 	}
 	defer c.tasks.Done()
 	c.counts.flights.Add(1)
-	ch.lookups.beginFlight(q.Key)
-	defer ch.lookups.endFlight(q.Key)
-	f := &flight{c: c, ch: ch, q: q, origin: origin, accept: accept}
+	f.ch.lookups.beginFlight(f.q.Key)
+	defer f.ch.lookups.endFlight(f.q.Key)
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.FlightTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
 	ctx, span := startSpan(ctx, "cache.flight")
-	l, err := f.run(ctx)
-	f.endFlight(span, l, err)
-	return l, err
+	r, err := f.run(ctx)
+	f.endFlight(span, r, err)
+	return r, err
 }
 
-func (f *flight) run(ctx context.Context) (landing, error) {
-	// Between a caller's look into memory and the start of its flight, the
-	// flight before may have landed: without this look its answer would be
-	// fetched twice.
-	prev := f.ch.memory.get(f.q.Key)
-	if f.q.state(prev, f.c.o.Now()) <= f.accept {
-		return landing{at: prev, store: inMemory}, nil
+// revalidate has a stale entry read anew by a flight in the background, unless
+// that is under way, failed a moment ago, or too many are under way.
+func (c *Cache) revalidate(ctx context.Context, ch *chain, at *slot, q Query, origin Origin) {
+	if at.renewing.Load() || at.resting(c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
+		return
 	}
-	found := f.consult(ctx, prev)
-	defer found.lease.abandon(ctx)
-	if found.enough {
-		return landing{at: found.at, store: inShared}, nil
+	if c.background.Add(1) > int64(c.o.MaxBackground) || !c.begin() {
+		c.background.Add(-1)
+		c.counts.skipped.Add(1)
+		at.renewing.Store(false)
+		return
 	}
-	if err := ctx.Err(); err != nil {
-		return landing{at: found.at, store: found.store}, fmt.Errorf("cache: waiting for another replica: %w", err)
-	}
-	return f.ask(ctx, found)
-}
-
-// ask has the origin answer, and keeps what it says.
-func (f *flight) ask(ctx context.Context, found finding) (landing, error) {
-	l := landing{at: found.at, store: found.store, forward: "stale"}
-	var prev *Entry
-	if l.at == nil {
-		l.forward = "uri-miss"
-	} else {
-		prev = l.at.entry
-		if f.q.Policy.State(prev, f.q.Tip, f.c.o.Now()) == Fresh {
-			l.forward = "request" // which wanted a newer one
+	go func() {
+		defer c.tasks.Done()
+		defer c.background.Add(-1)
+		defer at.renewing.Store(false)
+		landed := ch.flights.DoChan(q.Key, func() (any, error) {
+			return c.fly(inBackground(ctx), &flight{c: c, ch: ch, q: q, origin: origin, accept: Fresh})
+		})
+		select {
+		case <-landed:
+		case <-c.life.Done():
 		}
-	}
-	entry, err := f.fetch(ctx, prev)
-	if err != nil {
-		f.c.counts.originErrors.Add(1)
-		if l.at != nil {
-			l.at.fail(f.c.o.Now(), err)
-		}
-		return l, err
-	}
-	// Memory first: who comes now need not wait for the shared store.
-	l.at, l.store = f.keep(entry), fromOrigin
-	found.lease.settle(ctx, l.at.entry)
-	return l, nil
+	}()
 }
 
-// keep puts e into memory, and gives what is held there then: a newer entry may
-// have come between. If that serves worse (it is of unknown height, but was read
-// later), this flight's callers are given e all the same.
-func (f *flight) keep(e *Entry) *held {
+// awaitLease waits for the replica that has the lease, at most for what is left
+// of it, and tells whether to ask the shared store again.
+func (f *flight) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) bool {
+	began := time.Now()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	wait := f.c.counts.leaseWaited
+	f.c.counts.leaseWaiting.Add(1)
+	defer f.c.counts.leaseWaiting.Add(-1)
+	select {
+	case again := <-woken:
+		if again {
+			wait("woken", began)
+		} else {
+			wait("failed", began)
+		}
+		return again
+	case <-timer.C:
+		wait("expired", began)
+		return true
+	case <-ctx.Done():
+		wait("timeout", began)
+		return false
+	}
+}
+
+// keep puts e into memory, and gives the slot that is there then: a newer entry
+// may have come between. If that serves worse (it is of unknown height, but was
+// read later), this flight's callers are given e all the same.
+func (f *flight) keep(e *Entry) *slot {
 	now := f.c.o.Now()
-	h, mine := f.ch.memory.put(f.q.Key, e), &held{entry: e}
-	if f.q.state(h, now) > f.q.state(mine, now) {
+	kept, mine := f.ch.memory.put(f.q.Key, e), &slot{entry: e}
+	if f.q.state(kept, now) > f.q.state(mine, now) {
 		return mine
 	}
-	return h
+	return kept
 }
 
 // fetch calls the origin. A panic there would end the process, for the flight
@@ -118,4 +133,22 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		return nil, errors.New("cache: origin gave neither an entry nor an error")
 	}
 	return e, err
+}
+
+// release settles the lease, or abandons it after a failure. The callers do not
+// wait for that, but the next flight of the key does, and Close.
+func (f *flight) release(ctx context.Context, lease Lease, r flightResult, failure error) {
+	if lease == nil {
+		return
+	}
+	f.c.counts.writing.Add(1)
+	end := f.ch.lookups.beginWrite(f.q.Key)
+	f.c.tasks.Go(func() {
+		defer f.c.counts.writing.Add(-1)
+		if failure != nil {
+			end(lease.Abandon(ctx))
+			return
+		}
+		end(lease.Settle(ctx, r.at.entry))
+	})
 }

@@ -41,9 +41,9 @@ func TestCallersShareOneFlight(t *testing.T) {
 			all.Go(func() { mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, origin) })
 		}
 		all.Wait()
-		s := c.Stats()
-		if calls.Load() != 1 || s.Misses != 100 || s.Collapsed != 99 || s.Gets != 100 {
-			t.Errorf("%d calls, stats %+v; want 1 call, 100 misses, 99 of them collapsed", calls.Load(), s)
+		all100, misses, collapsed := metric(t, c, "requests_total"), metric(t, c, "requests_total", "miss"), metric(t, c, "collapsed_total")
+		if calls.Load() != 1 || misses != 100 || collapsed != 99 || all100 != 100 {
+			t.Errorf("%d calls, %d requests, %d misses, %d collapsed; want 1 call, 100 misses, 99 of them collapsed", calls.Load(), all100, misses, collapsed)
 		}
 	})
 }
@@ -303,8 +303,8 @@ func TestBackgroundFlightsAreBounded(t *testing.T) {
 			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 105}, slow(&calls, time.Second, answer(105, page)))
 		}
 		synctest.Wait()
-		if s := c.Stats(); calls.Load() != 1 || s.Skipped != 1 || s.Background != 1 {
-			t.Errorf("%d calls, %+v; want one flight begun and one skipped", calls.Load(), s)
+		if skipped := metric(t, c, "background_skipped_total"); calls.Load() != 1 || skipped != 1 || metric(t, c, "background_flights") != 1 {
+			t.Errorf("%d calls, %+v; want one flight begun and one skipped", calls.Load(), skipped)
 		}
 	})
 }

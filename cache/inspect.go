@@ -2,10 +2,7 @@ package cache
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Stored is what one store has for a query.
@@ -36,16 +33,18 @@ type Inspection struct {
 // nothing and keeps nothing alive.
 func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	ch := c.chain.Load()
-	i := Inspection{Namespace: ch.id, SharedState: c.SharedState(), Memory: Stored{State: Gone}, Shared: Stored{State: Gone}}
+	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Gone}, Shared: Stored{State: Gone}}
 	if at := ch.memory.peek(q.Key); at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.state(at, c.o.Now())}
-		i.Trouble, i.Renewing = at.trouble(), at.renewing.Load()
+		i.Trouble, i.Renewing = at.failure(), at.renewing.Load()
 	}
-	if ch.wake != nil {
-		i.SharedErr = c.shared.inspect(ctx, ch.id, q.Key, &i)
-	}
-	if i.Shared.Entry != nil {
-		i.Shared.State = q.state(&held{entry: i.Shared.Entry}, c.o.Now())
+	if ch.waiters != nil {
+		var record SharedRecord
+		record, i.SharedErr = c.o.Shared.Inspect(ctx, ch.namespace, q.Key)
+		i.Lease = record.Lease
+		if e := record.Entry; e != nil {
+			i.Shared = Stored{Entry: e, State: q.state(&slot{entry: e}, c.o.Now()), Expiry: record.Expiry}
+		}
 	}
 	i.Forecast, i.Store = i.forecast()
 	return i
@@ -66,37 +65,12 @@ func (i *Inspection) forecast() (o Outcome, store string) {
 	}
 }
 
-// peek is get without a trace in the order of eviction.
-func (m *memory) peek(key string) *held {
-	e, _ := m.store.GetEntryQuietly(key)
-	return e.Value
-}
-
-// inspect fills in what the store has of a key: its entry, when that expires and
-// what is left of its lease.
-func (s *shared) inspect(ctx context.Context, namespace, key string, i *Inspection) error {
-	at := entryKey(namespace, key)
-	var fields *redis.SliceCmd
-	var expiry, lease *redis.DurationCmd
-	err := s.do(ctx, func(ctx context.Context) error {
-		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			fields, expiry, lease = p.HMGet(ctx, at, "m", "b"), p.PTTL(ctx, at), p.PTTL(ctx, at+":l")
-			return nil
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("cache: inspect the shared store: %w", err)
+// SharedState says how the shared store is: "closed" while it is well, "open"
+// while it is left alone after failures, "half-open" while it is being tried
+// again, "off" when there is none or the chain has no name yet.
+func (c *Cache) SharedState() string {
+	if c.chain.Load().waiters == nil {
+		return "off"
 	}
-	i.Lease = max(0, lease.Val()) // negative: no lease, or one without an expiry, which is none
-	m, ok := fields.Val()[0].(string)
-	if !ok {
-		return nil
-	}
-	b, _ := fields.Val()[1].(string)
-	e, err := s.codec.decode([]byte(m), []byte(b), nil)
-	if err == nil {
-		i.Shared = Stored{Entry: e, Expiry: expiry.Val()}
-	}
-	return err
+	return c.o.Shared.State()
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 )
@@ -23,6 +23,7 @@ func TestAnInspectionForetellsWhatAGetWouldComeTo(t *testing.T) {
 		return later
 	}
 	mustGet(t, a, q, answer(100, page))
+	idle(t, a)
 	steps := []struct {
 		name    string
 		replica *cache.Cache
@@ -63,9 +64,10 @@ func TestAnInspectionLeavesNoTrace(t *testing.T) {
 	c, cold := member(t, rdb, "story-1"), member(t, rdb, "story-1")
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))
+	idle(t, c)
 	key := rdb.Keys(t.Context(), "*").Val()[0]
 	rdb.PExpire(t.Context(), key, time.Minute)
-	before := c.Stats()
+	before := metric(t, c, "requests_total") + metric(t, c, "flights_total")
 	for _, tip := range []int64{100, 105, 150, 1000} {
 		q.Tip = tip
 		i := c.Inspect(t.Context(), q)
@@ -74,8 +76,9 @@ func TestAnInspectionLeavesNoTrace(t *testing.T) {
 		}
 	}
 	cold.Inspect(t.Context(), q)
-	if after := c.Stats(); after != before || cold.Stats().MemoryEntries != 0 {
-		t.Errorf("before %+v\nafter %+v\ncold %+v", before, after, cold.Stats())
+	after := metric(t, c, "requests_total") + metric(t, c, "flights_total")
+	if kept := metric(t, cold, "memory_entries"); after != before || kept != 0 {
+		t.Errorf("%d requests and flights before, %d after; the cold replica keeps %d", before, after, kept)
 	}
 	if n := rdb.DBSize(t.Context()).Val(); n != 1 {
 		t.Errorf("Redis has %d keys", n)
@@ -109,7 +112,7 @@ func TestAnInspectionSaysWhenTheSharedStoreIsNotWell(t *testing.T) {
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	spoil := map[string]func(key string){
 		"corrupt": func(key string) { rdb.HSet(t.Context(), key, "m", "1 100 1 0 \"x\" 200 0\n\x00\x00", "b", "?") },
-		"foreign": func(key string) { rdb.Del(t.Context(), key); rdb.Set(t.Context(), key, "?", redis.KeepTTL) },
+		"foreign": func(key string) { rdb.Del(t.Context(), key); rdb.Set(t.Context(), key, "?", goredis.KeepTTL) },
 		"dead":    func(string) { s.kill() },
 	}
 	for _, name := range []string{"corrupt", "foreign", "dead"} {

@@ -8,29 +8,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
-// replica returns a cache of a chain that shares a store. Its operations have
-// time enough for a busy machine: no test here is about slowness.
-func replica(t testing.TB, addr string, o cache.Options) *cache.Cache {
+// replica returns a cache of a chain that shares a store, and listens.
+func replica(t testing.TB, addr string, so redis.Options) *cache.Cache {
 	t.Helper()
-	if o.Redis == nil {
-		o.Redis = client(t, addr)
-	}
-	if o.RedisTimeout == 0 {
-		o.RedisTimeout = 5 * time.Second
-	}
-	c := newCache(t, o)
+	return replicaOf(t, client(t, addr), so)
+}
+
+func replicaOf(t testing.TB, rdb goredis.UniversalClient, so redis.Options) *cache.Cache {
+	t.Helper()
+	c := sharing(t, rdb, cache.Options{FlightTimeout: 30 * time.Second}, so)
 	c.SetNamespace("story-1")
-	listening(t, o.Redis)
+	listening(t, rdb)
 	return c
 }
 
 // listening waits until somebody is subscribed.
-func listening(t testing.TB, rdb redis.UniversalClient) {
+func listening(t testing.TB, rdb goredis.UniversalClient) {
 	t.Helper()
 	eventually(t, "a replica listens", func() bool {
 		channels, err := rdb.PubSubChannels(t.Context(), "tipcache:*").Result()
@@ -43,7 +42,7 @@ func TestOncePerKeyAndBlock(t *testing.T) {
 	for _, stale := range []int64{0, 5} {
 		t.Run(fmt.Sprintf("stale for %d blocks", stale), func(t *testing.T) {
 			addr := startRedis(t).addr
-			replicas := []*cache.Cache{replica(t, addr, cache.Options{}), replica(t, addr, cache.Options{})}
+			replicas := []*cache.Cache{replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})}
 			policy := cache.Policy{StaleBlocks: stale, ErrorBlocks: 100, StaleIfError: time.Hour, Keep: time.Hour}
 			var mu sync.Mutex
 			calls := map[string]int{}
@@ -65,7 +64,7 @@ func TestOncePerKeyAndBlock(t *testing.T) {
 				}
 				all.Wait()
 				for _, c := range replicas {
-					eventually(t, "the background is idle", func() bool { return c.Stats().Background == 0 })
+					idle(t, c)
 				}
 			}
 			if len(calls) != keys*blocks {
@@ -105,16 +104,16 @@ func hold(t *testing.T, c *cache.Cache, q cache.Query) (answers chan<- error, do
 // waits for it.
 func follow(t *testing.T, c *cache.Cache, q cache.Query) <-chan cache.Result {
 	t.Helper()
-	before, got := c.Stats().LeaseWaits, make(chan cache.Result, 1)
+	got := make(chan cache.Result, 1)
 	go func() { got <- mustGet(t, c, q, answer(q.Tip, []byte("of the follower"))) }()
-	eventually(t, "the follower waits", func() bool { return c.Stats().LeaseWaits > before })
+	eventually(t, "the follower waits", func() bool { return metric(t, c, "lease_waiting") > 0 })
 	return got
 }
 
 func TestFollowersOfALease(t *testing.T) {
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	short := cache.Options{Lease: 300 * time.Millisecond}
-	long := cache.Options{Lease: time.Hour, FlightTimeout: 30 * time.Second}
+	short := redis.Options{Lease: 300 * time.Millisecond}
+	long := redis.Options{Lease: time.Hour}
 
 	t.Run("are woken by the holder's answer, not by the end of the lease", func(t *testing.T) {
 		addr := startRedis(t).addr
@@ -187,9 +186,9 @@ func TestFollowersOfALease(t *testing.T) {
 func TestCluster(t *testing.T) {
 	addr := startCluster(t)
 	open := func() *cache.Cache {
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}, ContextTimeoutEnabled: true})
+		rdb := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{addr}, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { _ = rdb.Close() })
-		return replica(t, addr, cache.Options{Redis: rdb, Lease: time.Hour, FlightTimeout: 30 * time.Second})
+		return replicaOf(t, rdb, redis.Options{Lease: time.Hour})
 	}
 	a, b := open(), open()
 	for _, key := range []string{"k", "", "}", "{}", "a{b}c", "}{"} {
@@ -211,7 +210,7 @@ func TestCluster(t *testing.T) {
 	if found := b.Load(t.Context(), keys); len(found) != len(keys) {
 		t.Errorf("loaded %d of %d", len(found), len(keys))
 	}
-	if n := a.Stats().SharedErrors + b.Stats().SharedErrors; n != 0 {
+	if n := metric(t, a, "shared_errors_total") + metric(t, b, "shared_errors_total"); n != 0 {
 		t.Errorf("%d errors of the store", n)
 	}
 }

@@ -14,48 +14,60 @@ const overhead = 320
 // memory keeps one entry per key, within a bound of bytes. Entries carry their
 // own lifetime, so nothing here expires: what is asked for no more is evicted.
 type memory struct {
-	store *otter.Cache[string, *held]
+	store *otter.Cache[string, *slot]
 }
 
-// held is an entry in memory and what became of the last try to replace it.
-type held struct {
+// slot is an entry in memory and what became of the last try to replace it.
+// A newer entry gets a slot of its own.
+type slot struct {
 	entry    *Entry
 	renewing atomic.Bool // a flight in the background is under way for it
-	failed   atomic.Pointer[failure]
+	failed   atomic.Pointer[failed]
 }
 
-type failure struct {
+type failed struct {
 	at  time.Time
 	err error
 }
 
-// fail notes that the origin had nothing newer to give. Whoever does get
-// something newer holds it in another place, where this is forgotten.
-func (h *held) fail(at time.Time, err error) { h.failed.Store(&failure{at, err}) }
+// retryAfter is how long a key rests after the origin failed for it, so that a
+// dead origin is not asked by every hit on a stale entry.
+const retryAfter = time.Second
 
-// trouble is what the origin failed with since it gave the entry, nil if it
+// fail notes that the origin had nothing newer to give.
+func (s *slot) fail(at time.Time, err error) { s.failed.Store(&failed{at, err}) }
+
+// failure is what the origin failed with since it gave the entry, nil if it
 // did not.
-func (h *held) trouble() error {
-	if f := h.failed.Load(); f != nil {
+func (s *slot) failure() error {
+	if f := s.failed.Load(); f != nil {
 		return f.err
 	}
 	return nil
 }
 
 // resting tells whether the origin failed a moment ago.
-func (h *held) resting(now time.Time) bool {
-	f := h.failed.Load()
+func (s *slot) resting(now time.Time) bool {
+	f := s.failed.Load()
 	return f != nil && now.Sub(f.at) < retryAfter
 }
 
-// knownAs tells whether h holds just what e says, as far as the shared store,
+// known gives the entry, nil for no slot.
+func (s *slot) known() *Entry {
+	if s == nil {
+		return nil
+	}
+	return s.entry
+}
+
+// sameAs tells whether s holds just what e says, as far as the shared store,
 // which keeps microseconds, can tell.
-func (e *Entry) knownAs(h *held) bool {
-	return h != nil && e.ETag == h.entry.ETag && e.Height == h.entry.Height && micros(e.ReadAt) == micros(h.entry.ReadAt)
+func (e *Entry) sameAs(s *slot) bool {
+	return s != nil && e.ETag == s.entry.ETag && e.Height == s.entry.Height && e.ReadAt.UnixMicro() == s.entry.ReadAt.UnixMicro()
 }
 
 func newMemory(bytes int64, evictions *counts) *memory {
-	return &memory{store: otter.Must(&otter.Options[string, *held]{
+	return &memory{store: otter.Must(&otter.Options[string, *slot]{
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,
 		StatsRecorder: evictions,
@@ -63,31 +75,49 @@ func newMemory(bytes int64, evictions *counts) *memory {
 	})}
 }
 
-func weigh(key string, h *held) uint32 {
-	weight := overhead + len(key) + h.entry.weight()
+func weigh(key string, s *slot) uint32 {
+	weight := overhead + len(key) + s.entry.weight()
 	return uint32(min(weight, math.MaxUint32))
 }
 
-// get returns what is held for the key, nil for nothing.
-func (m *memory) get(key string) *held {
-	h, _ := m.store.GetIfPresent(key)
-	return h
+// get returns the slot of the key, nil for none.
+func (m *memory) get(key string) *slot {
+	s, _ := m.store.GetIfPresent(key)
+	return s
 }
 
-// put keeps e unless what is held is newer, and returns what is held then.
-func (m *memory) put(key string, e *Entry) *held {
-	h, _ := m.store.Compute(key, func(old *held, found bool) (*held, otter.ComputeOp) {
+// put keeps e unless a newer entry is there, and returns the slot of the key.
+func (m *memory) put(key string, e *Entry) *slot {
+	s, _ := m.store.Compute(key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
 		if found && !e.newerThan(old.entry) {
 			return old, otter.CancelOp
 		}
-		return &held{entry: e}, otter.WriteOp
+		return &slot{entry: e}, otter.WriteOp
 	})
-	return h
+	return s
 }
 
 // reweigh has the entry of a key weighed again, after something was made of it.
 func (m *memory) reweigh(key string) {
-	m.store.ComputeIfPresent(key, func(h *held) (*held, otter.ComputeOp) { return h, otter.WriteOp })
+	m.store.ComputeIfPresent(key, func(s *slot) (*slot, otter.ComputeOp) { return s, otter.WriteOp })
+}
+
+// peek is get without a trace in the order of eviction.
+func (m *memory) peek(key string) *slot {
+	e, _ := m.store.GetEntryQuietly(key)
+	return e.Value
+}
+
+// purge removes the selected entries and counts them.
+func (m *memory) purge(sel Selection) (n int) {
+	for key := range m.store.Keys() {
+		if sel.Has(key) {
+			if _, removed := m.store.Invalidate(key); removed {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (m *memory) entries() int { return m.store.EstimatedSize() }

@@ -56,8 +56,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 2000 {
 		mustGet(t, c, cache.Query{Key: strings.Repeat("k", i+1), Policy: live, Tip: 100}, answer(100, page))
 	}
-	eventually(t, "memory is within its bound", func() bool { return c.Stats().MemoryBytes <= 1<<20 })
-	if c.Stats().Evictions == 0 {
+	eventually(t, "memory is within its bound", func() bool { return metric(t, c, "memory_bytes") <= 1<<20 })
+	if metric(t, c, "evictions_total") == 0 {
 		t.Error("no eviction was counted")
 	}
 }

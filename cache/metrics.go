@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sony/gobreaker/v2"
 )
 
 // register puts the metrics on the registerer, and sets what takes them off. The
-// numbers are those of Stats, read when they are collected.
+// numbers are read when they are collected.
 func (c *Cache) register() error {
 	c.unlist = func() {}
 	reg := c.o.Registerer
@@ -43,11 +42,12 @@ func (c *Cache) metrics() []prometheus.Collector {
 		counter("origin_calls_total", "Calls of an origin.", &n.originCalls),
 		counter("origin_errors_total", "Calls of an origin that failed.", &n.originErrors),
 		counter("evictions_total", "Entries that memory gave up for want of room.", &n.evictions),
+		gauge("shared_writes", "Answers that are being written to the shared store.", func() float64 { return float64(n.writing.Load()) }),
+		gauge("lease_waiting", "Flights that wait for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting in flights.", func() float64 { return float64(c.waiting.Load()) }),
 		gauge("background_flights", "Flights that nobody waits for.", func() float64 { return float64(c.background.Load()) }),
 		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.bytes()) }),
 		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.entries()) }),
-		gauge("shared_breaker_state", "Breaker of the shared store: 0 closed or off, 1 half-open, 2 open.", c.breakerState),
 	}
 	for o := range n.requests {
 		for i, store := range []string{"none", inMemory, inShared} {
@@ -57,9 +57,6 @@ func (c *Cache) metrics() []prometheus.Collector {
 	}
 	for coding := Gzip; coding < codings; coding++ {
 		all = append(all, counter("encodings_total", "Bodies encoded, by coding; each is kept and served as it is.", &n.variants[coding], "coding", coding.String()))
-	}
-	for t := range n.troubles {
-		all = append(all, counter("shared_errors_total", "Failures of the shared store by kind.", &n.troubles[t], "kind", trouble(t).String()))
 	}
 	return all
 }
@@ -91,22 +88,4 @@ func newLeaseSeconds() *prometheus.HistogramVec {
 		seconds.WithLabelValues(end) // begins at zero: a rate needs a beginning
 	}
 	return seconds
-}
-
-// breakerState gives the breaker's state in gobreaker's numbers.
-func (c *Cache) breakerState() float64 {
-	if c.shared == nil {
-		return float64(gobreaker.StateClosed)
-	}
-	return float64(c.shared.breaker.State())
-}
-
-// SharedState says how the shared store is: "closed" while it is well, "open"
-// while it is left alone after failures, "half-open" while it is being tried
-// again, "off" when there is none or the chain has no name yet.
-func (c *Cache) SharedState() string {
-	if c.chain.Load().wake == nil {
-		return "off"
-	}
-	return c.shared.breaker.State().String()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 // Readers of two replicas ask at random while the chain grows, the node fails
@@ -63,10 +64,7 @@ func TestNoReaderEverSeesAKeyGoBack(t *testing.T) {
 			}
 			var readers, world sync.WaitGroup
 			for replica := range uint64(2) {
-				c := newCache(t, cache.Options{
-					Redis: client(t, store.Addr()), RedisTimeout: 5 * time.Second,
-					Lease: 200 * time.Millisecond, MemoryBytes: memory,
-				})
+				c := sharing(t, client(t, store.Addr()), cache.Options{MemoryBytes: memory}, redis.Options{Lease: 200 * time.Millisecond})
 				c.SetNamespace("story-1")
 				for reader := range uint64(4) {
 					readers.Go(func() { history(c, rand.New(rand.NewPCG(seed, replica*10+reader))) })
@@ -100,9 +98,7 @@ func TestSharedStoreAgreesWithThePolicy(t *testing.T) {
 	store := miniredis.RunT(t)
 	now := time.Now().Truncate(time.Second)
 	replica := func() *cache.Cache {
-		c := newCache(t, cache.Options{
-			Redis: client(t, store.Addr()), RedisTimeout: 5 * time.Second, Now: func() time.Time { return now },
-		})
+		c := sharing(t, client(t, store.Addr()), cache.Options{Now: func() time.Time { return now }}, redis.Options{})
 		c.SetNamespace("story-1")
 		return c
 	}

@@ -7,17 +7,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 )
 
 // Options of a cache. The zero value of each field means its default. The times
-// nest: RedisTimeout < Lease < FlightTimeout, and Patience < FlightTimeout.
+// nest: those of the shared store < FlightTimeout, and Patience < FlightTimeout.
 type Options struct {
 	MemoryBytes   int64                 // bound of the memory store; 256 MiB
-	Redis         redis.UniversalClient // the shared store, nil = none; wants ContextTimeoutEnabled. The caller closes it, after the cache
-	RedisTimeout  time.Duration         // longest wait for the shared store to answer; 100 ms
+	Shared        Shared                // the store that replicas share, nil = none. The caller closes it, after the cache
 	FlightTimeout time.Duration         // longest life of a flight: other replicas, the origin's queue and the origin together; 10 s
-	Lease         time.Duration         // longest delay caused by a replica that dies while it asks the origin; 3 s
 	Patience      time.Duration         // longest wait for the origin where an entry kept for errors could be given; 1 s
 	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
 	MaxBackground int                   // flights in the background at once, more are skipped; 4096
@@ -27,7 +24,7 @@ type Options struct {
 }
 
 func (o Options) validate() error {
-	least := min(o.MemoryBytes, int64(o.RedisTimeout), int64(o.FlightTimeout), int64(o.Lease), int64(o.Patience), int64(o.MaxWaiters), int64(o.MaxBackground))
+	least := min(o.MemoryBytes, int64(o.FlightTimeout), int64(o.Patience), int64(o.MaxWaiters), int64(o.MaxBackground))
 	if least < 0 {
 		return fmt.Errorf("cache: an option is negative: %d", least)
 	}
@@ -36,9 +33,7 @@ func (o Options) validate() error {
 
 func (o Options) withDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
-	o.RedisTimeout = cmp.Or(o.RedisTimeout, 100*time.Millisecond)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
-	o.Lease = cmp.Or(o.Lease, 3*time.Second)
 	o.Patience = cmp.Or(o.Patience, time.Second)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)

@@ -83,10 +83,10 @@ type Query struct {
 	Since     time.Time // where no tip is known, entries read before it are Gone for this caller; zero = none
 }
 
-// state judges what memory holds, which may be nothing.
-func (q *Query) state(h *held, now time.Time) State {
-	if h == nil || h.entry.Height < q.MinHeight || q.Tip == 0 && h.entry.ReadAt.Before(q.Since) {
+// state judges a slot of memory, which may be nil.
+func (q *Query) state(s *slot, now time.Time) State {
+	if s == nil || s.entry.Height < q.MinHeight || q.Tip == 0 && s.entry.ReadAt.Before(q.Since) {
 		return Gone
 	}
-	return q.Policy.State(h.entry, q.Tip, now)
+	return q.Policy.State(s.entry, q.Tip, now)
 }

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 // stocked are keys as the proxy has them.
@@ -41,10 +42,10 @@ func TestSelectionsPurgeWhatTheySay(t *testing.T) {
 		{"what looks like a pattern is none", cache.Selection{Prefix: "odd/*[a]?\\"}, stocked[8:]},
 		{"a pattern matches nothing", cache.Selection{Prefix: "documented/*"}, nil},
 	}
-	stores := map[string]func(testing.TB) redis.UniversalClient{
-		"single": func(t testing.TB) redis.UniversalClient { return client(t, startRedis(t).addr) },
-		"cluster": func(t testing.TB) redis.UniversalClient {
-			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{startCluster(t)}, ContextTimeoutEnabled: true})
+	stores := map[string]func(testing.TB) goredis.UniversalClient{
+		"single": func(t testing.TB) goredis.UniversalClient { return client(t, startRedis(t).addr) },
+		"cluster": func(t testing.TB) goredis.UniversalClient {
+			rdb := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{startCluster(t)}, ContextTimeoutEnabled: true})
 			t.Cleanup(func() { _ = rdb.Close() })
 			return rdb
 		},
@@ -77,11 +78,11 @@ func TestSelectionsPurgeWhatTheySay(t *testing.T) {
 }
 
 // member returns a cache that hears what other replicas say.
-func member(t *testing.T, rdb redis.UniversalClient, chain string) *cache.Cache {
+func member(t *testing.T, rdb goredis.UniversalClient, chain string) *cache.Cache {
 	channel := "tipcache:1:" + chain
 	listeners := func() int64 { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] }
 	before := listeners()
-	c := newCache(t, cache.Options{Redis: rdb, RedisTimeout: 5 * time.Second})
+	c := sharing(t, rdb, cache.Options{}, redis.Options{})
 	c.SetNamespace(chain)
 	eventually(t, "the replica listens", func() bool { return listeners() > before })
 	return c
@@ -95,6 +96,7 @@ func stock(t *testing.T, replicas ...*cache.Cache) {
 		for _, key := range stocked {
 			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 100}, answer(100, page))
 		}
+		idle(t, c)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -10,7 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/prometheus/client_golang/prometheus"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 // server is a real Redis, alone in a directory of its own.
@@ -55,11 +60,27 @@ func freePort(t testing.TB) int {
 }
 
 // client returns a client as the cache wants it.
-func client(t testing.TB, addr string) *redis.Client {
+func client(t testing.TB, addr string) *goredis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
+}
+
+// sharing returns a cache of replicas that share a store. Its operations have
+// time enough for a busy machine, unless a test is about slowness.
+func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redis.Options) *cache.Cache {
+	t.Helper()
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, 5*time.Second)
+	store, err := redis.New(rdb, so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Shared = store
+	return newCache(t, o)
 }
 
 // startCluster runs a cluster of one node, and returns its address.

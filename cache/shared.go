@@ -2,92 +2,129 @@ package cache
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"net/url"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-	"github.com/sony/gobreaker/v2"
 )
 
-// The breaker opens after so many failures in a row, and lets one operation
-// through after each rest to see whether the shared store is well again.
+// Shared is the store that replicas share. Package cache/redis has one. A cache
+// never trusts it to be well: no method waits for an operation longer than the
+// store's own timeout, none panics, and what cannot be read is absent. Entries
+// of one namespace are never given for another. All methods may be called
+// concurrently.
+type Shared interface {
+	// Load gives the entries of those keys that have one. An error says that the
+	// store does not answer; what came before it is given all the same.
+	Load(ctx context.Context, namespace string, keys ...string) (map[string]*Entry, error)
+
+	// Save keeps entries for as long as keep. What is newer there stays.
+	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
+
+	// NewLease gives a lease of a key that nobody has acquired yet. The entry it
+	// settles expires after keep.
+	NewLease(namespace, key string, keep time.Duration) Lease
+
+	// Subscribe hands the messages of other replicas to s until ctx ends.
+	Subscribe(ctx context.Context, namespace string, s Subscriber)
+
+	SharedAdmin
+}
+
+// SharedAdmin is what operators ask of the shared store.
+type SharedAdmin interface {
+	// State is that of the store's breaker: "closed", "half-open" or "open".
+	State() string
+
+	// Inspect looks at a key without a trace.
+	Inspect(ctx context.Context, namespace, key string) (SharedRecord, error)
+
+	// Purge removes the selected entries and says how many there were, also when
+	// it fails half-way.
+	Purge(ctx context.Context, namespace string, sel Selection) (int, error)
+
+	// AnnouncePurge has all subscribers purge their memories.
+	AnnouncePurge(ctx context.Context, namespace string, sel Selection) error
+}
+
+// SharedRecord is what the shared store has of a key.
+type SharedRecord struct {
+	Entry  *Entry        // nil: none
+	Expiry time.Duration // what is left until the store drops the entry
+	Lease  time.Duration // what is left of the lease of the replica that asks the origin; 0: none does
+}
+
+// A Lease is the right of one replica to ask the origin for a key. One flight
+// uses it, and calls either Settle or Abandon at its end. Both are due even when
+// their ctx has ended.
+type Lease interface {
+	// Acquire looks for an entry that meets r, and takes the lease if there is
+	// none and no other replica has the lease. known is at hand already, or nil:
+	// its content is not sent again.
+	Acquire(ctx context.Context, r Requirement, known *Entry) (LeaseReply, error)
+
+	// Keep renews a granted lease until it is settled or abandoned, or ctx ends.
+	Keep(ctx context.Context)
+
+	// Settle stores what the origin gave, gives the lease back and wakes the
+	// replicas that wait for it. After an error these wait until the lease expires.
+	Settle(ctx context.Context, e *Entry) error
+
+	// Abandon gives back a lease that may have been granted. The replicas that
+	// wait for it ask the origin themselves, rather than fail one after the other.
+	Abandon(ctx context.Context) error
+}
+
+// LeaseReply is the shared store's reply to a flight.
+type LeaseReply struct {
+	State LeaseState
+	Entry *Entry        // the newest entry there, nil for none
+	Left  time.Duration // what is left of another replica's lease
+}
+
+// LeaseState says what a flight does next.
+type LeaseState int
+
+// The states of a lease, seen by the replica that asks for it.
 const (
-	failuresToOpen = 5
-	breakerRest    = 2 * time.Second
+	LeaseBusy     LeaseState = iota + 1 // another replica is asking the origin
+	LeaseGranted                        // the origin is this flight's to ask
+	LeaseNeedless                       // the entry meets the requirement
 )
 
-// shared is the store that replicas share. All its operations go through do.
-type shared struct {
-	rdb     redis.UniversalClient
-	now     func() time.Time
-	timeout time.Duration // of one operation
-	expiry  time.Duration // of a lease
-	breaker *gobreaker.CircuitBreaker[struct{}]
-	codec   *codec
-	counts  *counts
-	log     *slog.Logger
-
-	askFor, settle, keep, abandon *redis.Script
+// Requirement is what an entry must meet to end a flight, in numbers that a
+// script of the shared store can compare. It says the same as [Policy.State].
+type Requirement struct {
+	ByBlocks       bool  // judge entries of known height by MinHeight
+	MinHeight      int64 // lowest height, where ByBlocks says so
+	OtherMinHeight int64 // lowest height of the others
+	OtherSince     int64 // earliest reading of the others, in microseconds since 1970
+	Now            int64 // entries that expire by then are absent, in microseconds since 1970
 }
 
-func newShared(o *Options, counts *counts) *shared {
-	return &shared{
-		rdb: o.Redis, now: o.Now, timeout: o.RedisTimeout, expiry: o.Lease,
-		breaker: newBreaker(o.Logger), codec: newCodec(), counts: counts, log: o.Logger,
-		askFor: redis.NewScript(askScript), settle: redis.NewScript(settleScript),
-		keep: redis.NewScript(keepScript), abandon: redis.NewScript(abandonScript),
+// Never is a time in microseconds that is later than all others, and exact as a
+// double.
+const Never = 1 << 53
+
+// requirement puts q and the worst state it accepts into numbers.
+func (q *Query) requirement(accept State, now time.Time) Requirement {
+	p := &q.Policy
+	blocks, age := p.FreshBlocks, p.Fresh
+	if accept == Stale {
+		blocks, age = max(blocks, p.StaleBlocks), max(age, p.Stale)
 	}
-}
-
-func newBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
-	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:         "shared store",
-		Timeout:      breakerRest,
-		ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= failuresToOpen },
-		IsSuccessful: func(err error) bool { return err == nil || isReply(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
-		// Runs under the breaker's mutex, so it must not call the breaker.
-		OnStateChange: func(name string, from, to gobreaker.State) {
-			log.Warn("breaker changed", "breaker", name, "from", from.String(), "to", to.String())
-		},
-	})
-}
-
-// do runs one operation within its time, if the breaker lets it. Giving up
-// because the flight is over says nothing about the store.
-func (s *shared) do(ctx context.Context, op func(context.Context) error) error {
-	_, err := s.breaker.Execute(func() (struct{}, error) {
-		within, cancel := context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-		err := op(within)
-		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", context.Canceled, err)
-		}
-		return struct{}{}, err
-	})
-	if err != nil && !errors.Is(err, context.Canceled) {
-		s.counts.trouble(troubleOf(err))
-		s.log.Debug("shared store failed", "err", err)
+	r := Requirement{
+		ByBlocks:       q.Tip > 0,
+		MinHeight:      max(q.MinHeight, q.Tip-blocks),
+		OtherMinHeight: q.MinHeight,
+		OtherSince:     now.Add(-age).UnixMicro(),
+		Now:            now.UnixMicro(),
 	}
-	return err
-}
-
-// entryKey is where the entry of a key is. The namespace is escaped, so that it
-// ends at the first colon: no chain's key can be read as another's.
-func entryKey(namespace, key string) string {
-	return "tipcache:1:{" + url.QueryEscape(namespace) + ":" + key + "}"
-}
-
-// channelOf is the channel that wakes those who wait for a lease.
-func channelOf(namespace string) string { return "tipcache:1:" + url.QueryEscape(namespace) }
-
-// keepFor is how long an entry stays in the store: no longer than it can serve.
-func (s *shared) keepFor(e *Entry, keep time.Duration) time.Duration {
-	if e.Expires.IsZero() {
-		return keep
+	switch {
+	case p.Immutable:
+		r.ByBlocks, r.OtherSince = false, 0
+	case q.Tip > 0 && accept == Fresh:
+		r.OtherSince = Never
 	}
-	return min(keep, e.Expires.Sub(s.now()))
+	if q.Tip == 0 && !q.Since.IsZero() {
+		r.OtherSince = max(r.OtherSince, q.Since.UnixMicro())
+	}
+	return r
 }

@@ -10,9 +10,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 // mustServe asks for many keys, and wants the origin's answer for each.
@@ -33,22 +34,22 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 
 	t.Run("it was never there", func(t *testing.T) {
 		t.Parallel()
-		c := newCache(t, cache.Options{Redis: client(t, fmt.Sprintf("127.0.0.1:%d", freePort(t)))})
+		c := sharing(t, client(t, fmt.Sprintf("127.0.0.1:%d", freePort(t))), cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
 		c.SetNamespace("story-1")
 		began := time.Now()
 		mustServe(t, c, 100, misses)
 		if took := time.Since(began); took > enough {
 			t.Errorf("%d misses took %v", misses, took)
 		}
-		if c.SharedState() == "closed" || c.Stats().SharedErrors == 0 {
-			t.Errorf("the breaker is %s after %d errors", c.SharedState(), c.Stats().SharedErrors)
+		if c.SharedState() == "closed" || metric(t, c, "shared_errors_total") == 0 {
+			t.Errorf("the breaker is %s after %d errors", c.SharedState(), metric(t, c, "shared_errors_total"))
 		}
 	})
 	t.Run("it accepts but does not answer", func(t *testing.T) {
 		t.Parallel()
 		way := startProxy(t, miniredis.RunT(t).Addr())
 		way.stall()
-		c := newCache(t, cache.Options{Redis: client(t, way.addr)})
+		c := sharing(t, client(t, way.addr), cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
 		c.SetNamespace("story-1")
 		began := time.Now()
 		mustServe(t, c, 100, misses)
@@ -56,9 +57,10 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 			t.Errorf("%d misses took %v", misses, took)
 		}
 		way.heal()
+		tried := 0
 		eventually(t, "the store is used again", func() bool {
-			mustServe(t, c, 101, 1)
-			c.Purge()
+			tried++
+			mustGet(t, c, cache.Query{Key: fmt.Sprint("again", tried), Policy: live, Tip: 101}, answer(101, page))
 			return c.SharedState() == "closed"
 		})
 	})
@@ -66,34 +68,39 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 		t.Parallel()
 		s := startRedis(t)
 		way := startProxy(t, s.addr)
-		c := replica(t, way.addr, cache.Options{RedisTimeout: 300 * time.Millisecond})
+		c := replica(t, way.addr, redis.Options{Timeout: 300 * time.Millisecond})
 		mustServe(t, c, 100, 5)
 		way.cut()
 		mustServe(t, c, 101, 20)
 		way.heal()
+		other, tried := replica(t, s.addr, redis.Options{}), 0
 		eventually(t, "the store is used again", func() bool {
-			c.Purge()
-			return tell(mustGet(t, c, cache.Query{Key: "new", Policy: live, Tip: 101}, answer(101, []byte("x"))), nil) == "hit shared: x at 101"
+			tried++
+			q := cache.Query{Key: fmt.Sprint("again", tried), Policy: live, Tip: 101}
+			mustGet(t, c, q, answer(101, []byte("x")))
+			idle(t, c)
+			return tell(mustGet(t, other, q, answer(101, []byte("y"))), nil) == "hit shared: x at 101"
 		})
 	})
 	t.Run("it is full", func(t *testing.T) {
-		c := replica(t, startRedis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction").addr, cache.Options{})
+		c := replica(t, startRedis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction").addr, redis.Options{})
 		mustServe(t, c, 100, 20)
-		if c.SharedState() != "closed" || c.Stats().SharedErrors == 0 {
-			t.Errorf("the breaker is %s after %d errors; a store that answers is not dead", c.SharedState(), c.Stats().SharedErrors)
+		if c.SharedState() != "closed" || metric(t, c, "shared_errors_total") == 0 {
+			t.Errorf("the breaker is %s after %d errors; a store that answers is not dead", c.SharedState(), metric(t, c, "shared_errors_total"))
 		}
 	})
 	t.Run("it has forgotten the scripts", func(t *testing.T) {
 		addr := startRedis(t).addr
-		c := replica(t, addr, cache.Options{})
+		c := replica(t, addr, redis.Options{})
 		mustServe(t, c, 100, 1)
 		if err := client(t, addr).ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		mustServe(t, c, 101, 1)
-		c.Purge()
-		if res := mustGet(t, c, cache.Query{Key: "k0", Policy: live, Tip: 101}, nil); res.Store != "shared" || c.Stats().SharedErrors != 0 {
-			t.Errorf("got %s, %d errors", tell(res, nil), c.Stats().SharedErrors)
+		idle(t, c)
+		other := replica(t, addr, redis.Options{})
+		if res := mustGet(t, other, cache.Query{Key: "k0", Policy: live, Tip: 101}, nil); res.Store != "shared" || metric(t, c, "shared_errors_total") != 0 {
+			t.Errorf("got %s, %d errors", tell(res, nil), metric(t, c, "shared_errors_total"))
 		}
 	})
 }
@@ -103,31 +110,31 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 	good := "1 100 1750000000000000 0 \"tag\" 200 0\n\x00\x00"
 	tests := []struct {
 		name string
-		put  func(ctx context.Context, rdb *redis.Client) error
+		put  func(ctx context.Context, rdb *goredis.Client) error
 	}{
-		{"a string", func(ctx context.Context, rdb *redis.Client) error { return rdb.Set(ctx, key, "x", 0).Err() }},
-		{"a list", func(ctx context.Context, rdb *redis.Client) error { return rdb.LPush(ctx, key, "x").Err() }},
-		{"another hash", func(ctx context.Context, rdb *redis.Client) error { return rdb.HSet(ctx, key, "x", "y").Err() }},
-		{"an older version", func(ctx context.Context, rdb *redis.Client) error {
+		{"a string", func(ctx context.Context, rdb *goredis.Client) error { return rdb.Set(ctx, key, "x", 0).Err() }},
+		{"a list", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key, "x").Err() }},
+		{"another hash", func(ctx context.Context, rdb *goredis.Client) error { return rdb.HSet(ctx, key, "x", "y").Err() }},
+		{"an older version", func(ctx context.Context, rdb *goredis.Client) error {
 			return rdb.HSet(ctx, key, "m", strings.Replace(good, "1", "0", 1), "b", "px").Err()
 		}},
-		{"a head that ends early", func(ctx context.Context, rdb *redis.Client) error {
+		{"a head that ends early", func(ctx context.Context, rdb *goredis.Client) error {
 			return rdb.HSet(ctx, key, "m", "1 100 1750000000000000 0 \"tag\" ", "b", "px").Err()
 		}},
-		{"a body of something else", func(ctx context.Context, rdb *redis.Client) error {
+		{"a body of something else", func(ctx context.Context, rdb *goredis.Client) error {
 			return rdb.HSet(ctx, key, "m", good, "b", "px").Err()
 		}},
-		{"no body", func(ctx context.Context, rdb *redis.Client) error { return rdb.HSet(ctx, key, "m", good).Err() }},
-		{"a body that does not decompress", func(ctx context.Context, rdb *redis.Client) error {
+		{"no body", func(ctx context.Context, rdb *goredis.Client) error { return rdb.HSet(ctx, key, "m", good).Err() }},
+		{"a body that does not decompress", func(ctx context.Context, rdb *goredis.Client) error {
 			return rdb.HSet(ctx, key, "m", good, "b", "zzzz").Err()
 		}},
-		{"a corrupt entry of a great height", func(ctx context.Context, rdb *redis.Client) error {
+		{"a corrupt entry of a great height", func(ctx context.Context, rdb *goredis.Client) error {
 			return rdb.HSet(ctx, key, "m", strings.Replace(good, "100", "9000", 1), "b", "px").Err()
 		}},
-		{"a corrupt entry of a low height", func(ctx context.Context, rdb *redis.Client) error {
+		{"a corrupt entry of a low height", func(ctx context.Context, rdb *goredis.Client) error {
 			return rdb.HSet(ctx, key, "m", strings.Replace(good, "100", "9", 1), "b", "px").Err()
 		}},
-		{"a lease of another type", func(ctx context.Context, rdb *redis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
+		{"a lease of another type", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,7 +142,7 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 			if err := tt.put(t.Context(), client(t, addr)); err != nil {
 				t.Fatal(err)
 			}
-			a, b := replica(t, addr, cache.Options{}), replica(t, addr, cache.Options{})
+			a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 			if found := a.Load(t.Context(), []string{"k"}); len(found) != 0 {
 				t.Errorf("Load found %v", found)
 			}
@@ -143,6 +150,7 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 			if got := tell(mustGet(t, a, q, answer(100, page)), nil); !strings.HasPrefix(got, "miss uri-miss") {
 				t.Errorf("got %.60s, want a miss", got)
 			}
+			idle(t, a)
 			if got := mustGet(t, b, q, nil); got.Store != "shared" || !bytes.Equal(got.Entry.Body, page) {
 				t.Errorf("it was not overwritten: %.60s", tell(got, nil))
 			}
@@ -153,7 +161,7 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 func TestContentSurvivesTheSharedStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	open := func() *cache.Cache {
-		c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: 5 * time.Second})
+		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
 		c.SetNamespace("story-1")
 		return c
 	}
@@ -173,6 +181,7 @@ func TestContentSurvivesTheSharedStore(t *testing.T) {
 			now := time.Now()
 			sent := &cache.Entry{Content: tt.content, Height: 100, ReadAt: now, Expires: now.Add(time.Hour)}
 			mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return sent, nil })
+			idle(t, a)
 			got := mustGet(t, b, q, nil).Entry
 			if got.ETag != tt.content.ETag || got.Status != tt.content.Status || got.Type != tt.content.Type ||
 				got.Link != tt.content.Link || got.Source != tt.content.Source || !bytes.Equal(got.Body, tt.content.Body) {
@@ -198,7 +207,7 @@ func noise(n int) []byte {
 func TestLoadAndSave(t *testing.T) {
 	store := miniredis.RunT(t)
 	open := func() *cache.Cache {
-		c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: time.Second})
+		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
 		c.SetNamespace("story-1")
 		return c
 	}
@@ -218,20 +227,20 @@ func TestLoadAndSave(t *testing.T) {
 			t.Errorf("%s expires in %v, want an hour", key, store.TTL(key))
 		}
 	}
+	alone := open()
 	store.Close()
-	b.Purge()
-	if found := b.Load(t.Context(), []string{"one"}); len(found) != 0 {
+	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 0 {
 		t.Errorf("without the store %v was found", found)
 	}
-	b.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1")}, time.Hour)
-	if found := b.Load(t.Context(), []string{"one"}); len(found) != 1 {
+	alone.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1")}, time.Hour)
+	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 1 {
 		t.Error("without the store memory was not used")
 	}
 }
 
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	c := newCache(t, cache.Options{Registerer: reg, Redis: client(t, miniredis.RunT(t).Addr()), RedisTimeout: 5 * time.Second})
+	c := sharing(t, client(t, miniredis.RunT(t).Addr()), cache.Options{Registerer: reg}, redis.Options{})
 	c.SetNamespace("story-1")
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	for range 3 {

@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 // world is two replicas behind one shared store and in front of one node.
@@ -28,7 +29,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{replicas: map[string]*cache.Cache{}, store: miniredis.RunT(t)}
 	w.now.Store(1_750_000_000)
 	for _, name := range []string{"A", "B"} {
-		c := newCache(t, cache.Options{Redis: client(t, w.store.Addr()), RedisTimeout: 5 * time.Second, Now: w.clock})
+		c := sharing(t, client(t, w.store.Addr()), cache.Options{Now: w.clock}, redis.Options{})
 		c.SetNamespace("story-1")
 		w.replicas[name] = c
 	}
@@ -54,7 +55,7 @@ func (w *world) origin(_ context.Context, prev *cache.Entry) (*cache.Entry, erro
 // rest waits for the flights in the background.
 func (w *world) rest(t *testing.T) {
 	for _, c := range w.replicas {
-		eventually(t, "the background is idle", func() bool { return c.Stats().Background == 0 })
+		idle(t, c)
 	}
 }
 
@@ -161,12 +162,14 @@ func TestAnUnchangedAnswerIsWrittenWithoutItsBody(t *testing.T) {
 	w := newWorld(t)
 	w.node.height, w.node.body = 100, string(page)
 	mustGet(t, w.replicas["A"], cache.Query{Key: "k", Policy: live, Tip: 100}, w.origin)
+	w.rest(t)
 	key := onlyKey(t, w.store)
 	// A body that could not have been written: it stays if only m is.
 	w.store.HSet(key, "b", "mark")
 
 	w.node.height = 120
 	mustGet(t, w.replicas["A"], cache.Query{Key: "k", Policy: live, Tip: 120}, w.origin)
+	w.rest(t)
 
 	if got := w.store.HGet(key, "b"); got != "mark" {
 		t.Error("the body was written again")
@@ -184,6 +187,7 @@ func TestNothingOfOneChainIsServedAsAnothers(t *testing.T) {
 	a := w.replicas["A"]
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, a, q, answer(100, []byte("of story-1")))
+	idle(t, a)
 
 	a.SetNamespace("devnet-1")
 	if res := mustGet(t, a, q, answer(100, []byte("of devnet-1"))); res.Outcome != cache.Miss {
@@ -197,7 +201,7 @@ func TestNothingOfOneChainIsServedAsAnothers(t *testing.T) {
 
 func TestSharedStoreWaitsForTheNameOfTheChain(t *testing.T) {
 	store := miniredis.RunT(t)
-	c := newCache(t, cache.Options{Redis: client(t, store.Addr())})
+	c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))
 	if keys := store.Keys(); len(keys) > 0 || c.SharedState() != "off" {
@@ -205,6 +209,7 @@ func TestSharedStoreWaitsForTheNameOfTheChain(t *testing.T) {
 	}
 	c.SetNamespace("story-1")
 	mustGet(t, c, q, answer(100, page))
+	idle(t, c)
 	if len(store.Keys()) != 1 || c.SharedState() != "closed" {
 		t.Errorf("the store is %s and has %q once the chain has a name", c.SharedState(), store.Keys())
 	}

@@ -31,35 +31,29 @@ func endSpan(span trace.Span, err error) {
 }
 
 // endFlight says of a flight's span what the flight came to.
-func (f *flight) endFlight(span trace.Span, l landing, err error) {
+func (f *flight) endFlight(span trace.Span, r flightResult, err error) {
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String("tipcache.key_hash", keyHash(f.q.Key)),
 			attribute.Bool("tipcache.background", f.accept == Fresh),
-			attribute.String("tipcache.outcome", l.outcome(err)),
+			attribute.String("tipcache.outcome", r.outcome(err)),
 		)
-		if l.at != nil {
-			span.SetAttributes(attribute.Int64("tipcache.height", l.at.entry.Height))
+		if r.at != nil {
+			span.SetAttributes(attribute.Int64("tipcache.height", r.at.entry.Height))
 		}
 	}
 	endSpan(span, err)
 }
 
-// endLease says of a lease's span what the shared store replied.
-func endLease(span trace.Span, reply string, err error) {
-	span.SetAttributes(attribute.String("tipcache.reply", reply))
-	endSpan(span, err)
-}
-
 // outcome is where the answer came from, or that there is none.
-func (l landing) outcome(err error) string {
+func (r flightResult) outcome(err error) string {
 	switch {
 	case err != nil:
 		return "failed"
-	case l.store == fromOrigin:
+	case r.store == fromOrigin:
 		return "origin"
 	default:
-		return l.store
+		return r.store
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 var codings = []cache.Coding{cache.Gzip, cache.Zstd, cache.Brotli}
@@ -50,27 +51,27 @@ func decoded(t *testing.T, coding cache.Coding, body []byte) string {
 func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
-	weigh := func() uint64 { return c.Stats().MemoryBytes }
-	eventually(t, "the entry weighs", func() bool { return weigh() > uint64(len(page)) })
+	weigh := func() int { return metric(t, c, "memory_bytes") }
+	eventually(t, "the entry weighs", func() bool { return weigh() > len(page) })
 	weight := weigh()
 	for i, coding := range codings {
 		first, ok := c.Encoded("k", content, coding, false)
 		if !ok || decoded(t, coding, first) != string(page) {
 			t.Errorf("%v does not decode to the body", coding)
 		}
-		weight += uint64(len(first))
+		weight += len(first)
 		eventually(t, "what was made weighs", func() bool { return weigh() == weight })
 		if again, _ := c.Encoded("k", content, coding, false); &again[0] != &first[0] {
 			t.Errorf("%v was not kept", coding)
 		}
-		if made := c.Stats().Encodings; made != uint64(i+1) {
+		if made := metric(t, c, "encodings_total"); made != i+1 {
 			t.Errorf("%d bodies were encoded, want %d", made, i+1)
 		}
 	}
 	later := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 200}, func(_ context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		return prev.Confirm(200, time.Now()), nil
 	})
-	if _, ok := c.Encoded("k", later.Entry.Content, cache.Gzip, false); !ok || c.Stats().Encodings != 3 {
+	if _, ok := c.Encoded("k", later.Entry.Content, cache.Gzip, false); !ok || metric(t, c, "encodings_total") != 3 {
 		t.Error("confirming the content lost what was made of it")
 	}
 	eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
@@ -79,8 +80,8 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 func TestIdentityIsTheBodyItself(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)
-	if body, ok := c.Encoded("k", content, cache.Identity, false); !ok || string(body) != "x" || c.Stats().Encodings != 0 {
-		t.Errorf("%q, %d encoded", body, c.Stats().Encodings)
+	if body, ok := c.Encoded("k", content, cache.Identity, false); !ok || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
+		t.Errorf("%q, %d encoded", body, metric(t, c, "encodings_total"))
 	}
 }
 
@@ -101,7 +102,7 @@ func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if made := c.Stats().Encodings; made != 3 {
+	if made := metric(t, c, "encodings_total"); made != 3 {
 		t.Errorf("%d bodies were encoded, want 3", made)
 	}
 }
@@ -109,7 +110,7 @@ func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
 func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	of := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
-	plain := c.Stats().MemoryBytes
+	plain := metric(t, c, "memory_bytes")
 	calls := 0
 	derive := func(name string) *cache.Content {
 		return c.Derived("k", of, name, func(of *cache.Content) *cache.Content {
@@ -128,7 +129,7 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	if calls != 4 {
 		t.Errorf("derived %d times for 4 names", calls)
 	}
-	eventually(t, "what was derived weighs", func() bool { return c.Stats().MemoryBytes > plain+4*uint64(len(page)) })
+	eventually(t, "what was derived weighs", func() bool { return metric(t, c, "memory_bytes") > plain+4*len(page) })
 	last := derive("one too many")
 	if derive("one too many"); calls != 6 {
 		t.Errorf("derived %d times, want one more at each call", calls-4)
@@ -176,7 +177,7 @@ func TestSinceWantsAnEntryReadAfterIt(t *testing.T) {
 	store := startRedis(t)
 	now := time.Now()
 	replica := func() *cache.Cache {
-		c := newCache(t, cache.Options{Redis: client(t, store.addr), RedisTimeout: time.Second})
+		c := sharing(t, client(t, store.addr), cache.Options{}, redis.Options{})
 		c.SetNamespace("story-1")
 		return c
 	}
@@ -197,8 +198,18 @@ func TestSinceWantsAnEntryReadAfterIt(t *testing.T) {
 	}
 	for i, step := range steps {
 		res := mustGet(t, step.replica, cache.Query{Key: "k", Policy: long, Since: step.since}, answer(0, fmt.Append(nil, i+1)))
+		idle(t, step.replica)
 		if got := string(res.Entry.Body); got != step.body || res.Forward != step.forward {
 			t.Errorf("%s: got %s (forward %q), want %s (%q)", step.name, got, res.Forward, step.body, step.forward)
 		}
+	}
+}
+
+// What is kept weighs what the cache says it weighs.
+func TestAContentHasNoRoomToSpare(t *testing.T) {
+	text := strings.Repeat("x", 1000)
+	c := cache.NewContent(200, "text/plain", "", append(make([]byte, 0, 1500), text...), 0)
+	if string(c.Body) != text || cap(c.Body) > 1200 {
+		t.Errorf("%d bytes in %d", len(c.Body), cap(c.Body))
 	}
 }

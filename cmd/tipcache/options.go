@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
@@ -28,12 +29,14 @@ import (
 func cacheOptions(cfg config.Config) cache.Options {
 	return cache.Options{
 		MemoryBytes:   cacheMemory(cfg.Cache.Memory, memlimit.FromCgroup),
-		RedisTimeout:  cfg.Redis.Timeout,
 		FlightTimeout: cfg.Cache.Flight,
-		Lease:         cfg.Cache.Lease,
 		Patience:      cfg.Cache.Patience,
 		MaxWaiters:    cfg.Cache.Waiters,
 	}
+}
+
+func sharedOptions(cfg config.Config) redis.Options {
+	return redis.Options{Timeout: cfg.Redis.Timeout, Lease: cfg.Cache.Lease}
 }
 
 func nodeOptions(cfg config.Config) node.Options {

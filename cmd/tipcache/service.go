@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
@@ -37,7 +38,7 @@ type service struct {
 	registry *prometheus.Registry
 	tracing  trace.TracerProvider // nil: no traces
 
-	redis    redis.UniversalClient // nil: none
+	redis    goredis.UniversalClient // nil: none
 	cache    *cache.Cache
 	pool     *node.Pool
 	store    *collections.Store
@@ -85,7 +86,14 @@ func (s *service) openCache(context.Context) error {
 	s.onClose(closeClient)
 	s.redis = client
 	o := cacheOptions(s.cfg)
-	o.Redis, o.Logger, o.Registerer = client, s.log, s.registry
+	o.Logger, o.Registerer = s.log, s.registry
+	if client != nil {
+		shared := sharedOptions(s.cfg)
+		shared.Logger, shared.Registerer = s.log, s.registry
+		if o.Shared, err = redis.New(client, shared); err != nil {
+			return err
+		}
+	}
 	if s.cache, err = cache.New(o); err != nil {
 		return err
 	}

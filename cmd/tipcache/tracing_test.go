@@ -120,15 +120,16 @@ func TestATraceGoesFromTheClientToTheOrigins(t *testing.T) {
 		"collections > cache.flight",
 		"collections > cache.flight > collections.list",
 		"collections > cache.flight > metadata.batch",
-		"collections > cache.flight > redis.ask",
+		"collections > cache.flight > redis.acquire",
+		"collections > cache.flight > redis.load",
 		"collections > cache.flight > redis.settle",
-		"collections > redis.read",
+		"collections > redis.load",
 		"staking_params",
 		"staking_params > cache.flight",
 		"staking_params > cache.flight > node.request",
-		"staking_params > cache.flight > redis.ask",
+		"staking_params > cache.flight > redis.acquire",
 		"staking_params > cache.flight > redis.settle",
-		"staking_params > redis.read",
+		"staking_params > redis.load",
 	}
 	if diff := cmp.Diff(want, c.paths()); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 // What other replicas have read is found without a flight, and so without the
@@ -16,12 +16,14 @@ import (
 func TestAReplicaThatHasJustStartedFindsWhatOthersHave(t *testing.T) {
 	store := miniredis.RunT(t)
 	replica := func() *cache.Cache {
-		c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: time.Second})
+		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
 		c.SetNamespace("story-1")
 		return c
 	}
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	mustGet(t, replica(), q, answer(100, []byte("a")))
+	first := replica()
+	mustGet(t, first, q, answer(100, []byte("a")))
+	idle(t, first)
 
 	nobody := func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, errors.New("asked") }
 	started := replica()
@@ -29,21 +31,21 @@ func TestAReplicaThatHasJustStartedFindsWhatOthersHave(t *testing.T) {
 	if res.Outcome != cache.Hit || res.Store != "shared" || string(res.Entry.Body) != "a" {
 		t.Errorf("%v from %s: %s", res.Outcome, res.Store, res.Entry.Body)
 	}
-	if n := started.Stats().Flights; n != 0 {
+	if n := metric(t, started, "flights_total"); n != 0 {
 		t.Errorf("%d flights", n)
 	}
 
 	q.Tip, q.Key = 200, "k"
 	late := replica()
 	res = mustGet(t, late, q, answer(200, []byte("b")))
-	if res.Outcome != cache.Miss || string(res.Entry.Body) != "b" || late.Stats().Flights != 1 {
-		t.Errorf("%v: %s, %d flights", res.Outcome, res.Entry.Body, late.Stats().Flights)
+	if res.Outcome != cache.Miss || string(res.Entry.Body) != "b" || metric(t, late, "flights_total") != 1 {
+		t.Errorf("%v: %s, %d flights", res.Outcome, res.Entry.Body, metric(t, late, "flights_total"))
 	}
 }
 
 func TestAClosedCacheLooksIntoMemoryOnly(t *testing.T) {
 	store := miniredis.RunT(t)
-	c := newCache(t, cache.Options{Redis: client(t, store.Addr()), RedisTimeout: time.Second})
+	c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
 	c.SetNamespace("story-1")
 	if err := c.Close(); err != nil {
 		t.Fatal(err)

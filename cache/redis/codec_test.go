@@ -1,4 +1,4 @@
-package cache
+package redis
 
 import (
 	"bytes"
@@ -6,17 +6,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/cache"
 )
 
 // FuzzDecodeEntry feeds the decoder what any program might have stored. It must
 // refuse it as corrupt or give an entry that encodes to something equal.
 func FuzzDecodeEntry(f *testing.F) {
 	c := newCodec()
-	for _, content := range []*Content{
-		NewContent(200, "application/json", "</next>", []byte(strings.Repeat("body ", 100)), 7),
-		NewContent(404, "", "", nil, 0),
+	for _, content := range []*cache.Content{
+		cache.NewContent(200, "application/json", "</next>", []byte(strings.Repeat("body ", 100)), 7),
+		cache.NewContent(404, "", "", nil, 0),
 	} {
-		e := &Entry{Content: content, Height: 100, ReadAt: time.UnixMicro(1), Expires: time.UnixMicro(2)}
+		e := &cache.Entry{Content: content, Height: 100, ReadAt: time.UnixMicro(1), Expires: time.UnixMicro(2)}
 		f.Add(c.encodeMeta(e), c.encodeBody(e.Body))
 	}
 	f.Add([]byte("1 1 1 1 \"\" 200 0\n"), []byte("p"))
@@ -53,18 +55,9 @@ func TestDecodeBoundsTheBody(t *testing.T) {
 
 func TestDecodeSharesKnownContent(t *testing.T) {
 	c := newCodec()
-	have := &Entry{Content: NewContent(200, "text/plain", "", []byte("x"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
+	have := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("x"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
 	got, err := c.decode(c.encodeMeta(have.Confirm(101, time.UnixMicro(2))), nil, have)
 	if err != nil || got.Content != have.Content || got.Height != 101 {
 		t.Errorf("got %+v, %v; want the same content at 101", got, err)
-	}
-}
-
-// What is kept weighs what the cache says it weighs.
-func TestAContentHasNoRoomToSpare(t *testing.T) {
-	text := strings.Repeat("x", 1000)
-	c := NewContent(200, "text/plain", "", append(make([]byte, 0, 1500), text...), 0)
-	if string(c.Body) != text || cap(c.Body) > 1200 {
-		t.Errorf("%d bytes in %d", len(c.Body), cap(c.Body))
 	}
 }

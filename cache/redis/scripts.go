@@ -1,4 +1,4 @@
-package cache
+package redis
 
 // An entry is a hash with two fields, m for what changes from block to block
 // and b for the body, and its lease a string that names the holder. Both keys
@@ -22,13 +22,13 @@ local function stored()
 end
 `
 
-// askScript gives {verdict, m, b, milliseconds left}. b is left out if the
+// acquireScript gives {verdict, m, b, milliseconds left}. b is left out if the
 // caller has it already. A caller that did not get the reply may ask again with
 // the same token and finds the lease its own; a lease without an expiry is none.
 //
 // KEYS: entry, lease. ARGV: byBlocks, least, floor, since, now, known ETag,
 // token, lease in milliseconds.
-const askScript = parse + `
+const acquireScript = parse + `
 local m, foreign = stored()
 local h, r, x, etag = parse(m)
 local b = false
@@ -46,7 +46,7 @@ end
 local left = redis.call('PTTL', KEYS[2])
 if left > 0 and redis.pcall('GET', KEYS[2]) ~= ARGV[7] then return {'busy', m, b, left} end
 redis.call('SET', KEYS[2], ARGV[7], 'PX', ARGV[8])
-return {foreign and 'foreign' or 'leased', m, b, 0}
+return {foreign and 'foreign' or 'granted', m, b, 0}
 `
 
 // settleScript writes an entry unless a newer one is there, gives the lease back

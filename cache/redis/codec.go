@@ -1,4 +1,4 @@
-package cache
+package redis
 
 import (
 	"encoding/binary"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/tipcache/tipcache/cache"
 )
 
 // maxBody bounds a body read from the shared store, in bytes. What claims to be
@@ -25,7 +27,7 @@ const (
 	zstdBody  = 'z'
 )
 
-var errCorrupt = errors.New("cache: corrupt entry")
+var errCorrupt = errors.New("redis: corrupt entry")
 
 // codec writes and reads the two fields of a stored entry. The first, m, is
 //
@@ -47,7 +49,7 @@ func newCodec() *codec {
 	return &codec{enc: enc, dec: dec}
 }
 
-func (c *codec) encodeMeta(e *Entry) []byte {
+func (c *codec) encodeMeta(e *cache.Entry) []byte {
 	m := fmt.Appendf(nil, "1 %d %d %d %s %d %d\n",
 		e.Height, micros(e.ReadAt), micros(e.Expires), e.ETag, e.Status, e.Source)
 	for _, s := range []string{e.Type, e.Link} {
@@ -70,7 +72,7 @@ func (c *codec) encodeBody(body []byte) []byte {
 // content, that content is used and b is not looked at. Otherwise the content
 // must have the ETag that m gives, which also proves that m and b belong
 // together. An error is a corrupt entry.
-func (c *codec) decode(m, b []byte, have *Entry) (*Entry, error) {
+func (c *codec) decode(m, b []byte, have *cache.Entry) (*cache.Entry, error) {
 	e, rest, err := decodeHead(m)
 	if err != nil {
 		return nil, err
@@ -89,14 +91,14 @@ func (c *codec) decode(m, b []byte, have *Entry) (*Entry, error) {
 		return nil, err
 	}
 	want := e.ETag
-	if e.Content = NewContent(e.Status, typ, link, body, e.Source); e.ETag != want {
+	if e.Content = cache.NewContent(e.Status, typ, link, body, e.Source); e.ETag != want {
 		return nil, fmt.Errorf("%w: content does not match its ETag", errCorrupt)
 	}
 	return e, nil
 }
 
 // decodeHead reads the text line of m. The content it gives has no body yet.
-func decodeHead(m []byte) (*Entry, []byte, error) {
+func decodeHead(m []byte) (*cache.Entry, []byte, error) {
 	head, rest, _ := strings.Cut(string(m), "\n")
 	field := strings.Split(head, " ")
 	if len(field) != 7 || field[0] != "1" {
@@ -105,13 +107,13 @@ func decodeHead(m []byte) (*Entry, []byte, error) {
 	var n [5]uint64 // height, read at, expires, status, source
 	for i, s := range []string{field[1], field[2], field[3], field[5], field[6]} {
 		v, err := strconv.ParseUint(s, 10, 64)
-		if err != nil || i < 4 && v > never {
+		if err != nil || i < 4 && v > cache.Never {
 			return nil, nil, fmt.Errorf("%w: bad number %q", errCorrupt, s)
 		}
 		n[i] = v
 	}
-	return &Entry{
-		Content: &Content{ETag: field[4], Status: int(n[3]), Source: n[4]},
+	return &cache.Entry{
+		Content: &cache.Content{ETag: field[4], Status: int(n[3]), Source: n[4]},
 		Height:  int64(n[0]), ReadAt: fromMicros(n[1]), Expires: fromMicros(n[2]),
 	}, []byte(rest), nil
 }

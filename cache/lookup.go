@@ -1,0 +1,247 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// This file is the whole lookup, in the order in which a request goes through
+// it. What a flight needs to be safe is in flight.go.
+
+// maxFlights bounds how many flights of others a caller joins, one after the
+// other, in the hope of an answer that is new enough for it.
+const maxFlights = 8
+
+// Get answers q, from the nearest place that has an answer new enough, and
+// asks origin if there is none. A caller waits no longer than its ctx, but for
+// one read of the shared store, within that store's timeout; the flight it
+// started goes on without it. When the origin fails, or there is no time or room
+// to wait for it, an entry that q.Policy keeps for errors is served with the
+// failure in Result.Err; without such an entry the failure is the error: the
+// origin's own, ctx's or [ErrOverloaded].
+//
+// An entry may be below q.MinHeight, or older than q.Policy or q.Since want it,
+// only if the origin has given it since Get was called: it has nothing better then.
+func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
+	ch := c.chain.Load()
+	at := ch.memory.get(q.Key)
+	switch q.state(at, c.o.Now()) {
+	case Fresh:
+		c.counts.served(Hit, inMemory)
+		return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}, nil
+	case Stale:
+		c.revalidate(ctx, ch, at, q, origin)
+		c.counts.served(StaleHit, inMemory)
+		return Result{Entry: at.entry, Outcome: StaleHit, Store: inMemory}, nil
+	case StaleIfError:
+		// Once the origin has failed nobody waits for it until it is well:
+		// a stalled one would hold up every caller.
+		if err := at.failure(); err != nil {
+			c.revalidate(ctx, ch, at, q, origin)
+			c.counts.served(StaleError, inMemory)
+			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
+		}
+	}
+	res, err := c.wait(ctx, ch, q, origin, at == nil)
+	c.counts.served(res.Outcome, res.Store)
+	return res, err
+}
+
+// wait answers q from a flight; for a key that memory does not have (cold), one
+// read of the shared store may do. A caller for whom the shared store was silent
+// does not wait for it again: its flight goes to the origin at once.
+func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, cold bool) (Result, error) {
+	defer c.waiting.Add(-1)
+	if c.waiting.Add(1) > int64(c.o.MaxWaiters) {
+		return c.serveStale(ch, &q, flightResult{}, ErrOverloaded)
+	}
+	sharedSilent := false
+	if cold && ch.shares(&q) {
+		res, ok, err := c.lookupShared(ctx, ch, q, origin)
+		if ok {
+			return res, nil
+		}
+		sharedSilent = err != nil
+	}
+	for try := range maxFlights {
+		r, own, err := c.join(ctx, ch, q, origin, sharedSilent)
+		if err != nil {
+			return c.serveStale(ch, &q, r, err)
+		}
+		// A flight that another caller began may have brought too low a height
+		// or too old a reading for this one. The next begins after that: if it
+		// has asked the origin, then as late as this caller's own could have.
+		if own || q.state(r.at, c.o.Now()) <= Stale || try > 0 && r.store == fromOrigin {
+			return c.serve(ctx, ch, q, origin, r, own), nil
+		}
+	}
+	return c.serveStale(ch, &q, flightResult{}, ErrOverloaded)
+}
+
+// lookupShared reads the entry of a key that memory does not have from the
+// shared store. That costs a third of a flight, which brings a goroutine and the
+// lease with it, and is all that a replica needs that has just started. An error
+// says that the shared store does not answer.
+func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query, origin Origin) (res Result, ok bool, err error) {
+	if !c.begin() {
+		return res, false, errClosed
+	}
+	defer c.tasks.Done()
+	if !ch.lookups.beginRead(q.Key) {
+		return res, false, nil
+	}
+	found, err := c.o.Shared.Load(context.WithoutCancel(ctx), ch.namespace, q.Key)
+	e := found[q.Key]
+	if e != nil && q.state(&slot{entry: e}, c.o.Now()) > Stale {
+		e = nil // a flight's to judge
+	}
+	var at *slot
+	ch.lookups.endRead(q.Key, func() {
+		if e != nil {
+			at = ch.memory.put(q.Key, e)
+		}
+	})
+	if q.state(at, c.o.Now()) > Stale { // memory has had something else meanwhile
+		return res, false, err
+	}
+	return c.serve(ctx, ch, q, origin, flightResult{at: at, store: inShared}, true), true, nil
+}
+
+// join starts the flight of the key or joins the one under way, and waits for
+// it to land, or for Patience if there is something else to give. own tells a
+// caller whose flight it was.
+func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, sharedSilent bool) (r flightResult, own bool, err error) {
+	started := false
+	landed := ch.flights.DoChan(q.Key, func() (any, error) {
+		started = true
+		return c.fly(ctx, &flight{c: c, ch: ch, q: q, origin: origin, accept: Stale, sharedSilent: sharedSilent})
+	})
+	patience := time.NewTimer(c.o.Patience)
+	defer patience.Stop()
+	for {
+		select {
+		case r := <-landed:
+			return r.Val.(flightResult), started, r.Err
+		case <-patience.C:
+			if at := ch.memory.get(q.Key); q.state(at, c.o.Now()) == StaleIfError {
+				at.fail(c.o.Now(), errSlow)
+				return flightResult{at: at, store: inMemory, forward: "stale"}, false, errSlow
+			}
+		case <-ctx.Done():
+			return flightResult{}, false, ctx.Err()
+		}
+	}
+}
+
+// run is the flight: memory once more, the shared store, the origin.
+func (f *flight) run(ctx context.Context) (flightResult, error) {
+	// Between a caller's look into memory and the start of its flight, the
+	// flight before may have landed: without this look its answer would be
+	// fetched twice.
+	at := f.ch.memory.get(f.q.Key)
+	if f.q.state(at, f.c.o.Now()) <= f.accept {
+		return flightResult{at: at, store: inMemory}, nil
+	}
+	found := f.acquire(ctx, at)
+	if found.enough {
+		return flightResult{at: found.at, store: inShared}, nil
+	}
+	r, err := f.ask(ctx, found)
+	f.release(ctx, found.lease, r, err)
+	return r, err
+}
+
+// acquire looks into the shared store until it gives an entry that ends the
+// flight, or the origin is this flight's to ask: because it has the lease,
+// because the replica that had it failed, or because the shared store is not
+// well. Then replicas go their own ways, and callers are still coalesced in each.
+func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
+	found := lookupResult{at: at, store: inMemory}
+	if !f.ch.shares(&f.q) {
+		return found
+	}
+	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep)
+	if f.sharedSilent || f.ch.lookups.awaitWrite(ctx, f.q.Key) != nil {
+		return found
+	}
+	// Listening begins before asking: a message between the two must not be lost.
+	woken := f.ch.waiters.join(f.q.Key)
+	defer f.ch.waiters.leave(f.q.Key)
+	for {
+		drain(woken)
+		reply, err := found.lease.Acquire(ctx, f.q.requirement(f.accept, f.c.o.Now()), found.at.known())
+		if err != nil {
+			return found
+		}
+		if reply.Entry != nil && !reply.Entry.sameAs(found.at) {
+			found.at, found.store = f.keep(reply.Entry), inShared
+		}
+		switch reply.State {
+		case LeaseNeedless:
+			found.enough = reply.Entry != nil
+			return found
+		case LeaseGranted:
+			found.lease.Keep(ctx)
+			return found
+		}
+		if !f.awaitLease(ctx, woken, reply.Left) {
+			return found
+		}
+	}
+}
+
+// ask has the origin answer, and keeps what it says.
+func (f *flight) ask(ctx context.Context, found lookupResult) (flightResult, error) {
+	r := flightResult{at: found.at, store: found.store}
+	if err := ctx.Err(); err != nil {
+		return r, fmt.Errorf("cache: waiting for another replica: %w", err)
+	}
+	r.forward = "uri-miss"
+	if r.at != nil {
+		r.forward = "stale"
+		if f.q.Policy.State(r.at.entry, f.q.Tip, f.c.o.Now()) == Fresh {
+			r.forward = "request" // which wanted a newer one
+		}
+	}
+	e, err := f.fetch(ctx, r.at.known())
+	if err != nil {
+		f.c.counts.originErrors.Add(1)
+		if r.at != nil {
+			r.at.fail(f.c.o.Now(), err)
+		}
+		return r, err
+	}
+	r.at, r.store = f.keep(e), fromOrigin
+	return r, nil
+}
+
+// serve makes a result of what a flight brought.
+func (c *Cache) serve(ctx context.Context, ch *chain, q Query, origin Origin, r flightResult, own bool) Result {
+	res := Result{Entry: r.at.entry, Outcome: Miss, Store: r.store, Forward: r.forward, Collapsed: !own}
+	if r.store == fromOrigin {
+		if !own {
+			c.counts.collapsed.Add(1)
+		}
+		return res
+	}
+	res.Outcome = Hit
+	if q.state(r.at, c.o.Now()) != Fresh {
+		res.Outcome = StaleHit
+		c.revalidate(ctx, ch, r.at, q, origin)
+	}
+	return res
+}
+
+// serveStale answers q after a failure, from what the flight had at hand or
+// memory has by now.
+func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (Result, error) {
+	at, store := r.at, r.store
+	if at == nil {
+		at, store = ch.memory.get(q.Key), inMemory
+	}
+	if q.state(at, c.o.Now()) > StaleIfError {
+		return Result{}, failure
+	}
+	return Result{Entry: at.entry, Outcome: StaleError, Store: store, Forward: r.forward, Err: failure}, nil
+}

@@ -1,0 +1,47 @@
+package cache
+
+import (
+	"context"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// chain is all that is kept of one namespace. Another namespace gets another
+// one, so that what is still in flight for the old cannot be taken for the new.
+type chain struct {
+	namespace string // "" = not known yet
+	memory    *memory
+	flights   singleflight.Group
+	lookups   lookups
+	waiters   *waiters           // nil: no shared store, or no namespace to use it with
+	leave     context.CancelFunc // ends the subscription
+}
+
+// shares tells whether the answer to q is shared with other replicas.
+func (ch *chain) shares(q *Query) bool { return ch.waiters != nil && q.Policy.Keep > 0 }
+
+// SetNamespace names the chain that is cached. Until it has been called the
+// shared store is not used, and with another namespace than before memory starts
+// empty: nothing of one chain is served as another's.
+func (c *Cache) SetNamespace(namespace string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.chain.Load()
+	if old.namespace == namespace || c.closed {
+		return
+	}
+	old.leave()
+	c.chain.Store(c.newChain(namespace))
+}
+
+// newChain returns an empty chain, with a subscription if replicas share it. The
+// caller holds c.mu, or has not shared c yet.
+func (c *Cache) newChain(namespace string) *chain {
+	ch := &chain{namespace: namespace, memory: newMemory(c.o.MemoryBytes, &c.counts), lookups: newLookups(), leave: func() {}}
+	if namespace != "" && c.o.Shared != nil {
+		ctx, cancel := context.WithCancel(c.life)
+		ch.waiters, ch.leave = newWaiters(ch.memory), cancel
+		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.waiters) })
+	}
+	return ch
+}

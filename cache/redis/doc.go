@@ -1,0 +1,16 @@
+// Package redis is the store that the caches of several replicas share. It
+// implements [cache.Shared] with a single Redis, a Sentinel's or a Cluster.
+//
+//   - codec.go: an entry is a hash, m for its head and b for its body
+//   - entries.go: entries are loaded and saved many at once
+//   - lease.go, scripts.go: one script either gives an entry that is new enough,
+//     or the lease of the key, or says that another replica has the lease;
+//     another stores the answer, gives the lease back and publishes that
+//   - subscriber.go: a replica that waits for a lease is woken by that message
+//   - purge.go: selected entries are removed step by step
+//
+// Redis is shared ground: it may be slow, dead or full, and others may write to
+// it. Each operation has [Options.Timeout], and a breaker keeps a dead Redis from
+// being waited for. A panic of the client library becomes an error. What cannot
+// be read is absent, and is overwritten.
+package redis

@@ -1,0 +1,169 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// lease implements [cache.Lease].
+type lease struct {
+	s       *Store
+	key     string
+	entry   string // the entry's key in the store
+	channel string
+	keepFor time.Duration // expiry of the entry
+	token   string
+	held    bool   // it is ours, or may be: the reply was lost
+	seen    string // ETag of the entry in the store, "" for none
+	stop    func() // ends the renewal
+}
+
+// NewLease implements [cache.Shared].
+func (s *Store) NewLease(namespace, key string, keep time.Duration) cache.Lease {
+	return &lease{
+		s: s, key: key, entry: entryKey(namespace, key), channel: channelOf(namespace), keepFor: keep,
+		token: rand.Text(), stop: func() {},
+	}
+}
+
+func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
+
+// Acquire implements [cache.Lease]. A corrupt entry is removed, and asked for a
+// second time if it stood in the way.
+func (l *lease) Acquire(ctx context.Context, r cache.Requirement, known *cache.Entry) (reply cache.LeaseReply, err error) {
+	ctx, span := startSpan(ctx, "redis.acquire")
+	defer func() { endLease(span, stateNames[reply.State], err) }()
+	reply, err = l.acquireOnce(ctx, r, known)
+	if !errors.Is(err, errCorrupt) {
+		return reply, err
+	}
+	l.s.unreadable(l.key, err)
+	err = l.s.do(ctx, func(ctx context.Context) error { return l.s.rdb.Del(ctx, l.entry).Err() })
+	if err != nil || reply.State != cache.LeaseNeedless {
+		return reply, err
+	}
+	return l.acquireOnce(ctx, r, known)
+}
+
+func (l *lease) acquireOnce(ctx context.Context, r cache.Requirement, known *cache.Entry) (cache.LeaseReply, error) {
+	tag := ""
+	if known != nil {
+		tag = known.ETag
+	}
+	var reply []any
+	err := l.s.do(ctx, func(ctx context.Context) (err error) {
+		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(),
+			r.ByBlocks, r.MinHeight, r.OtherMinHeight, r.OtherSince, r.Now, tag, l.token, l.s.o.Lease.Milliseconds()).Slice()
+		return err
+	})
+	if err != nil {
+		l.held = !isReply(err) && kindOf(err) != unavailable
+		return cache.LeaseReply{}, err
+	}
+	return l.read(reply, known)
+}
+
+// stateNames are the words of acquireScript for the states of a lease.
+var stateNames = [...]string{cache.LeaseBusy: "busy", cache.LeaseGranted: "granted", cache.LeaseNeedless: "enough"}
+
+// read takes the reply of acquireScript apart.
+func (l *lease) read(values []any, known *cache.Entry) (reply cache.LeaseReply, err error) {
+	if len(values) != 4 {
+		return reply, fmt.Errorf("redis: the script replied %d values, not 4", len(values))
+	}
+	word, _ := values[0].(string)
+	if word == "foreign" {
+		l.s.failed(foreign)
+		word = stateNames[cache.LeaseGranted]
+	}
+	at := slices.Index(stateNames[:], word)
+	if at <= 0 {
+		return reply, fmt.Errorf("redis: the script replied %q", word)
+	}
+	reply.State = cache.LeaseState(at)
+	left, _ := values[3].(int64)
+	reply.Left = time.Duration(left) * time.Millisecond
+	l.held, l.seen = reply.State == cache.LeaseGranted, ""
+	m, ok := values[1].(string)
+	if !ok {
+		return reply, nil
+	}
+	b, _ := values[2].(string)
+	if reply.Entry, err = l.s.codec.decode([]byte(m), []byte(b), known); err == nil {
+		l.seen = reply.Entry.ETag
+	}
+	return reply, err
+}
+
+// Keep implements [cache.Lease].
+func (l *lease) Keep(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	l.stop = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(l.s.o.Lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = l.s.do(ctx, func(ctx context.Context) error { // counted; the next tick tries again
+					return l.s.keep.Run(ctx, l.s.rdb, l.keys()[1:], l.token, l.s.o.Lease.Milliseconds()).Err()
+				})
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// Settle implements [cache.Lease]. What has expired by now is not stored.
+func (l *lease) Settle(ctx context.Context, e *cache.Entry) error {
+	keep := l.s.keepFor(e, l.keepFor)
+	if keep <= 0 {
+		return l.Abandon(ctx)
+	}
+	l.stop()
+	ctx, span := startSpan(ctx, "redis.settle")
+	meta, body := l.s.codec.encodeMeta(e), []byte(nil)
+	if e.ETag != l.seen {
+		body = l.s.codec.encodeBody(e.Body)
+	}
+	reply, err := l.write(ctx, meta, body, keep)
+	if reply == "body" { // another content has come between
+		reply, err = l.write(ctx, meta, l.s.codec.encodeBody(e.Body), keep)
+	}
+	endLease(span, reply, err)
+	return err
+}
+
+func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (reply string, err error) {
+	err = l.do(ctx, func(ctx context.Context) (err error) { // counted
+		reply, err = l.s.settle.Run(ctx, l.s.rdb, l.keys(),
+			meta, body, keep.Milliseconds(), l.token, l.channel, l.key).Text()
+		return err
+	})
+	return reply, err
+}
+
+// Abandon implements [cache.Lease].
+func (l *lease) Abandon(ctx context.Context) error {
+	l.stop()
+	if !l.held {
+		return nil
+	}
+	return l.do(ctx, func(ctx context.Context) error { // counted
+		return l.s.abandon.Run(ctx, l.s.rdb, l.keys()[1:], l.token, l.channel, l.key).Err()
+	})
+}
+
+// do runs an operation that is due even when the flight is over.
+func (l *lease) do(ctx context.Context, op func(context.Context) error) error {
+	return l.s.do(context.WithoutCancel(ctx), op)
+}

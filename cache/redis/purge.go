@@ -1,0 +1,117 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// scanStep is about how many keys the store looks at in one operation of a
+// purge: few enough to be within the timeout and to keep nobody waiting.
+const scanStep = 1000
+
+// Purge implements [cache.Shared], on every master of the store.
+func (s *Store) Purge(ctx context.Context, namespace string, sel cache.Selection) (int, error) {
+	var n atomic.Int64
+	purge := func(ctx context.Context, rdb redis.UniversalClient) error {
+		return s.sweep(ctx, rdb, namespace, sel, &n)
+	}
+	var err error
+	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, rdb *redis.Client) error { return purge(ctx, rdb) })
+	} else {
+		err = purge(ctx, s.rdb)
+	}
+	return int(n.Load()), err
+}
+
+// sweep goes through the keys of one server, step by step. The pattern ends as
+// entries do, so leases are no part of it.
+func (s *Store) sweep(ctx context.Context, rdb redis.UniversalClient, namespace string, sel cache.Selection, n *atomic.Int64) error {
+	before, after := aroundKey(namespace)
+	match := literal(before) + pattern(sel) + literal(after)
+	others := func(at string) bool { return !sel.Has(strings.TrimSuffix(strings.TrimPrefix(at, before), after)) }
+	for cursor := uint64(0); ; {
+		var keys []string
+		err := s.do(ctx, func(ctx context.Context) (err error) {
+			keys, cursor, err = rdb.Scan(ctx, cursor, match, scanStep).Result()
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.unlink(ctx, rdb, slices.DeleteFunc(keys, others), n); err != nil || cursor == 0 {
+			return err
+		}
+	}
+}
+
+// aroundKey is what stands around a key in the store, as entryKey puts it there.
+func aroundKey(namespace string) (before, after string) {
+	const end = "}"
+	return strings.TrimSuffix(entryKey(namespace, ""), end), end
+}
+
+// unlink removes keys one by one, in one round trip: in a cluster they are in
+// different slots.
+func (s *Store) unlink(ctx context.Context, rdb redis.UniversalClient, keys []string, n *atomic.Int64) error {
+	if len(keys) == 0 {
+		return ctx.Err()
+	}
+	return s.do(ctx, func(ctx context.Context) error {
+		replies, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, key := range keys {
+				p.Unlink(ctx, key)
+			}
+			return nil
+		})
+		for _, reply := range replies {
+			n.Add(reply.(*redis.IntCmd).Val())
+		}
+		return err
+	})
+}
+
+// pattern matches at least the selected keys, in the language of SCAN.
+func pattern(s cache.Selection) string {
+	switch {
+	case s.Path != "":
+		return strings.ReplaceAll(literal(s.Path), `\*`, "*") + "*"
+	case s.Prefix != "":
+		return literal(s.Prefix) + "*"
+	default:
+		return "*" + literal(s.Contains) + "*"
+	}
+}
+
+// literal is a pattern that matches the text itself.
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}
+
+// purgeMark begins a message that tells replicas to purge.
+const purgeMark = '!'
+
+// AnnouncePurge implements [cache.Shared]. This replica hears of it, too.
+func (s *Store) AnnouncePurge(ctx context.Context, namespace string, sel cache.Selection) error {
+	message, _ := json.Marshal(sel) // strings always encode
+	return s.do(ctx, func(ctx context.Context) error {
+		return s.rdb.Publish(ctx, channelOf(namespace), string(purgeMark)+string(message)).Err()
+	})
+}
+
+// readSelection reads what AnnouncePurge has sent.
+func readSelection(message string) (cache.Selection, error) {
+	var sel *cache.Selection
+	if err := json.Unmarshal([]byte(message), &sel); err != nil || sel == nil {
+		return cache.Selection{}, errors.New("cache: not a selection")
+	}
+	return *sel, nil
+}

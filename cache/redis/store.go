@@ -1,0 +1,118 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// Options of a store. The zero value of each field means its default. The times
+// nest: Timeout < Lease < [cache.Options.FlightTimeout].
+type Options struct {
+	Timeout    time.Duration         // longest wait for Redis to answer; 100 ms
+	Lease      time.Duration         // longest delay caused by a replica that dies while it asks the origin; 3 s
+	Now        func() time.Time      // the clock that entries expire by; time.Now
+	Logger     *slog.Logger          // nil = discard
+	Registerer prometheus.Registerer // nil = no metrics
+}
+
+// Store implements [cache.Shared]. All its operations go through do.
+type Store struct {
+	rdb     redis.UniversalClient
+	o       Options
+	breaker *gobreaker.CircuitBreaker[struct{}]
+	codec   *codec
+	errors  [errorKinds]prometheus.Counter
+
+	acquire, settle, keep, abandon *redis.Script
+}
+
+var _ cache.Shared = (*Store)(nil)
+
+// New returns a store that uses rdb, which wants ContextTimeoutEnabled and stays
+// the caller's to close, after the caches. It fails if an option is negative or
+// the metrics cannot be registered.
+func New(rdb redis.UniversalClient, o Options) (*Store, error) {
+	if o.Timeout < 0 || o.Lease < 0 {
+		return nil, fmt.Errorf("redis: an option is negative: %v", min(o.Timeout, o.Lease))
+	}
+	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
+	o.Lease = cmp.Or(o.Lease, 3*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{
+		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(),
+		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
+		keep: redis.NewScript(keepScript), abandon: redis.NewScript(abandonScript),
+	}
+	return s, s.register(o.Registerer)
+}
+
+// The breaker opens after so many failures in a row, and lets one operation
+// through after each rest to see whether Redis is well again.
+const (
+	failuresToOpen = 5
+	breakerRest    = 2 * time.Second
+)
+
+func newBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
+	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:         "shared store",
+		Timeout:      breakerRest,
+		ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= failuresToOpen },
+		IsSuccessful: func(err error) bool { return err == nil || isReply(err) },
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
+		// Runs under the breaker's mutex, so it must not call the breaker.
+		OnStateChange: func(name string, from, to gobreaker.State) {
+			log.Warn("breaker changed", "breaker", name, "from", from.String(), "to", to.String())
+		},
+	})
+}
+
+// State implements [cache.Shared].
+func (s *Store) State() string { return s.breaker.State().String() }
+
+// do runs one operation within its time, if the breaker lets it, and counts its
+// failure. Giving up because the flight is over says nothing about Redis.
+func (s *Store) do(ctx context.Context, op func(context.Context) error) error {
+	_, err := s.breaker.Execute(func() (struct{}, error) {
+		within, cancel := context.WithTimeout(ctx, s.o.Timeout)
+		defer cancel()
+		err := s.guard(func() error { return op(within) })
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Canceled, err)
+		}
+		return struct{}{}, err
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.failed(kindOf(err))
+		s.o.Logger.Debug("shared store failed", "error", err)
+	}
+	return err
+}
+
+var errPanic = errors.New("redis: the client panicked")
+
+// guard makes an error of a panic: whatever Redis replies, and whatever the
+// client library makes of that, a request goes on without the shared store.
+func (s *Store) guard(op func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.o.Logger.Error("client of the shared store panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return op()
+}

@@ -1,0 +1,69 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+const (
+	quiet     = 15 * time.Second       // silence on the subscription before it is pinged; as much again and it is dead
+	resubWait = 200 * time.Millisecond // rest before subscribing again
+)
+
+// Subscribe implements [cache.Shared], through all failures of the store.
+func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
+	for ctx.Err() == nil {
+		_ = s.guard(func() error { return s.receive(ctx, channelOf(namespace), to) }) // the next try may do better
+		select {
+		case <-time.After(resubWait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// receive subscribes once, and receives until the subscription fails.
+func (s *Store) receive(ctx context.Context, channel string, to cache.Subscriber) error {
+	sub := s.rdb.Subscribe(ctx, channel)
+	defer sub.Close()
+	// A read from a socket does not end with ctx, but with the socket.
+	defer context.AfterFunc(ctx, func() { sub.Close() })()
+	for pinged := false; ; {
+		msg, err := sub.ReceiveTimeout(ctx, quiet)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && !pinged:
+			pinged = true
+			if err := sub.Ping(ctx); err != nil {
+				return err
+			}
+		case err != nil:
+			return err
+		default:
+			pinged = false
+			handle(msg, to)
+		}
+	}
+}
+
+// handle hands on one message: a mark and what it is about.
+func handle(msg any, to cache.Subscriber) {
+	switch msg := msg.(type) {
+	case *redis.Subscription:
+		to.NotifyAll() // messages sent before this one went unheard
+	case *redis.Message:
+		if msg.Payload == "" {
+			return
+		}
+		mark, about := msg.Payload[0], msg.Payload[1:]
+		if mark != purgeMark {
+			to.Notify(about, mark == '+')
+		} else if sel, err := readSelection(about); err == nil {
+			to.Purged(sel)
+		}
+	}
+}
