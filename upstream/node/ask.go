@@ -12,7 +12,7 @@ import (
 // ask has one endpoint answer and, where it is slow and hedging is on, a
 // second one as well. Background requests are in no hurry.
 func (f *fetch) ask(ctx context.Context, e *endpoint) result {
-	if f.pool.hedge == 0 || f.request.Background || len(f.pool.endpoints) == 1 {
+	if f.pool.hedge == 0 || f.request.Background || f.request.Post != nil || len(f.pool.endpoints) == 1 {
 		return f.queue(ctx, e)
 	}
 	return f.race(ctx, e)

@@ -104,7 +104,7 @@ func (p *Pool) has(ctx context.Context, e *endpoint, height int64) (bool, error)
 func (p *Pool) peek(ctx context.Context, e *endpoint, height int64) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxProof)
 	defer cancel()
-	r := Request{Path: probePath, Height: height}
+	r := Request{Path: p.speech.probe, Height: height}
 	if err := e.queue.acquire(ctx, r.Cost, false); err != nil {
 		return nil, e.busy(err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,11 @@ type client struct {
 	base    *url.URL
 	http    *http.Client
 	maxBody int64
+	speech  *speech
 }
 
-func newClient(base *url.URL, o Options) *client {
-	return &client{base: base, maxBody: o.MaxBody, http: &http.Client{
+func newClient(base *url.URL, o Options, s *speech) *client {
+	return &client{base: base, maxBody: o.MaxBody, speech: s, http: &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
@@ -60,26 +62,36 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	if err != nil {
 		return nil, err
 	}
-	reason, text, ok := understand(response.StatusCode, body)
+	answer, ok := c.speech.read(response, body, r.told(height))
 	if !ok {
 		return nil, notNode(response.StatusCode)
 	}
-	return &Answer{
-		Status: reason.Status(), NodeStatus: response.StatusCode,
-		Type: response.Header.Get("Content-Type"), Body: body,
-		Text: text, Reason: reason, Height: height, Latest: latestIn(reason, text),
-	}, nil
+	answer.Type = response.Header.Get("Content-Type")
+	return answer, nil
 }
 
 func (c *client) request(ctx context.Context, r Request, height int64) *http.Request {
 	u := *c.base
 	u.Path, u.RawPath, u.RawQuery = c.base.Path+r.Path, "", r.Query
 	request := (&http.Request{Method: http.MethodGet, URL: &u, Header: http.Header{}}).WithContext(ctx)
-	if height != 0 {
-		request.Header.Set("X-Block-Height", strconv.FormatInt(height, 10))
+	if height := r.told(height); height != 0 {
+		request.Header.Set(c.speech.height, strconv.FormatInt(height, 10))
 	}
+	r.Post.add(request)
 	upstream.PassTrace(ctx, request.Header)
 	return request
+}
+
+// add makes a POST of a request; nil leaves it what it is.
+func (p *Post) add(r *http.Request) {
+	if p == nil {
+		return
+	}
+	r.Method, r.ContentLength = http.MethodPost, int64(len(p.Body))
+	r.Body = io.NopCloser(bytes.NewReader(p.Body)) // which net/http cannot send twice
+	if p.Type != "" {
+		r.Header.Set("Content-Type", p.Type)
+	}
 }
 
 func (c *client) read(response *http.Response) ([]byte, error) {

@@ -46,6 +46,7 @@ type view struct {
 	heard      time.Time // when a height source was last believed
 	catchingUp bool
 	connected  bool
+	plain      bool  // it answers without gRPC, and its errors tell no height
 	aside      bool  // CometBFT claims what is not believed
 	cometDown  bool  // CometBFT does not answer
 	cometErr   error // what it fails with now
@@ -133,6 +134,9 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		attempt, cancel := context.WithTimeout(ctx, e.timeout)
 		defer cancel()
 		answer, err := e.client.get(attempt, r, height)
+		if err == nil && e.client.speech.tells {
+			answer, err = e.explain(attempt, r, r.told(height), answer)
+		}
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's end says nothing about the node
 		}

@@ -176,11 +176,11 @@ func (n *fakeNode) serveREST(w http.ResponseWriter, r *http.Request) {
 	var instead http.HandlerFunc
 	n.change(func() {
 		height, lowest, instead = n.height, n.lowest, n.rest
-		if r.URL.Path != probePath {
+		if r.URL.Path != storyProbe {
 			n.asked = append(n.asked, asked)
 		}
 	})
-	if instead != nil && r.URL.Path != probePath {
+	if instead != nil && r.URL.Path != storyProbe {
 		instead(w, r)
 		return
 	}
@@ -246,3 +246,6 @@ func within(t *testing.T, d time.Duration) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// storyProbe is what the pool asks by itself.
+const storyProbe = "/auth/params"

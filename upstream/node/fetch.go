@@ -144,6 +144,8 @@ func (f *fetch) settles(ctx context.Context, r result) bool {
 	case r.is(Pruned):
 		f.asked, f.pruned = append(f.asked, r.endpoint), r.answer
 		return false
+	case f.request.Post != nil: // it may have been carried out
+		return true
 	case r.silent() && ctx.Err() == nil:
 		f.asked, f.silence = append(f.asked, r.endpoint), r.err
 		f.silences++
@@ -187,7 +189,7 @@ func (f *fetch) refusal() *Answer {
 		height, f.pool.lowest(), newest, newest)
 	a := Answer{
 		NodeStatus: http.StatusInternalServerError, Type: "application/json", Height: height,
-		Body: fmt.Appendf(nil, `{"code":500,"msg":null,"error":%q}`+"\n", text),
+		Body: f.pool.speech.refusal(text),
 	}
 	if f.pruned != nil {
 		a = *f.pruned // has the node's own words

@@ -10,14 +10,13 @@ import (
 const (
 	probeEvery = 5 * time.Second // while no request asks an endpoint anyway
 	answersFor = 3 * probeEvery  // an endpoint counts as reachable after an answer
-	probePath  = "/auth/params"
 )
 
 // probe asks an endpoint for something cheap whenever nobody else did for a
 // while: readiness is then true before the first request, and an open breaker
 // closes at the probe's cost.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
-	f := &fetch{pool: p, request: Request{Path: probePath, Height: AtTip, Background: true}}
+	f := &fetch{pool: p, request: Request{Path: p.speech.probe, Height: AtTip, Background: true}}
 	for {
 		if v := e.look(); !v.refused && time.Since(v.answered) >= probeEvery {
 			_ = f.queue(ctx, e).err // noted in the endpoint's health

@@ -15,8 +15,24 @@ type Request struct {
 	Path       string // canonical, starts with /, not percent-encoded
 	Query      string // encoded, without ?
 	Height     int64  // AtTip, a height to read at, or 0 for the node's latest
+	Unpinned   bool   // the height only chooses the node, which is not told of it and answers as of its latest
 	Cost       Cost
-	Background bool // yields to foreground requests, and waits for its turn until its context ends
+	Post       *Post // nil for a GET. It is sent to one node at most, and once
+	Background bool  // yields to foreground requests, and waits for its turn until its context ends
+}
+
+// told is the height that the node is told of, 0 for none.
+func (r Request) told(height int64) int64 {
+	if r.Unpinned {
+		return 0
+	}
+	return height
+}
+
+// A Post is the body of a request that is no read.
+type Post struct {
+	Body []byte
+	Type string // Content-Type
 }
 
 // Cost is how heavy a request is for the node.
@@ -36,14 +52,15 @@ func (c Cost) String() string {
 
 // An Answer is what a node said, refusals included.
 type Answer struct {
-	Status     int    // what it means as an HTTP status: 200, 400, 404 or 502
-	NodeStatus int    // what the node sent: 200, 404 or, for every failure, 500
+	Status     int    // what it means as an HTTP status: 200, 400, 404 or 502; in Cosmos that of the node
+	NodeStatus int    // what the node sent: for Story 200, 404 or, for every failure, 500
 	Type       string // Content-Type
 	Body       []byte // as received
 	Text       string // the node's error text, decoded; "" on success
 	Reason     Reason
-	Height     int64 // the block it was read at; 0 unknown
-	Latest     int64 // newest height that a refusal for a pruned one names; 0 for none
+	Height     int64  // the block it was read at; 0 unknown
+	Codec      string // Grpc-Metadata-Content-Type of a node of the SDK that answers by gRPC
+	Latest     int64  // newest height that a refusal for a pruned one names; 0 for none
 }
 
 // Reason is what an answer means.
@@ -57,16 +74,18 @@ const (
 	Pruned              // this node no longer has the height; another may
 	FutureHeight        // this node does not have the height yet
 	Other               // a failure of the node
+	Refused             // Cosmos alone: the state's own no, at Height
+	Unread              // Cosmos alone: the height cannot be read, or nothing was told of it
 )
 
 // String is the reason as a metric label.
 func (r Reason) String() string {
-	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other"}[min(max(r, OK), Other)]
+	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other", "refused", "unread"}[min(max(r, OK), Unread)]
 }
 
 // Status is the HTTP status the reason means.
 func (r Reason) Status() int {
-	return [...]int{200, 404, 400, 404, 400, 502}[min(max(r, OK), Other)]
+	return [...]int{200, 404, 400, 404, 400, 502, 502, 502}[min(max(r, OK), Unread)]
 }
 
 // A Tip is the newest block that can be read.

@@ -14,6 +14,7 @@ import (
 // Options configure a Pool. The zero value of a field means its default.
 type Options struct {
 	Endpoints []Endpoint // at least one
+	Dialect   Dialect    // Story
 	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
 
 	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s

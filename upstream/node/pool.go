@@ -19,6 +19,7 @@ import (
 // heights, and Close it in the end. All methods may be called at any time.
 type Pool struct {
 	endpoints   []*endpoint
+	speech      *speech
 	hedge       time.Duration
 	maxBlockAge time.Duration
 	onEpoch     func(string, int64)
@@ -51,6 +52,10 @@ func New(o Options) (*Pool, error) {
 		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, onEpoch: o.OnEpoch, log: o.Logger,
 		chainID: o.ChainID, done: make(chan struct{}), doubts: make(chan struct{}, 1),
 	}
+	var err error
+	if p.speech, err = o.Dialect.speech(); err != nil {
+		return nil, err
+	}
 	p.metrics = newMetrics(p, o.Registerer)
 	for i, configured := range o.Endpoints {
 		e, err := p.build(configured, o)
@@ -80,7 +85,7 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 		}
 		rpc = comet.New(base, o.Timeout, o.IdleClose)
 	}
-	return newEndpoint(p.unused(base.Host), newClient(base, o), rpc, o, p.metrics), nil
+	return newEndpoint(p.unused(base.Host), newClient(base, o, p.speech), rpc, o, p.metrics), nil
 }
 
 // follow makes the sources of heights of all endpoints.

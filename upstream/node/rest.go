@@ -76,6 +76,13 @@ func (f *restFollower) check(ctx context.Context) error {
 // newest is the newest height that can be read, 0 before the first. The one that
 // was known is read again at first, and from time to time: a chain may be set back.
 func (f *restFollower) newest(ctx context.Context) (int64, error) {
+	if f.pool.speech.tells {
+		a, err := f.pool.peek(ctx, f.endpoint, 0)
+		if err != nil {
+			return 0, err
+		}
+		return a.Height, nil
+	}
 	if f.known == 0 {
 		return f.first(ctx)
 	}

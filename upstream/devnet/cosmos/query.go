@@ -68,6 +68,7 @@ func (q *query) read(r *http.Request, route *route, vars map[string]string) erro
 		}
 		q.args[name] = parsed
 	}
+	q.path = route.path(q)
 	if route.method == http.MethodPost {
 		return json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&q.posted)
 	}
@@ -102,8 +103,17 @@ func (q *query) populate(route *route, form url.Values, vars map[string]string) 
 
 // field reads one parameter.
 func (q *query) field(route *route, names, values []string, vars map[string]string) error {
-	name, known := fieldNamed(strings.Fields(route.params), names[0])
-	if _, fromPath := vars[name]; !known || fromPath {
+	fields := strings.Fields(route.params)
+	for field := range vars { // known to the filter by its proto name alone
+		if names[0] == field {
+			return nil
+		}
+		if len(fields) > 0 {
+			fields = append(fields, field)
+		}
+	}
+	name, known := fieldNamed(fields, names[0])
+	if !known {
 		return nil
 	}
 	if kinds[name] == message {

@@ -157,6 +157,18 @@ func find(method string, components []string) (*route, map[string]string) {
 	return nil, nil
 }
 
+// path is where the document of a request is: the path with its numbers in base 10.
+func (r *route) path(q *query) string {
+	patterns, parts := strings.Split(r.pattern, "/"), strings.Split(q.path, "/")
+	for i, pattern := range patterns {
+		name := strings.Trim(pattern, "{}")
+		if kinds[name] == uint64s || kinds[name] == int64s {
+			parts[i] = q.args[name]
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
 // match compares a path to a pattern, segment by segment.
 func match(pattern string, components []string) (map[string]string, bool) {
 	vars := map[string]string{}

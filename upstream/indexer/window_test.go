@@ -1,4 +1,4 @@
-package evm
+package indexer
 
 import (
 	"math/rand/v2"

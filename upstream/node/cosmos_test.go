@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// sdkPool follows a simulated chain of the SDK.
+func sdkPool(t *testing.T, o devnet.Options, comet bool) (*Pool, *devnet.Devnet) {
+	t.Helper()
+	o.Dialect, o.Interval = devnet.Cosmos, -1
+	d, err := devnet.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	endpoint := Endpoint{REST: d.NodeURL()}
+	if comet {
+		endpoint.Comet = d.CometURL()
+	}
+	p, err := New(Options{Dialect: Cosmos, Endpoints: []Endpoint{endpoint}, BlockInterval: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(context.Background()) }()
+	t.Cleanup(func() {
+		_ = p.Close()
+		<-ended
+		_ = d.Close()
+	})
+	waitFor(t, p, d.Height())
+	return p, d
+}
+
+// waitFor waits until the tip is known to be at least a height.
+func waitFor(t *testing.T, p *Pool, height int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for !p.Tip().Known || p.Tip().Height < height {
+		if err := p.WaitHeight(ctx, height); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAnErrorOfTheSDKIsUnderstoodWithoutItsText(t *testing.T) {
+	const (
+		unknown = "/cosmos/gov/v1/proposals/999"
+		broken  = "/cosmos/staking/v1beta1/delegations/abc"
+		pool    = "/cosmos/staking/v1beta1/pool"
+		absent  = "/cosmos/nope"
+		block   = "/cosmos/base/tendermint/v1beta1/blocks/20"
+	)
+	for name, noGRPC := range map[string]bool{"by gRPC": false, "without gRPC": true} {
+		t.Run(name, func(t *testing.T) {
+			p, _ := sdkPool(t, devnet.Options{NoGRPC: noGRPC, KeepRecent: 50}, true)
+			for what, step := range map[string]struct {
+				request Request
+				reason  Reason
+				status  int
+				height  int64
+			}{
+				"state at the tip":               {Request{Path: pool, Height: AtTip}, OK, 200, 1000},
+				"state at a height":              {Request{Path: pool, Height: 990}, OK, 200, 990},
+				"a height that is not kept":      {Request{Path: pool, Height: 900}, Pruned, 500, 900},
+				"a height to come":               {Request{Path: pool, Height: 2000}, FutureHeight, 500, 2000},
+				"no such thing":                  {Request{Path: unknown, Height: AtTip}, Refused, 404, 1000},
+				"no such thing, at a height":     {Request{Path: unknown, Height: 990}, Refused, 404, 990},
+				"an error with the status 500":   {Request{Path: broken, Height: AtTip}, Refused, 500, 1000},
+				"no such path":                   {Request{Path: absent, Height: AtTip}, BadInput, 501, 0},
+				"a block that is no longer kept": {Request{Path: block, Height: AtTip, Unpinned: true}, OK, 200, 1000},
+			} {
+				a, err := p.Fetch(t.Context(), step.request)
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+					continue
+				}
+				got := []any{a.Reason, a.NodeStatus, a.Height}
+				if diff := cmp.Diff([]any{step.reason, step.status, step.height}, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s\n%s", what, diff, a.Body)
+				}
+			}
+		})
+	}
+}
+
+func TestANodeOfTheSDKThatHasJustStartedIsReadAtHeights(t *testing.T) {
+	p, d := sdkPool(t, devnet.Options{}, true)
+	d.Node().Restart()
+	if a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}); err != nil || a.Reason != OK {
+		t.Errorf("pinned: %v, %v", a, err)
+	}
+	tx := Request{Path: "/cosmos/base/tendermint/v1beta1/blocks/20", Height: AtTip, Unpinned: true}
+	if a, err := p.Fetch(t.Context(), tx); !errors.Is(err, ErrNoLatest) {
+		t.Errorf("unpinned: %v, %v", a, err)
+	}
+	d.Advance(1)
+	if a, err := p.Fetch(t.Context(), tx); err != nil || a.Reason != OK {
+		t.Errorf("after a block: %v, %v", a, err)
+	}
+}
+
+func TestTheTipIsReadFromTheAnswersOfANodeWithoutCometBFT(t *testing.T) {
+	p, d := sdkPool(t, devnet.Options{}, false)
+	d.Advance(3)
+	waitFor(t, p, d.Height())
+	if got := p.Tip().Height; got != d.Height() {
+		t.Errorf("got %d, want %d", got, d.Height())
+	}
+}
+
+func TestAPostIsSentOnceToOneNode(t *testing.T) {
+	p, d := sdkPool(t, devnet.Options{}, true)
+	d.ResetStats()
+	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Reset}}); err != nil {
+		t.Fatal(err)
+	}
+	post := Request{Path: "/cosmos/tx/v1beta1/txs", Height: AtTip, Unpinned: true, Post: &Post{Body: []byte(`{}`), Type: "application/json"}}
+	if a, err := p.Fetch(t.Context(), post); err == nil {
+		t.Errorf("got %v", a)
+	}
+	if err := d.SetFaults(devnet.Faults{}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := p.Fetch(t.Context(), post)
+	if err != nil || a.Status != 500 {
+		t.Errorf("got %+v, %v", a, err)
+	}
+}
+
+func TestAnUnknownDialectIsRefused(t *testing.T) {
+	if _, err := New(Options{Dialect: "bitcoin", Endpoints: []Endpoint{{REST: "http://127.0.0.1:1"}}}); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,118 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
+
+// A Dialect is the REST API that the nodes of a chain speak.
+type Dialect string
+
+// The dialects.
+const (
+	Story  Dialect = "story"  // the consensus client of Story
+	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
+)
+
+// speech is how a dialect is spoken.
+type speech struct {
+	height string // the header that asks for a height
+	probe  string // a path that is cheap and reads a state
+	// read makes an answer of what came, as far as that can be told from it alone; not ok is
+	// what a node does not say. asked is the height that was asked for.
+	read func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
+	// refusal is a body that says no.
+	refusal func(text string) []byte
+	// tells says that answers tell the height they were read at.
+	tells bool
+}
+
+func (d Dialect) speech() (*speech, error) {
+	switch d {
+	case Story, "":
+		return &speech{height: "X-Block-Height", probe: "/auth/params", read: readStory, refusal: storyRefusal}, nil
+	case Cosmos:
+		return &speech{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
+	}
+	return nil, fmt.Errorf("unknown dialect %q", string(d))
+}
+
+func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
+	reason, text, ok := understand(r.StatusCode, body)
+	return &Answer{
+		Status: reason.Status(), NodeStatus: r.StatusCode, Body: body,
+		Text: text, Reason: reason, Height: asked, Latest: latestIn(reason, text),
+	}, ok
+}
+
+func storyRefusal(text string) []byte {
+	return fmt.Appendf(nil, `{"code":500,"msg":null,"error":%q}`+"\n", text)
+}
+
+func cosmosRefusal(text string) []byte {
+	return fmt.Appendf(nil, `{"code":%d,"message":%q,"details":[]}`, grpcUnknown, text)
+}
+
+// The headers by which a node of the SDK tells the height it read. Errors have the second alone,
+// and only if the state was asked; some versions have the second alone on everything.
+const (
+	toldHeight   = "X-Cosmos-Block-Height"
+	toldMetadata = "Grpc-Metadata-X-Cosmos-Block-Height"
+	codecHeader  = "Grpc-Metadata-Content-Type"
+)
+
+// The gRPC codes of errors that do not come from the state.
+const (
+	grpcUnknown       = 2
+	grpcUnimplemented = 12
+	grpcInternal      = 13
+)
+
+// readCosmos goes by status, code and headers: texts differ between versions and configurations.
+func readCosmos(r *http.Response, body []byte, asked int64) (*Answer, bool) {
+	if !json.Valid(body) {
+		return nil, false
+	}
+	a := &Answer{Status: r.StatusCode, NodeStatus: r.StatusCode, Body: body, Codec: r.Header.Get(codecHeader), Height: told(r.Header)}
+	if r.StatusCode == http.StatusOK {
+		return a, a.Height == 0 || asked == 0 || a.Height == asked
+	}
+	code := gjson.GetBytes(body, "code")
+	if r.StatusCode < http.StatusBadRequest || code.Type != gjson.Number || !bytes.Contains(body, []byte(`"details"`)) {
+		return nil, false
+	}
+	a.Text = gjson.GetBytes(body, "message").String()
+	a.Reason = cosmosReason(r.StatusCode, int(code.Int()), a.Height)
+	return a, true
+}
+
+// told is the height that an answer tells, 0 for none.
+func told(h http.Header) int64 {
+	for _, name := range []string{toldMetadata, toldHeight} {
+		if height, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil {
+			return height
+		}
+	}
+	return 0
+}
+
+// cosmosReason is what an error means. One that tells its height is the state's answer there.
+func cosmosReason(status, code int, height int64) Reason {
+	switch {
+	case height > 0:
+		return Refused
+	case code == grpcUnimplemented || status == http.StatusBadRequest:
+		return BadInput
+	case status == http.StatusNotFound:
+		return NotFound
+	case code == grpcUnknown || code == grpcInternal:
+		return Unread
+	default:
+		return Other
+	}
+}

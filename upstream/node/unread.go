@@ -1,0 +1,87 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// ErrNoLatest says that a node has just started: until the next block it can be read at
+// heights, but not at its latest.
+var ErrNoLatest = errors.New("the node cannot read its latest block yet")
+
+// explain finds out what an answer means that does not say so. A node of the SDK refuses heights
+// that it does not have yet and those that it no longer has with one code, and without gRPC
+// the state's own errors look the same; reads of something else at that height tell them apart.
+func (e *endpoint) explain(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
+	e.notePlain(a)
+	switch {
+	case r.Post != nil: // the caller knows what it asked for
+		return a, nil
+	case height == 0 && a.Reason == Unread:
+		return nil, badAnswer(ErrNoLatest)
+	case height == 0 || !e.look().plain && a.Reason != Unread:
+		return a, nil
+	case a.Reason == NotFound || a.Reason == BadInput && a.NodeStatus != http.StatusNotImplemented:
+		a.Reason, a.Height = Refused, height
+		return a, nil
+	case a.Reason != Unread:
+		return a, nil
+	}
+	if r.Path != e.client.speech.probe {
+		if readable, err := e.readable(ctx, height); err != nil {
+			return nil, err
+		} else if readable {
+			return e.again(ctx, r, height, a)
+		}
+	}
+	return e.place(ctx, height, a)
+}
+
+// again follows an error at a height that can be read. Without gRPC it is the state's word; with it
+// the block may have come between.
+func (e *endpoint) again(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
+	if e.look().plain {
+		a.Reason, a.Height = Refused, height
+		return a, nil
+	}
+	a, err := e.client.get(ctx, r, height)
+	if err == nil && a.Reason == Unread {
+		a.Reason = Other
+	}
+	return a, err
+}
+
+// place says on which side of the node's blocks a height is that cannot be read.
+func (e *endpoint) place(ctx context.Context, height int64, a *Answer) (*Answer, error) {
+	latest, err := e.client.get(ctx, Request{Path: e.client.speech.probe}, 0)
+	if err != nil {
+		return nil, err
+	}
+	a.Height, a.Reason = height, FutureHeight
+	if latest.Reason != OK || height > latest.Height {
+		return a, nil
+	}
+	readable, err := e.readable(ctx, height) // the block may have come meanwhile
+	if err != nil {
+		return nil, err
+	}
+	if !readable {
+		a.Reason, a.Latest = Pruned, latest.Height
+	}
+	return a, nil
+}
+
+// readable says whether the node can read a height.
+func (e *endpoint) readable(ctx context.Context, height int64) (bool, error) {
+	a, err := e.client.get(ctx, Request{Path: e.client.speech.probe}, height)
+	return err == nil && a.Reason == OK, err
+}
+
+// notePlain learns whether a node answers without gRPC: its errors then tell no height.
+func (e *endpoint) notePlain(a *Answer) {
+	if a.Reason == OK && a.Height > 0 {
+		plain := a.Codec == ""
+		e.update(func(v *view) { v.plain = plain })
+	}
+}
