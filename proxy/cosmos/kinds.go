@@ -1,0 +1,142 @@
+package cosmos
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/btcsuite/btcd/btcutil/bech32"
+)
+
+// A kind reads the values of one type of field as the node's gateway reads them,
+// and gives them their one spelling. ok is false where the node would refuse the
+// value, or where what it makes of it is not certain. An empty result is what the
+// field has when it is not given.
+type kind func(value string) (canonical string, ok bool)
+
+// kindNames are how operators name the kinds.
+var kindNames = map[string]kind{
+	"text": text, "uint64": unsigned, "int64": signed, "bool": boolean,
+	"bytes": data, "address": address, "hex": hexDigits, "list": nil, "pagination": nil,
+}
+
+// fieldKinds are the kinds of the fields that are not text, by name.
+var fieldKinds = map[string]string{
+	"proposal_id": "uint64", "code_id": "uint64", "group_id": "uint64", "account_id": "uint64", "sequence": "uint64",
+	"starting_height": "uint64", "ending_height": "uint64", "page": "uint64", "limit": "uint64", "offset": "uint64",
+	"height": "int64", "last_height": "int64",
+	"resolve_denom": "bool", "prove": "bool", "count_total": "bool", "reverse": "bool",
+	"data": "bytes", "key": "bytes", "query_data": "bytes", "address_bytes": "bytes",
+	"denoms": "list", "events": "list", "pagination": "pagination", "hash": "hex",
+	"proposal_status": "proposal_status", "order_by": "order_by",
+	"address": "address", "granter": "address", "grantee": "address", "owner": "address", "admin": "address", "voter": "address",
+	"depositor": "address", "recipient": "address", "creator_address": "address", "cons_address": "address",
+	"validator_addr": "address", "validator_address": "address", "src_validator_addr": "address", "dst_validator_addr": "address",
+	"delegator_addr": "address", "delegator_address": "address",
+}
+
+// kindOf is the kind of a field: the one that is written behind its name, else the one that
+// its name has everywhere.
+func kindOf(name, written string) (string, kind, error) {
+	if written == "" {
+		written = fieldKinds[name]
+	}
+	switch written {
+	case "":
+		return "text", text, nil
+	case "proposal_status":
+		return written, enum(proposalStatuses), nil
+	case "order_by":
+		return written, enum(orders), nil
+	}
+	k, known := kindNames[written]
+	if !known {
+		return "", nil, fmt.Errorf("the kind %q of %s is unknown", written, name)
+	}
+	return written, k, nil
+}
+
+func text(value string) (string, bool) { return value, true }
+
+// unsigned reads an integer in any base of Go's: "010" is 8.
+func unsigned(value string) (string, bool) {
+	n, err := strconv.ParseUint(value, 0, 64)
+	if err != nil || n == 0 {
+		return "", err == nil
+	}
+	return strconv.FormatUint(n, 10), true
+}
+
+func signed(value string) (string, bool) {
+	n, err := strconv.ParseInt(value, 0, 64)
+	if err != nil || n == 0 {
+		return "", err == nil
+	}
+	return strconv.FormatInt(n, 10), true
+}
+
+func boolean(value string) (string, bool) {
+	b, err := strconv.ParseBool(value)
+	if err != nil || !b {
+		return "", err == nil
+	}
+	return "true", true
+}
+
+// data reads bytes in either alphabet of base64, padded. The URL alphabet is the one
+// that can stand in a path, too.
+func data(value string) (string, bool) {
+	raw, err := base64.StdEncoding.DecodeString(value)
+	if err != nil {
+		raw, err = base64.URLEncoding.DecodeString(value)
+	}
+	return base64.URLEncoding.EncodeToString(raw), err == nil
+}
+
+// address spells a bech32 address in capitals as the one it is. Others stay as they are: the
+// node's word on them may quote them.
+func address(value string) (string, bool) {
+	if value == strings.ToUpper(value) && value != strings.ToLower(value) {
+		if _, _, err := bech32.DecodeNoLimit(value); err == nil {
+			return strings.ToLower(value), true
+		}
+	}
+	return value, true
+}
+
+// hexDigits spells the hash of a transaction in capitals.
+func hexDigits(value string) (string, bool) {
+	if _, err := hex.DecodeString(value); err != nil {
+		return value, true
+	}
+	return strings.ToUpper(value), true
+}
+
+// enum reads a value by name or number; the first one is what an absent field has.
+func enum(names []string) kind {
+	return func(value string) (string, bool) {
+		n := slices.Index(names, value)
+		if n < 0 {
+			var err error
+			if n, err = strconv.Atoi(value); err != nil || n < 0 || n >= len(names) {
+				return "", false
+			}
+		}
+		if n == 0 {
+			return "", true
+		}
+		return strconv.Itoa(n), true
+	}
+}
+
+// The enums among the parameters, by number.
+var (
+	proposalStatuses = []string{
+		"PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
+		"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED",
+	}
+	orders = []string{"ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"}
+)

@@ -1,0 +1,138 @@
+package cosmos
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A segment is one piece of a pattern.
+type segment struct {
+	literal string // "" for a variable
+	field
+	rest bool // takes all that follows
+}
+
+// A field is a name in a path or a query, and how its values are read.
+type field struct {
+	name  string
+	camel string // its JSON name
+	typ   string
+	kind  kind // nil for a list and for pagination
+}
+
+// A matcher is a compiled row.
+type matcher struct {
+	Row
+	path   []segment
+	fields []field // of the query, without pagination's
+	paged  bool
+	open   bool // takes whatever comes
+	place  int  // among the rows
+}
+
+// pageFields are the fields of pagination, in canonical order.
+var pageFields = mustFields("key offset limit count_total reverse")
+
+func mustFields(names string) []field {
+	fields, err := fieldsOf(names)
+	if err != nil {
+		panic(err)
+	}
+	return fields
+}
+
+func fieldsOf(names string) ([]field, error) {
+	var fields []field
+	for _, word := range strings.Fields(names) {
+		f, err := newField(word)
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, f)
+	}
+	return fields, nil
+}
+
+// newField reads name or name:kind.
+func newField(word string) (field, error) {
+	name, written, _ := strings.Cut(word, ":")
+	typ, k, err := kindOf(name, written)
+	return field{name: name, camel: camel(name), typ: typ, kind: k}, err
+}
+
+// camel is the JSON name of a proto name.
+func camel(name string) string {
+	parts := strings.Split(name, "_")
+	for i, part := range parts[1:] {
+		if part != "" {
+			parts[i+1] = strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+func compile(r Row) (*matcher, error) {
+	m := &matcher{Row: r, open: r.Query == anything}
+	for part := range strings.SplitSeq(r.Pattern[1:], "/") {
+		s, err := newSegment(part)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Pattern, err)
+		}
+		if len(m.path) > 0 && m.path[len(m.path)-1].rest {
+			return nil, fmt.Errorf("%s: nothing can follow {...=**}", r.Pattern)
+		}
+		m.path = append(m.path, s)
+	}
+	if m.open {
+		return m, nil
+	}
+	fields, err := fieldsOf(r.Query)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Pattern, err)
+	}
+	for _, f := range fields {
+		if f.typ == "pagination" {
+			m.paged = true
+		} else {
+			m.fields = append(m.fields, f)
+		}
+	}
+	if len(m.fields) > maxFields-len(pageFields) {
+		return nil, fmt.Errorf("%s: more than %d parameters", r.Pattern, maxFields-len(pageFields))
+	}
+	return m, nil
+}
+
+// newSegment reads a literal, or {name}, {name:kind}, {name=**} or {name=**:kind}.
+func newSegment(part string) (segment, error) {
+	word, isVar := strings.CutPrefix(part, "{")
+	if !isVar {
+		return segment{literal: part}, nil
+	}
+	word, closed := strings.CutSuffix(word, "}")
+	before, written, _ := strings.Cut(word, ":")
+	name, rest := strings.CutSuffix(before, "=**")
+	if !closed || name == "" || strings.ContainsAny(name, "{}=*") {
+		return segment{}, fmt.Errorf("%q is no variable", part)
+	}
+	f, err := newField(name + ":" + written)
+	if err == nil && f.kind == nil {
+		err = fmt.Errorf("%s is a list, which a path cannot hold", name)
+	}
+	return segment{field: f, rest: rest}, err
+}
+
+// matches compares the segments of a decoded path. As on the node a variable may be empty.
+func (m *matcher) matches(parts []string) bool {
+	for i, s := range m.path {
+		switch {
+		case i >= len(parts):
+			return false
+		case s.rest:
+			return true
+		case s.literal != "" && s.literal != parts[i]:
+			return false
+		}
+	}
+	return len(m.path) == len(parts)
+}

@@ -1,0 +1,107 @@
+package cosmos
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// rowOf is the row of a recorded request.
+func rowOf(t *testing.T, x *index, e exchange) *matcher {
+	t.Helper()
+	path, err := url.PathUnescape(e.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.ask(path, e.Query).row
+}
+
+// TestEveryRecordedPathHasARow shows the table whole: what a real node answered has a row of its own.
+func TestEveryRecordedPathHasARow(t *testing.T) {
+	x := tableIndex(t)
+	for _, e := range readExchanges(t) {
+		if e.Method != "GET" || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
+			continue
+		}
+		if row := rowOf(t, x, e); row.Name == "other" || row.Name == "tx_other" {
+			t.Errorf("%s: %s has only the generic row %s", e.Name, e.Path, row.Name)
+		}
+	}
+}
+
+// TestOnlyStateIsPinned proves the classes: where the answers at two heights were the same block's,
+// whatever the header said, the row must not be pinned; where an error told a height, it must be.
+func TestOnlyStateIsPinned(t *testing.T) {
+	x, recorded := tableIndex(t), map[string]exchange{}
+	for _, e := range readExchanges(t) {
+		recorded[e.Name] = e
+	}
+	for name, class := range map[string]Class{
+		"pin_block_latest_past": Latest, "pin_tx_past": Found, "pin_tx_block_past": Block, "pin_tx_search_past": Latest,
+		"pin_node_info_past": Never, "pin_syncing_past": Never, "pin_node_config_past": Never, "pin_abci_query_past": Never, "pin_node_status_past": Never,
+		"ok_validatorset_latest": Latest, "ok_validatorset_by_height_100": Block, "pruned_block_50": Block, "pruned_validatorset_50": Block,
+		"pin_historical_past": Live, "pin_bech32_past": Params, "height_pool_past_10": Live, "wasm_smart_recurse_past": Live,
+		"ok_ibc_transfer_params": Params, "ok_group_info": Live, "path_unknown_module": Live,
+	} {
+		e := recorded[name]
+		if got := rowOf(t, x, e).Class; got != class {
+			t.Errorf("%s: %s is %s, want %s", name, e.Path, got, class)
+		}
+	}
+	for _, e := range recorded {
+		if e.Method != "GET" || e.Status == 200 || e.Answer["Grpc-Metadata-X-Cosmos-Block-Height"] == "" {
+			continue
+		}
+		if row := rowOf(t, x, e); strings.HasPrefix(e.Name, "twoheights_") && !row.Class.pinned() {
+			t.Errorf("%s: the answer depends on the height, and the row %s is %s", e.Name, row.Name, row.Class)
+		}
+	}
+}
+
+func TestNamesAreNotGivenTwice(t *testing.T) {
+	var names []string
+	for _, r := range table {
+		if err := r.Check(); err != nil {
+			t.Error(err)
+		}
+		if slices.Contains(names, r.Name) {
+			t.Errorf("%s is there twice", r.Name)
+		}
+		names = append(names, r.Name)
+	}
+}
+
+func TestAnOperatorsRowComesFirst(t *testing.T) {
+	x, err := newIndex([]Row{{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination"}}, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"); a != b {
+		t.Errorf("%s and %s", a, b)
+	}
+	if row := x.ask("/osmosis/gamm/v1beta1/pools/1", "").row; row.Name != "pool" {
+		t.Errorf("got %s", row.Name)
+	}
+}
+
+func TestBadRowsAreRefused(t *testing.T) {
+	for name, r := range map[string]Row{
+		"no name":               {"", "/a", Live, 0, ""},
+		"a relative pattern":    {"a", "a", Live, 0, ""},
+		"no class":              {"a", "/a", "", 0, ""},
+		"an unknown class":      {"a", "/a", "fresh", 0, ""},
+		"an unknown kind":       {"a", "/a/{b:float}", Live, 0, ""},
+		"an open variable":      {"a", "/a/{b", Live, 0, ""},
+		"a list in the path":    {"a", "/a/{denoms}", Live, 0, ""},
+		"something behind **":   {"a", "/a/{b=**}/c", Live, 0, ""},
+		"too many parameters":   {"a", "/a", Live, 0, "a b c d e f g h i j k l m n"},
+		"an unknown kind below": {"a", "/a", Live, 0, "b:float"},
+	} {
+		if r.Check() == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
