@@ -104,7 +104,7 @@ type Index struct {
 	Enabled   bool           `yaml:"enabled" flag:"index" doc:"fill collections.store from the chain's execution client; of several replicas one does it at a time"`
 	EVM       []string       `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first"`
 	Network   string         `yaml:"network" flag:"network" doc:"whose contracts count: story, aeneid, or custom, those of index.contracts"`
-	From      int64          `yaml:"from" flag:"from" doc:"first block of a store that has none yet; 0 finds where the contracts begin, for which the client must know the state of old blocks"`
+	From      int64          `yaml:"from" flag:"from" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
 	Window    int64          `yaml:"window" doc:"most blocks asked for in one call; how many a client gives is found out, and where they are few several calls share a request"`
 	Ahead     int            `yaml:"ahead" doc:"requests for blocks under way at once"`
 	Poll      time.Duration  `yaml:"poll" doc:"time between two looks for a new block"`

@@ -113,6 +113,7 @@ func reasonOf(text string) node.Reason {
 type fakeChain struct {
 	mu       sync.Mutex
 	tip      node.Tip
+	behind   int64 // blocks that the answers are behind the tip
 	asked    []node.Request
 	raised   []int64
 	grown    chan struct{} // closed when the tip moves
@@ -166,7 +167,7 @@ func (f *fakeChain) Fetch(_ context.Context, r node.Request) (*node.Answer, erro
 	if told.Height = r.Height; r.Height == node.AtTip {
 		told.Height = 0
 		if f.tip.Known {
-			told.Height = f.tip.Height
+			told.Height = f.tip.Height - f.behind
 		}
 	}
 	return &told, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -154,6 +155,34 @@ func TestEveryRequestIsRecordedOnce(t *testing.T) {
 `
 	if diff := cmp.Diff(want, steady(t, log.text(), began)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+func TestClientsCannotFloodTheErrorLog(t *testing.T) {
+	tests := []struct {
+		name    string
+		fails   error
+		headers []string
+	}{
+		{"a request that is shed", &upstream.Error{Kind: upstream.Overloaded, Msg: "the node is busy"}, nil},
+		{"too many requests that wait", cache.ErrOverloaded, nil},
+		{"a block that does not come", nil, []string{"X-Min-Block-Height", "999999"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var log lines
+			s := startChain(t, proxy.Options{
+				Web:   web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+				Chain: chain.Options{MinHeightWait: time.Millisecond},
+			})
+			if tt.fails != nil {
+				s.chain.fails(tt.fails)
+			}
+			got := s.get(t, anyPath, tt.headers...)
+			if text := log.text(); got.status < 500 || !strings.Contains(text, `"level":"WARN"`) || strings.Contains(text, "ERROR") {
+				t.Errorf("status %d, logged: %s", got.status, text)
+			}
+		})
 	}
 }
 

@@ -104,12 +104,12 @@ func TestWhatIsToldOfAgeInSeconds(t *testing.T) {
 func TestWhatIsToldOfAPastBlock(t *testing.T) {
 	pinned := [2]string{"X-Block-Height", "100"}
 	age(t, anyPath, proxy.Options{}, []aging{
-		{"it is for ever", 0, nothingHappens, pinned,
-			told{"public, max-age=31536000, immutable", "", `tipcache; fwd=uri-miss; stored`}},
+		{"others may keep it for a day", 0, nothingHappens, pinned,
+			told{"public, max-age=86400", "", `tipcache; fwd=uri-miss; stored`}},
 		{"whatever comes", time.Hour, blocks(1000), pinned,
-			told{"public, max-age=31536000, immutable", "3600", `tipcache; hit; detail="memory"`}},
+			told{"public, max-age=90000", "3600", `tipcache; hit; detail="memory"`}},
 		{"even nothing", time.Hour, (*fakeChain).deafen, pinned,
-			told{"public, max-age=31536000, immutable", "7200", `tipcache; hit; detail="memory"`}},
+			told{"public, max-age=93600", "7200", `tipcache; hit; detail="memory"`}},
 	})
 }
 

@@ -33,7 +33,7 @@ func TestAPastBlockIsReadOnceAndForever(t *testing.T) {
 	for range 2 {
 		got := s.get(t, anyPath, "X-Block-Height", "100")
 		got.has(t, "X-Block-Height", "100")
-		got.has(t, "Cache-Control", "public, max-age=31536000, immutable")
+		got.has(t, "Cache-Control", "public, max-age=86400")
 		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, Accept-Encoding")
 		s.chain.grow(10_000)
 	}
@@ -145,4 +145,28 @@ func TestWithoutAHeightSourceSecondsCount(t *testing.T) {
 		t.Errorf("the node was asked %d times, want once", n)
 	}
 	s.get(t, anyPath, "X-Block-Height", "100").has(t, "X-Block-Height", "100")
+}
+
+func TestABlockThatWasSeenStaysSeen(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	s.chain.mu.Lock()
+	s.chain.tip.Known = false // every height source is down
+	s.chain.mu.Unlock()
+	if got := s.get(t, anyPath, "X-Min-Block-Height", "200"); got.status != 200 {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+}
+
+func TestNodesThatCatchUpAreNotServedAsCurrent(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	s.chain.mu.Lock()
+	s.chain.tip.CatchingUp, s.chain.behind = true, 100
+	s.chain.mu.Unlock()
+	for _, status := range []string{`tipcache; fwd=uri-miss; stored; ttl=0; detail="catching-up"`, `tipcache; fwd=stale; stored; ttl=0; detail="catching-up"`} {
+		got := s.get(t, anyPath)
+		got.has(t, "X-Block-Height", "128")
+		got.has(t, "Cache-Control", "public, max-age=0")
+		got.has(t, "Cache-Status", status)
+	}
+	s.get(t, anyPath, "X-Min-Block-Height", "200").refuses(t, 504, `{"code":504,"msg":{},"error":"block 200 has not come; the newest is 228"}`+"\n")
 }

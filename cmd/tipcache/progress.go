@@ -118,7 +118,7 @@ const leadAgain = 2 * time.Second
 // for good is told in the log and in /readyz, and the service goes on.
 func (s *service) runIndexer(ctx context.Context) {
 	if err := keepIndexing(ctx, s.store, s.indexer, s.log); ctx.Err() == nil {
-		s.log.Error("the store is not filled any more", "err", err)
+		s.log.Error("the store is not filled any more", "error", err)
 	}
 }
 
@@ -130,10 +130,10 @@ func keepIndexing(ctx context.Context, store *collections.Store, x *indexer.Inde
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if x.Status().Err != nil || errors.Is(err, collections.ErrNotIndexed) {
+		if x.Status().Ended || errors.Is(err, collections.ErrNotIndexed) {
 			return err
 		}
-		log.Warn("waiting for a turn to index", "err", err)
+		log.Warn("waiting for a turn to index", "error", err)
 		select {
 		case <-time.After(leadAgain):
 		case <-ctx.Done():

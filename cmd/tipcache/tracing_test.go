@@ -152,7 +152,7 @@ func TestIndexingIsTraced(t *testing.T) {
 		})
 		r.eventually("indexed", func() bool { return r.indexer.Status().Cursor.Block > 0 })
 	})
-	for _, path := range []string{"indexer.fetch > evm.request", "indexer.take > collections.apply"} {
+	for _, path := range []string{"indexer.fetch > evm.request", "indexer.apply > collections.apply"} {
 		if !slices.Contains(c.paths(), path) {
 			t.Errorf("no %s in %q", path, c.paths())
 		}

@@ -43,6 +43,9 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
+	if h := res.Entry.Height; 0 < h && h < hs.min { // of a node that catches up
+		return ep.late(hs.min, nil)
+	}
 	rec.Result(res)
 	if res.Entry.Height > tip.Height && res.Entry.Status == http.StatusOK {
 		ep.o.Nodes.Raise(res.Entry.Height) // another replica has read there
@@ -50,7 +53,8 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	now := time.Now()
 	ep.stack.Respond(c.Writer, c.Request, &web.Answer{
 		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
-		Seconds: !tip.Known && !query.Policy.Immutable, Private: ep.o.Auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
+		CatchingUp: tip.CatchingUp && !query.Policy.Immutable,
+		Seconds:    !tip.Known && !query.Policy.Immutable, Private: ep.o.Auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
 	})
 	return nil
 }
@@ -115,7 +119,7 @@ func freshUntil(e *cache.Entry, p cache.Policy, tip node.Tip, now time.Time) tim
 	if !tip.Known {
 		return time.Time{}
 	}
-	if e.Height == 0 { // of a time when no tip was known, so of any block
+	if e.Height == 0 || tip.CatchingUp { // of a time when no tip was known, so of any block; or not of the newest
 		return now
 	}
 	since := min(now.Sub(tip.Seen), tip.Interval)

@@ -12,15 +12,22 @@ import (
 // WriteFailure writes a failure in the form of the chain's interface.
 func WriteFailure(c *gin.Context, f *web.Failure) {
 	f.SetAdvice(c.Writer.Header())
-	web.Send(c.Writer, c.Request, f.Status, web.JSON, ErrorEnvelope(f.Status, f.Public))
+	web.Send(c.Writer, c.Request, f.Status, web.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg))
 }
 
 // ErrorEnvelope is the body of an answer that says no: code is the HTTP
 // status, msg is empty, error says why.
-func ErrorEnvelope(status int, text string) []byte {
+func ErrorEnvelope(status int, text string) []byte { return errorEnvelope(status, text, false) }
+
+func errorEnvelope(status int, text string, nullMsg bool) []byte {
+	msg := "{}"
+	if nullMsg {
+		msg = "null"
+	}
 	quoted, _ := json.Marshal(text) // a string always encodes
 	b := make([]byte, 0, len(quoted)+40)
 	b = strconv.AppendInt(append(b, `{"code":`...), int64(status), 10)
-	b = append(append(b, `,"msg":{},"error":`...), quoted...)
+	b = append(append(b, `,"msg":`...), msg...)
+	b = append(append(b, `,"error":`...), quoted...)
 	return append(b, "}\n"...)
 }

@@ -59,7 +59,7 @@ func nodeHeight(values []string) (int64, error) {
 	case err != nil:
 		return 0, nil //nolint:nilerr // to the node, garbage is no height
 	case n < 0:
-		return 0, &web.Failure{Status: http.StatusInternalServerError, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
+		return 0, &web.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
 	}
 	return n, nil
 }
@@ -68,7 +68,7 @@ func nodeHeight(values []string) (int64, error) {
 // not exist yet. It returns the tip to answer by.
 func (ep *endpoint) settle(ctx context.Context, h heights) (node.Tip, error) {
 	tip := ep.o.Nodes.Tip()
-	if h.min > tip.Height || h.min > 0 && !tip.Known {
+	if h.min > tip.Height { // a block that was seen stays seen, whatever is down now
 		if err := ep.await(ctx, h.min, tip); err != nil {
 			return tip, err
 		}
@@ -83,15 +83,21 @@ func (ep *endpoint) settle(ctx context.Context, h heights) (node.Tip, error) {
 // await waits for a block, within bounds.
 func (ep *endpoint) await(ctx context.Context, height int64, tip node.Tip) error {
 	if !tip.Known {
-		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second,
+		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + web.MinHeightHeader + " cannot be waited for"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, ep.o.MinHeightWait)
 	defer cancel()
 	err := ep.o.Nodes.WaitHeight(ctx, height)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err,
-			Public: "block " + strconv.FormatInt(height, 10) + " has not come; the newest is " + strconv.FormatInt(ep.o.Nodes.Tip().Height, 10)}
+		return ep.late(height, err)
 	}
 	return err
+}
+
+// late is the failure of a request that must see a block that does not come.
+func (ep *endpoint) late(height int64, err error) error {
+	tip := ep.o.Nodes.Tip()
+	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
+		Public: "block " + strconv.FormatInt(height, 10) + " has not come; the newest is " + strconv.FormatInt(tip.Height, 10)}
 }

@@ -174,7 +174,7 @@ func (p *requestParser) scan(v *values, rawQuery string) error {
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, rawValue, _ := strings.Cut(pair, "=")
 		i := p.index(rawName)
-		if i < 0 || v[i].set {
+		if i < 0 || v[i].set || p.asSent && strings.Contains(pair, ";") { // the node drops a pair with a semicolon
 			continue
 		}
 		value, err := url.QueryUnescape(rawValue)

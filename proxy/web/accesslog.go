@@ -32,7 +32,11 @@ func (l *accessLog) write(c *gin.Context, rec *Record, took time.Duration) {
 		return
 	}
 	level, status := slog.LevelInfo, c.Writer.Status()
-	if status >= http.StatusInternalServerError {
+	switch {
+	case status < http.StatusInternalServerError:
+	case rec.err != nil && FailureOf(rec.err).Expected:
+		level = slog.LevelWarn
+	default:
 		level = slog.LevelError
 	}
 	if l.onlyFailures && level < slog.LevelError || l.skips(status) || !l.logger.Enabled(c.Request.Context(), level) {

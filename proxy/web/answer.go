@@ -21,15 +21,16 @@ const JSON = "application/json"
 // about it.
 type Answer struct {
 	cache.Result
-	Key     string        // the query's: of the entry that what is encoded is kept with
-	Policy  cache.Policy  // the query's, for the remaining lifetime
-	Now     time.Time     // when the headers hold
-	Until   time.Time     // when the answer ceases to be fresh; zero: as the policy says by time
-	Vary    string        // request headers the answer depends on, beside those of every answer
-	Control string        // Cache-Control; "" derives one from the lifetime
-	Private bool          // of the derived one: not for caches that others ask
-	Behind  time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
-	Seconds bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
+	Key        string        // the query's: of the entry that what is encoded is kept with
+	Policy     cache.Policy  // the query's, for the remaining lifetime
+	Now        time.Time     // when the headers hold
+	Until      time.Time     // when the answer ceases to be fresh; zero: as the policy says by time
+	Vary       string        // request headers the answer depends on, beside those of every answer
+	Control    string        // Cache-Control; "" derives one from the lifetime
+	Private    bool          // of the derived one: not for caches that others ask
+	Behind     time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
+	CatchingUp bool          // the answer is of nodes that are behind their peers
+	Seconds    bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
 }
 
 // Bodies keeps the bodies of answers in their content codings; *cache.Cache does.

@@ -22,6 +22,8 @@ type Failure struct {
 	Public     string        // for the client: nothing internal
 	RetryAfter time.Duration // 429 and 503 get one in any case
 	Err        error         // for the log; may be nil
+	Expected   bool          // clients bring it about as they like: no error of ours, whatever the status
+	NullMsg    bool          // the envelope's msg is null, as the node has it, and not empty
 }
 
 // Error is what the log says.
@@ -54,9 +56,9 @@ func FailureOf(err error) *Failure {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &silent):
-		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err}
+		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Kind == upstream.Overloaded}
 	case errors.Is(err, cache.ErrOverloaded):
-		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err}
+		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err, Expected: true}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Failure{Status: http.StatusGatewayTimeout, Public: "no answer in time", Err: err}
 	case errors.Is(err, context.Canceled):

@@ -10,6 +10,10 @@ import (
 // forever is the lifetime told for what never changes.
 const forever = 365 * 24 * time.Hour
 
+// longest is how long others may keep what never changes: a chain that is reset,
+// or an answer that gets another shape, must not live on with them.
+const longest = 24 * time.Hour
+
 // freshness sets the headers that say how old the answer is, how long it will
 // serve and which part of the cache it came from: Age, Cache-Control (RFC
 // 9111) and Cache-Status (RFC 9211).
@@ -22,14 +26,12 @@ func (a *Answer) freshness(h *headers) {
 	switch {
 	case a.Control != "":
 		h.set("Cache-Control", a.Control)
-	case left == forever:
-		h.set("Cache-Control", a.audience()+", max-age=31536000, immutable")
-	case left < time.Second || a.Outcome == cache.StaleError:
+	case left < time.Second || a.Outcome == cache.StaleError || a.CatchingUp:
 		h.set("Cache-Control", a.audience()+", max-age=0")
 	default:
 		// A cache behind us subtracts the Age it is told, so the age goes on top.
 		text := append(append(h.begin("Cache-Control"), a.audience()...), ", max-age="...)
-		h.finish(strconv.AppendInt(text, age+seconds(left), 10))
+		h.finish(strconv.AppendInt(text, age+seconds(min(left, longest)), 10))
 	}
 	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
 }
@@ -108,6 +110,9 @@ func (a *Answer) appendDetail(b []byte) []byte {
 	}
 	if a.Seconds {
 		add("seconds")
+	}
+	if a.CatchingUp {
+		add("catching-up")
 	}
 	if a.Behind > 0 {
 		add("behind=" + a.Behind.Truncate(time.Second).String())

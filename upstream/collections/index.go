@@ -35,6 +35,7 @@ func (s *Store) indexable() (indexable, error) {
 // A Mark is how far a store has come.
 type Mark struct {
 	Generation int64         // as in Page
+	Total      int64         // collections there are
 	Cursor     ledger.Cursor // the last block counted; zero for none
 }
 
@@ -120,11 +121,11 @@ func (s *Store) within(ctx context.Context, read func(context.Context) error) er
 
 // The statements both databases understand.
 const (
-	selectMark = `SELECT s.generation, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time
+	selectMark = `SELECT s.generation, s.total, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time, c.contracts
 FROM collections_state s LEFT JOIN index_cursor c ON true`
-	insertCursor = `INSERT INTO index_cursor VALUES (1, $1, $2, $3, $4) ON CONFLICT DO NOTHING`
-	updateCursor = `UPDATE index_cursor SET chain_id = $1, block = $2, hash = $3, time = $4
-WHERE chain_id = $5 AND block = $6 AND hash = $7`
+	insertCursor = `INSERT INTO index_cursor VALUES (1, $1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+	updateCursor = `UPDATE index_cursor SET chain_id = $1, block = $2, hash = $3, time = $4, contracts = $5
+WHERE chain_id = $6 AND block = $7 AND hash = $8`
 )
 
 // countFormat adds changes, given a SELECT of them in the columns of
@@ -144,11 +145,19 @@ ON CONFLICT (key) DO UPDATE SET
 // It changes one row, or none if the cursor is not prev. Times are for the
 // database to encode.
 func moveCursor(prev, next ledger.Cursor, encode func(time.Time) any) (statement string, args []any) {
-	args = []any{next.Chain, next.Block, next.Hash[:], encode(next.Time)}
+	args = []any{next.Chain, next.Block, next.Hash[:], encode(next.Time), contractBytes(next.Contracts)}
 	if prev == (ledger.Cursor{}) {
 		return insertCursor, args
 	}
 	return updateCursor, append(args, prev.Chain, prev.Block, prev.Hash[:])
+}
+
+// contractBytes are the contracts as they are stored, nil for none.
+func contractBytes(c ledger.Contracts) []byte {
+	if c == (ledger.Contracts{}) {
+		return nil
+	}
+	return slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
 }
 
 // A pair is an id and the collection it belongs to.
@@ -179,13 +188,19 @@ func sorted(pairs []pair) []pair {
 
 // scanMark reads the answer to selectMark.
 func scanMark(row interface{ Scan(...any) error }) (m Mark, err error) {
-	var hash []byte
+	var hash, contracts []byte
 	var at stamp
-	if err = row.Scan(&m.Generation, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at); err != nil {
+	if err = row.Scan(&m.Generation, &m.Total, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at, &contracts); err != nil {
 		return m, err
 	}
 	copy(m.Cursor.Hash[:], hash)
 	m.Cursor.Time = at.Time
+	c := &m.Cursor.Contracts
+	for i, to := range []*ledger.Address{&c.Registry, &c.Licensing, &c.Disputes} {
+		if len(contracts) == 3*len(to) {
+			copy(to[:], contracts[i*len(to):])
+		}
+	}
 	return m, nil
 }
 

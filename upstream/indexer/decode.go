@@ -6,13 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/upstream/evm"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
@@ -110,7 +109,7 @@ func (raw *rawLog) event(sig signature) (e Event, err error) {
 	case !ok || len(data) < sig.words*wordDigits:
 		return e, errors.New("its data is too short")
 	}
-	if e.Block, err = quantity(raw.block); err != nil {
+	if e.Block, err = evm.Quantity(raw.block); err != nil {
 		return e, err
 	}
 	if raw.time != "" {
@@ -118,13 +117,13 @@ func (raw *rawLog) event(sig signature) (e Event, err error) {
 			return e, err
 		}
 	}
-	return e, e.fill(raw, data)
+	return e, e.read(raw, data)
 }
 
-// fill reads what the kind has, from topics and from the words of the data.
-func (e *Event) fill(raw *rawLog, data string) (err error) {
+// read reads what the kind has, from topics and from the words of the data.
+func (e *Event) read(raw *rawLog, data string) (err error) {
 	word := func(i int) string { return data[i*wordDigits : (i+1)*wordDigits] }
-	read := func(to *ledger.Address, word string) {
+	address := func(to *ledger.Address, word string) {
 		if err == nil {
 			*to, err = addressWord(word)
 		}
@@ -136,19 +135,19 @@ func (e *Event) fill(raw *rawLog, data string) (err error) {
 	}
 	switch e.Kind {
 	case Registered:
-		read(&e.Collection, strings.TrimPrefix(raw.topics[2], "0x"))
-		read(&e.IP, word(0))
+		address(&e.Collection, strings.TrimPrefix(raw.topics[2], "0x"))
+		address(&e.IP, word(0))
 	case Minted:
-		read(&e.IP, strings.TrimPrefix(raw.topics[2], "0x"))
+		address(&e.IP, strings.TrimPrefix(raw.topics[2], "0x"))
 		if err == nil {
 			e.Amount, err = amount(word(1))
 		}
 	case Raised:
 		dispute(word(0))
-		read(&e.IP, word(1))
+		address(&e.IP, word(1))
 	case Tagged:
 		dispute(word(0)) // the one that is born; word 3 is that of the infringer
-		read(&e.IP, word(2))
+		address(&e.IP, word(2))
 	default:
 		dispute(word(0))
 	}
@@ -178,29 +177,16 @@ func amount(word string) (int64, error) {
 	return int64(min(binary.BigEndian.Uint64(n[24:]), maxAmount)), nil
 }
 
-// quantity reads a number as JSON-RPC writes it: 0x and hex digits.
-func quantity(s string) (int64, error) {
-	digits, ok := strings.CutPrefix(s, "0x")
-	n, err := strconv.ParseUint(digits, 16, 64)
-	if !ok || err != nil || n > math.MaxInt64 {
-		return 0, fmt.Errorf("%.30q is not a quantity", s)
-	}
-	return int64(n), nil
-}
-
 // maxTime is the end of the year 9999, the last that JSON can say.
 const maxTime = 253402300799
 
 func blockTime(s string) (time.Time, error) {
-	n, err := quantity(s)
+	n, err := evm.Quantity(s)
 	if err != nil || n > maxTime {
 		return time.Time{}, fmt.Errorf("%.30q is not a block's time", s)
 	}
 	return time.Unix(n, 0).UTC(), nil
 }
-
-// hexQuantity writes a number as JSON-RPC reads it.
-func hexQuantity(n int64) string { return "0x" + strconv.FormatInt(n, 16) }
 
 func parseHash(s string) (h ledger.Hash, err error) {
 	digits, ok := strings.CutPrefix(s, "0x")

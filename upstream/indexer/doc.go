@@ -9,8 +9,8 @@
 //     ahead, and checks that each continues the one before by its parent hash;
 //     those that come while others are taken over are joined (gather.go);
 //  3. fetch.go asks an endpoint for a window: its head, the logs and the window's
-//     first and last block in one batch, cut smaller where the endpoint refuses
-//     (window.go), of another endpoint where it fails (fleet.go);
+//     first and last block in one batch, cut smaller where the endpoint refuses, of
+//     another endpoint where it fails (package evm);
 //  4. decode.go makes events of the logs;
 //  5. tally.go counts them by collection, asking the store, and then the chain
 //     (resolve.go), whose IPs and disputes they are;

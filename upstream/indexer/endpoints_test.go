@@ -55,9 +55,6 @@ func TestTheStartCanBeNamed(t *testing.T) {
 	h.grow(200)
 	evm := serveEVM(t, h, faults{pruned: 150})
 	store := open(t, memory(t))
-	if err := index(t.Context(), quick(store, evm)); !errors.Is(err, indexer.ErrNoStart) || !strings.Contains(err.Error(), "name the first block") {
-		t.Errorf("without the state of old blocks: %v", err)
-	}
 	o := quick(store, evm)
 	o.From = 60 // the IPs and disputes of before are resolved by calls
 	run(t, o)
@@ -66,6 +63,37 @@ func TestTheStartCanBeNamed(t *testing.T) {
 	h.grow(20)
 	run(t, o)
 	expect(t, store, h.count(60))
+}
+
+func TestAPrunedClientIsReadFromTheFirstLog(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	for _, pruned := range []int64{150, h.head() + 1} { // of old state, and of all
+		store := open(t, memory(t))
+		run(t, quick(store, serveEVM(t, h, faults{pruned: pruned})))
+		expect(t, store, h.count(0))
+	}
+}
+
+func TestAnAddressWithoutCodeIsAnError(t *testing.T) {
+	h := newHistory(5)
+	h.grow(20)
+	h.deployed[story.Disputes.String()] = 35
+	store := open(t, memory(t))
+	for _, from := range []int64{0, 3} {
+		o := quick(store, serveEVM(t, h, faults{}))
+		o.From = from
+		if err := index(t.Context(), o); !errors.Is(err, indexer.ErrNoContract) || !strings.Contains(err.Error(), story.Disputes.String()) {
+			t.Errorf("from %d: %v", from, err)
+		}
+	}
+	// To follow is to hope that the client is only not there yet.
+	o := quick(store, serveEVM(t, h, faults{}))
+	o.Follow = true
+	follow(t, o)
+	h.grow(10)
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
 }
 
 func TestWhatAnswersNothingIsNotBelieved(t *testing.T) {
@@ -173,8 +201,6 @@ func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
 	reset := newHistory(9)
 	reset.salt = "anew"
 	reset.grow(60)
-	behind := newHistory(9)
-	behind.grow(20)
 	tests := []struct {
 		name string
 		evm  *fakeEVM
@@ -182,11 +208,12 @@ func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
 	}{
 		{"an endpoint of another chain", serveEVM(t, h, faults{chainID: 1}), indexer.ErrOtherChain},
 		{"a chain that began anew", serveEVM(t, reset, faults{}), indexer.ErrDiverged},
-		{"a head behind the store that stays there", serveEVM(t, behind, faults{}), indexer.ErrDiverged},
 		{"nobody who lets us ask", serveEVM(t, h, faults{status: http.StatusForbidden}), indexer.ErrForbidden},
+		{"an address at which there is no client", serveEVM(t, h, faults{status: http.StatusNotFound}), indexer.ErrForbidden},
+		{"a page of a website", serveEVM(t, h, faults{status: http.StatusOK, echoes: "<html>"}), indexer.ErrForbidden},
 	}
 	for _, test := range tests {
-		for _, follow := range []bool{false, !errors.Is(test.want, indexer.ErrForbidden)} { // to follow is to hope
+		for _, follow := range []bool{false, errors.Is(test.want, indexer.ErrDiverged)} { // to follow is to hope
 			o := quick(store, test.evm)
 			o.Follow = follow
 			if err := index(t.Context(), o); !errors.Is(err, test.want) {
@@ -198,6 +225,11 @@ func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
 	o.Network = indexer.Networks()["aeneid"]
 	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) {
 		t.Errorf("a store of another chain: %v", err)
+	}
+	o = quick(store, serveEVM(t, h, faults{}))
+	o.Network.Disputes[0]++
+	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) || !strings.Contains(err.Error(), "contracts") {
+		t.Errorf("a store that was filled from other contracts: %v", err)
 	}
 	expect(t, store, want)
 }

@@ -1,8 +1,11 @@
 package indexer_test
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -39,6 +42,8 @@ type faults struct {
 	callsMetered bool    // more of them are refused as too often
 	callsIgnored bool    // more of them are not answered
 	spoiled      bool    // every other answer
+	hangs        bool    // no answer comes
+	echoes       string  // the body of refusals, by status
 	status       int     // of every answer
 	failures     int     // of so many answers only; 0 for all
 }
@@ -104,15 +109,19 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	requests := e.requests
 	e.mu.Unlock()
 	if f.status != 0 && (f.failures == 0 || requests <= f.failures) {
-		http.Error(w, "not for you", f.status)
+		http.Error(w, cmp.Or(f.echoes, "not for you"), f.status)
 		return
 	}
 	if rand.Float64() < f.rate && !misbehave(w) {
 		return
 	}
-	var calls []rpcCall
-	if err := json.NewDecoder(r.Body).Decode(&calls); err != nil {
+	calls, batched, err := readCalls(r.Body)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if f.hangs {
+		<-r.Context().Done()
 		return
 	}
 	if f.maxCalls > 0 && len(calls) > f.maxCalls {
@@ -142,7 +151,25 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	rand.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
 	w.Header().Set("Content-Type", "application/json")
+	if !batched {
+		json.NewEncoder(w).Encode(answers[0])
+		return
+	}
 	json.NewEncoder(w).Encode(answers)
+}
+
+// readCalls reads a batch, or the one call that is none.
+func readCalls(body io.Reader) (calls []rpcCall, batched bool, err error) {
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return nil, false, err
+	}
+	if batched = bytes.HasPrefix(raw, []byte("[")); batched {
+		err = json.Unmarshal(raw, &calls)
+		return calls, true, err
+	}
+	calls = make([]rpcCall, 1)
+	return calls, false, json.Unmarshal(raw, &calls[0])
 }
 
 // refuseCalls refuses a request for the calls in it.
@@ -215,18 +242,24 @@ func (e *fakeEVM) answer(w http.ResponseWriter, f faults, head int64, c rpcCall)
 		}
 		return nil, nil, false
 	case "eth_getCode":
-		return e.getCode(f, text(c.Params[0]), parseInt(text(c.Params[1])))
+		return e.getCode(f, head, text(c.Params[0]), parseInt(text(c.Params[1])))
 	case "eth_getLogs":
 		return e.getLogs(w, f, head, c.Params[0])
 	case "eth_call":
 		var call struct{ To, Data string }
 		json.Unmarshal(c.Params[0], &call)
+		if at := text(c.Params[1]); at != "latest" && parseInt(at) > head {
+			return nil, &rpcError{-32000, "header not found"}, false
+		}
 		return e.ethCall(call.To, call.Data)
 	}
 	return nil, &rpcError{-32601, "the method does not exist"}, false
 }
 
-func (e *fakeEVM) getCode(f faults, contract string, block int64) (any, *rpcError, bool) {
+func (e *fakeEVM) getCode(f faults, head int64, contract string, block int64) (any, *rpcError, bool) {
+	if block > head {
+		return nil, &rpcError{-32000, "header not found"}, false
+	}
 	if block < f.pruned {
 		return nil, &rpcError{-32000, "missing trie node 9f3c (path ) state is not available"}, false
 	}
@@ -239,11 +272,18 @@ func (e *fakeEVM) getCode(f faults, contract string, block int64) (any, *rpcErro
 func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter json.RawMessage) (any, *rpcError, bool) {
 	var wanted struct {
 		FromBlock, ToBlock string
+		BlockHash          string
 		Address            []string
 		Topics             [][]string
 	}
 	json.Unmarshal(filter, &wanted)
 	from, to := parseInt(wanted.FromBlock), parseInt(wanted.ToBlock)
+	if wanted.BlockHash != "" {
+		if from = e.number(wanted.BlockHash, head); from < 0 {
+			return nil, &rpcError{-32000, "unknown block"}, false
+		}
+		to = from
+	}
 	if f.maxRange > 0 && to-from+1 > f.maxRange {
 		code, message := refusals[f.tooMuch%len(refusals)](w)
 		return nil, &rpcError{code, message}, code == 0

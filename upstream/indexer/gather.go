@@ -13,7 +13,7 @@ func inOrder(ctx context.Context, windows <-chan fetching, parts chan<- *blocks)
 	for w := range windows {
 		at := w.from - 1
 		for b := range w.parts {
-			if err := hand(ctx, parts, b); err != nil {
+			if err := send(ctx, parts, b); err != nil {
 				return err
 			}
 			at = b.to
@@ -30,27 +30,27 @@ func inOrder(ctx context.Context, windows <-chan fetching, parts chan<- *blocks)
 // changes in each is written once.
 func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks) error {
 	defer close(gathered)
-	var held *blocks
+	var pending *blocks
 	for {
 		ready := gathered
-		if held == nil {
+		if pending == nil {
 			ready = nil
 		}
 		select {
 		case b, more := <-parts:
-			if more && held.join(b) {
+			if more && pending.join(b) {
 				continue
 			}
-			if held != nil {
-				if err := hand(ctx, gathered, held); err != nil {
+			if pending != nil {
+				if err := send(ctx, gathered, pending); err != nil {
 					return err
 				}
 			}
-			if held = b; !more {
+			if pending = b; !more {
 				return nil
 			}
-		case ready <- held:
-			held = nil
+		case ready <- pending:
+			pending = nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -58,7 +58,7 @@ func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks) 
 }
 
 // join appends the blocks that follow, and reports whether it did: not if they
-// are too many together, or do not continue these, which is for take to say.
+// are too many together, or do not continue these, which is for apply to say.
 func (b *blocks) join(next *blocks) bool {
 	if b == nil || len(b.events)+len(next.events) > maxGathered || next.parent != b.last.Hash {
 		return false
@@ -68,7 +68,7 @@ func (b *blocks) join(next *blocks) bool {
 	return true
 }
 
-func hand(ctx context.Context, to chan<- *blocks, b *blocks) error {
+func send(ctx context.Context, to chan<- *blocks, b *blocks) error {
 	select {
 	case to <- b:
 		return nil

@@ -23,11 +23,11 @@ type gauge struct {
 }
 
 // states are what the state can be.
-var states = []string{"waiting", "running", "other_chain", "diverged", "forbidden", "no_start", "failed"}
+var states = []string{"waiting", "running", "lagging", "other_chain", "diverged", "forbidden", "no_contract", "failed"}
 
 func newGauges(status func() Status) *gauges {
 	g := &gauges{status: status}
-	g.state = prometheus.NewDesc("tipcache_indexer_state", "1 for the state it is in, 0 for the others. What follows running is why it has ended.", []string{"state"}, nil)
+	g.state = prometheus.NewDesc("tipcache_indexer_state", "1 for the state it is in, 0 for the others. What follows running is why it does not get on, or has ended.", []string{"state"}, nil)
 	add := func(name, help string, of func(Status) float64) {
 		desc := prometheus.NewDesc("tipcache_indexer_"+name, help+" Told by the one that has its turn.", nil, nil)
 		g.all = append(g.all, gauge{desc, of})
@@ -47,21 +47,23 @@ func lagSeconds(s Status) float64 {
 	return time.Since(s.Cursor.Time).Seconds()
 }
 
-// state is what an Indexer does, or why it has ended.
+// state is what an Indexer does, or why it does not get on.
 func (s Status) state() string {
 	switch {
-	case s.Running:
+	case s.Err == nil && s.Running:
 		return "running"
 	case s.Err == nil:
 		return "waiting"
+	case errors.Is(s.Err, errLagging):
+		return "lagging"
 	case errors.Is(s.Err, ErrOtherChain):
 		return "other_chain"
 	case errors.Is(s.Err, ErrDiverged):
 		return "diverged"
 	case errors.Is(s.Err, ErrForbidden):
 		return "forbidden"
-	case errors.Is(s.Err, ErrNoStart):
-		return "no_start"
+	case errors.Is(s.Err, ErrNoContract):
+		return "no_contract"
 	default:
 		return "failed"
 	}

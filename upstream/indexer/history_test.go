@@ -197,6 +197,18 @@ func (h *history) hash(n int64) string {
 	return "0x" + hex.EncodeToString(sum[:])
 }
 
+// number is that of the block with a hash, up to the head; -1 for none.
+func (h *history) number(hash string, head int64) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range head + 1 {
+		if h.hash(n) == hash {
+			return n
+		}
+	}
+	return -1
+}
+
 func seconds(block int64) int64 { return genesis + block*5/2 }
 
 func (h *history) header(n int64) map[string]any {

@@ -35,6 +35,29 @@ func (n Network) contracts() []ledger.Address {
 	return []ledger.Address{n.Registry, n.Licensing, n.Disputes}
 }
 
+// filled checks that a store was filled from this network, if it says.
+func (n Network) filled(c ledger.Cursor) error {
+	switch {
+	case c.Chain == 0:
+		return nil
+	case c.Chain != n.ChainID:
+		return fmt.Errorf("%w: the store holds chain id %d, the network's is %d", ErrOtherChain, c.Chain, n.ChainID)
+	case c.Contracts != ledger.Contracts{} && c.Contracts != n.counted():
+		return fmt.Errorf("%w: the store was filled from the contracts %v, the network's are %v; others need a store of their own",
+			ErrOtherChain, c.Contracts, n.counted())
+	}
+	return nil
+}
+
+func (n Network) counted() ledger.Contracts {
+	return ledger.Contracts{Registry: n.Registry, Licensing: n.Licensing, Disputes: n.Disputes}
+}
+
+// cursor is that of a store that has counted a block and all before it.
+func (n Network) cursor(block int64, h header) ledger.Cursor {
+	return ledger.Cursor{Chain: n.ChainID, Block: block, Hash: h.hash, Time: h.time, Contracts: n.counted()}
+}
+
 // ParseAddress reads 0x and 40 hex digits of any case.
 func ParseAddress(s string) (a ledger.Address, err error) {
 	digits, ok := strings.CutPrefix(s, "0x")

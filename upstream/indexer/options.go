@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tipcache/tipcache/upstream/evm"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
@@ -27,14 +27,14 @@ type Store interface {
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 }
 
-// Errors that end Run: trying again does not help.
+// Errors of Run. ErrDiverged ends it: trying again does not help.
 var (
-	ErrOtherChain = errors.New("another chain")
+	ErrOtherChain = evm.ErrOtherChain // of an endpoint, or of a store that was filled from another chain or from other contracts
 	ErrDiverged   = errors.New("the chain does not continue where the store is")
-	ErrForbidden  = errors.New("no endpoint lets us ask")
-	ErrNoStart    = errors.New("the first block cannot be found")
+	ErrForbidden  = evm.ErrForbidden
+	ErrNoContract = errors.New("there is no contract")
 
-	errMalformed = errors.New("indexer: an endpoint's URL is malformed (not shown: it may hold a key)")
+	errLagging = errors.New("the execution client is behind")
 )
 
 // Options configure an Indexer. Endpoints, Network and Store are required.
@@ -52,13 +52,11 @@ type Options struct {
 	Timeout time.Duration // of one request; 0 is 30 s
 	MaxBody int64         // largest answer read, in bytes; 0 is 64 MiB
 	Pause   time.Duration // before an endpoint that failed is asked again, at first; 0 is 500 ms
-	Grace   time.Duration // how long endpoints may be behind the store before the chain counts as another; 0 is 1 min
+	Grace   time.Duration // how long endpoints may be behind the store before Status and the log say so; 0 is 10 s
 
 	Logger     *slog.Logger          // nil discards
 	Tracing    trace.TracerProvider  // nil: no traces
 	Registerer prometheus.Registerer // nil measures nothing
-
-	client *http.Client
 }
 
 func (o Options) normal() (Options, error) {
@@ -68,23 +66,10 @@ func (o Options) normal() (Options, error) {
 	if o.Network.ChainID <= 0 {
 		return o, fmt.Errorf("indexer: %d is no chain id", o.Network.ChainID)
 	}
-	o.Window = cmp.Or(o.Window, 10_000)
 	o.Ahead = cmp.Or(o.Ahead, 4)
 	o.Poll = cmp.Or(o.Poll, time.Second)
-	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
-	o.MaxBody = cmp.Or(o.MaxBody, 64<<20)
 	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
-	o.Grace = cmp.Or(o.Grace, time.Minute)
+	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	o.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: o.Ahead + 1,
-			IdleConnTimeout:     time.Minute,
-		},
-		// A key in the URL is for this server alone.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	return o, nil
 }

@@ -40,6 +40,25 @@ func run(t *testing.T, o indexer.Options) {
 	}
 }
 
+// follow indexes until the test ends.
+func follow(t *testing.T, o indexer.Options) *indexer.Indexer {
+	t.Helper()
+	x, err := indexer.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return x
+}
+
 var errKilled = errors.New("killed")
 
 // mortal is a store whose user dies in the middle of writing: before it is

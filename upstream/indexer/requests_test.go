@@ -2,6 +2,7 @@ package indexer_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -47,6 +48,39 @@ func TestAnEndpointThatTakesFewCallsIsAskedInFew(t *testing.T) {
 		}
 		evm.mu.Unlock()
 	}
+}
+
+func TestAnEndpointThatTakesHardlyAnyCallsIsAskedMoreOften(t *testing.T) {
+	h := newHistory(7) // without times in its logs
+	h.grow(120)
+	for most := 1; most <= 3; most++ {
+		for name, limit := range fewCalls(0) {
+			t.Run(fmt.Sprintf("%d calls at once, more are %s", most, name), func(t *testing.T) {
+				t.Parallel()
+				limit.maxCalls = most
+				evm := serveEVM(t, h, limit)
+				for _, from := range []int64{0, 60} { // IPs and disputes of before are resolved by calls
+					store := open(t, memory(t))
+					o := quick(store, evm)
+					o.From = from
+					run(t, o)
+					expect(t, store, h.count(from))
+				}
+			})
+		}
+	}
+}
+
+func TestServersThatLagAreNotBelievedWhereOneCallIsTakenAtOnce(t *testing.T) {
+	h := newHistory(6)
+	h.grow(500)
+	evm := serveEVM(t, h, faults{maxCalls: 1, lag: 40, laggingRate: 0.3})
+	store := open(t, memory(t))
+	o := quick(store, evm)
+	o.From, o.Follow = 60, true
+	follow(t, o)
+	await(t, store, h.head())
+	expect(t, store, h.count(60))
 }
 
 // fewCalls are ways of answering no more than seven calls of so many blocks.
@@ -126,7 +160,9 @@ func TestALimitIsToldOfOnce(t *testing.T) {
 	o := quick(open(t, memory(t)), evm)
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	run(t, o)
-	if n := strings.Count(log.String(), "an endpoint fails"); n != 1 {
-		t.Errorf("told of %d times:\n%s", n, log.String())
+	for _, said := range []string{`msg="origin lost"`, `msg="origin back"`} {
+		if n := strings.Count(log.String(), said); n != 1 {
+			t.Errorf("%s %d times:\n%s", said, n, log.String())
+		}
 	}
 }

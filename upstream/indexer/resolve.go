@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tipcache/tipcache/upstream/evm"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
@@ -87,11 +88,11 @@ type ethCall struct {
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
 	var words []ledger.Address
 	for len(words) < len(calls) {
-		err := x.fleet.try(ctx, func(e *endpoint) error {
+		err := x.pool.Try(ctx, func(e *evm.Endpoint) error {
 			some := calls[len(words):]
-			some = some[:min(len(some), e.several())]
+			some = some[:min(len(some), e.Several())]
 			got, err := someWords(ctx, e, some, index, head)
-			e.called(len(some), err)
+			e.Called(len(some), err)
 			words = append(words, got...)
 			return err
 		})
@@ -102,36 +103,36 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 	return words, nil
 }
 
-func someWords(ctx context.Context, e *endpoint, some []ethCall, index int, head int64) ([]ledger.Address, error) {
-	answers, err := e.each(ctx, ethCalls(some)...)
+func someWords(ctx context.Context, e *evm.Endpoint, some []ethCall, index int, head int64) ([]ledger.Address, error) {
+	state := "latest"
+	if e.Single() { // the next call may come to a server that lags, which refuses the number of a block it lacks
+		newest, _, err := e.Poll(ctx, head)
+		if err != nil {
+			return nil, err
+		}
+		state, head = evm.Hex(newest), newest
+	}
+	calls := make([]evm.Call, len(some))
+	for i, c := range some {
+		calls[i] = evm.Call{Method: "eth_call", Params: []any{c, state}}
+	}
+	_, answers, err := e.AtHead(ctx, head, calls...)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := covers(answers[0], head); err != nil {
-		return nil, err
-	}
-	return readWords(answers[1:], index)
+	return readWords(answers, index)
 }
 
-// ethCalls asks for the head first.
-func ethCalls(some []ethCall) []call {
-	calls := []call{{method: "eth_blockNumber"}}
-	for _, c := range some {
-		calls = append(calls, call{"eth_call", []any{c, "latest"}})
-	}
-	return calls
-}
-
-func readWords(answers []answer, index int) ([]ledger.Address, error) {
+func readWords(answers []evm.Answer, index int) ([]ledger.Address, error) {
 	words := make([]ledger.Address, len(answers))
 	for i, a := range answers {
-		if a.err != nil && !reverted(a.err) {
-			return nil, a.err
+		if a.Err != nil && !reverted(a.Err) {
+			return nil, a.Err
 		}
-		if a.err != nil {
+		if a.Err != nil {
 			continue
 		}
-		said, err := a.text()
+		said, err := a.Text()
 		if err != nil {
 			return nil, err
 		}
@@ -151,15 +152,15 @@ const codeReverted = 3
 
 // reverted reports whether the contract failed, and not the endpoint. Older
 // clients say so in words only.
-func reverted(t *trouble) bool {
-	if t.reason != refused {
+func reverted(f *evm.Failure) bool {
+	if f.Reason != evm.Refused {
 		return false
 	}
-	said := strings.ToLower(t.Error())
+	said := strings.ToLower(f.Error())
 	for _, words := range []string{"revert", "invalid opcode", "invalid jump", "stack underflow", "out of gas", "vm execution"} {
 		if strings.Contains(said, words) {
 			return true
 		}
 	}
-	return t.code == codeReverted
+	return f.Code == codeReverted
 }

@@ -31,7 +31,7 @@ func (x *Indexer) round(ctx context.Context, cursor ledger.Cursor, s span) error
 	group.Go(func() error { return gather(ctx, parts, gathered) })
 	group.Go(func() error {
 		for b := range gathered {
-			if err := x.take(ctx, cursor, b); err != nil {
+			if err := x.apply(ctx, cursor, b); err != nil {
 				return err
 			}
 			cursor = b.last
@@ -45,7 +45,7 @@ func (x *Indexer) round(ctx context.Context, cursor ledger.Cursor, s span) error
 func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, s span, windows chan<- fetching) error {
 	defer close(windows)
 	for s.from <= s.to {
-		size, _ := x.fleet.ask()
+		size, _ := x.pool.Window()
 		w := fetching{span{s.from, min(s.to, s.from+size-1)}, make(chan *blocks, maxParts)}
 		select {
 		case windows <- w:
@@ -61,9 +61,9 @@ func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, s span,
 	return nil
 }
 
-// take has the store take over a part.
-func (x *Indexer) take(ctx context.Context, cursor ledger.Cursor, b *blocks) (err error) {
-	ctx, traced := x.startTrace(ctx, "indexer.take", b.span)
+// apply has the store take over a part.
+func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (err error) {
+	ctx, traced := x.startTrace(ctx, "indexer.apply", b.span)
 	defer func() { endTrace(traced, b, err) }()
 	if cursor.Chain != 0 && b.parent != cursor.Hash {
 		return diverged(cursor, b.parent)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/evm"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
@@ -16,7 +17,7 @@ import (
 type Indexer struct {
 	o       Options
 	log     *slog.Logger
-	fleet   *fleet
+	pool    *evm.Pool
 	metrics *metrics
 	status  status
 }
@@ -28,29 +29,29 @@ func New(o Options) (*Indexer, error) {
 		return nil, err
 	}
 	x := &Indexer{o: o, log: o.Logger}
+	if x.pool, err = evm.NewPool(evm.Options{
+		Endpoints: o.Endpoints, ChainID: o.Network.ChainID, Window: o.Window, Parallel: o.Ahead, Timeout: o.Timeout,
+		MaxBody: o.MaxBody, Pause: o.Pause, Patient: o.Follow, Logger: o.Logger,
+		Observe: func(what string) { x.metrics.asked(what) },
+	}); err != nil {
+		return nil, fmt.Errorf("indexer: %w", err)
+	}
 	if x.metrics, err = newMetrics(o.Registerer, x); err != nil {
 		return nil, fmt.Errorf("indexer: registering metrics: %w", err)
-	}
-	x.fleet = &fleet{chainID: o.Network.ChainID, pause: o.Pause, patient: o.Follow, log: o.Logger, metrics: x.metrics}
-	for _, u := range o.Endpoints {
-		e, err := newEndpoint(u, &o)
-		if err != nil {
-			return nil, err
-		}
-		x.fleet.endpoints = append(x.fleet.endpoints, e)
 	}
 	return x, nil
 }
 
-// maxRetry is the longest pause after a failure of the store.
+// maxRetry is the longest pause after a failure.
 const maxRetry = 15 * time.Second
 
 // Run fills the store up to the head of the chain, and with Follow goes on until
-// ctx ends, which then is the error. Endpoints that fail are waited for, as is a
-// store that is busy. ErrOtherChain, ErrDiverged and ErrNoStart end it; without
-// Follow so do ErrForbidden and a store that fails.
+// ctx ends, which then is the error. Endpoints that fail or lag are waited for, as
+// is a store that is busy. ErrDiverged ends it, as does ErrOtherChain of a store
+// that was filled from elsewhere; without Follow so do all the errors below and a
+// store that fails, with Follow they are tried again.
 func (x *Indexer) Run(ctx context.Context) error {
-	defer x.o.client.CloseIdleConnections()
+	defer x.pool.Close()
 	x.status.begun()
 	defer x.status.ended()
 	retry := x.o.Pause
@@ -63,12 +64,17 @@ func (x *Indexer) Run(ctx context.Context) error {
 			x.status.stopped(err)
 			return fmt.Errorf("index: %w", err)
 		case err != nil:
-			x.log.Warn("the store is read anew", "error", err)
+			if x.status.halted(err) {
+				x.log.Warn("indexing halts", "error", err)
+			}
 			if err := sleep(ctx, retry); err != nil {
 				return err
 			}
 			retry = min(2*retry, maxRetry)
 			continue
+		}
+		if x.status.resumed() {
+			x.log.Info("indexing goes on")
 		}
 		retry = x.o.Pause
 		if !caughtUp {
@@ -83,12 +89,21 @@ func (x *Indexer) Run(ctx context.Context) error {
 	}
 }
 
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // final reports whether an error ends Run.
 func (x *Indexer) final(err error) bool {
-	for _, end := range []error{ErrOtherChain, ErrDiverged, ErrForbidden, ErrNoStart} {
-		if errors.Is(err, end) {
-			return true
-		}
+	if errors.Is(err, ErrDiverged) || errors.Is(err, ErrOtherChain) {
+		return true
 	}
 	silent, ok := errors.AsType[*upstream.Error](err)
 	busy := ok && silent.Kind == upstream.Overloaded
@@ -102,14 +117,15 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if cursor.Chain != 0 && cursor.Chain != x.o.Network.ChainID {
-		return false, fmt.Errorf("%w: the store holds chain id %d, the network's is %d", ErrOtherChain, cursor.Chain, x.o.Network.ChainID)
+	if err := x.o.Network.filled(cursor); err != nil {
+		return false, err
 	}
+	x.status.at(cursor)
 	head, err := x.head(ctx, cursor)
 	if err != nil {
 		return false, err
 	}
-	x.status.at(cursor, head)
+	x.status.heard(head)
 	if cursor.Chain != 0 && cursor.Block == head {
 		return true, nil
 	}
@@ -127,38 +143,42 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 }
 
 // head asks for the newest block, which is not below the store's. An endpoint
-// that is may be lagging, or be of a chain that began anew: that shows when
-// none catches up.
+// that is has not caught up after a restart or a restored snapshot, and is waited
+// for: that its chain is another one shows when it gets to the store's block.
 func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
+	var calls []evm.Call
+	if cursor.Chain != 0 {
+		calls = append(calls, getHeader(cursor.Block))
+	}
 	began := time.Now()
-	err = x.fleet.try(ctx, func(e *endpoint) error {
-		calls := []call{{method: "eth_blockNumber"}}
-		if cursor.Chain != 0 {
-			calls = append(calls, call{"eth_getBlockByNumber", []any{hexQuantity(cursor.Block), false}})
-		}
-		answers, err := e.each(ctx, calls...)
-		if err != nil {
-			return err
-		}
-		head, err = covers(answers[0], cursor.Block)
-		if t, ok := errors.AsType[*trouble](err); ok && t.reason == lagging && time.Since(began) > x.o.Grace {
-			return fmt.Errorf("%w: the store is at block %d and %s, for %v, is behind that: %w",
-				ErrDiverged, cursor.Block, e.name, x.o.Grace, t.err)
+	err = x.pool.Try(ctx, func(e *evm.Endpoint) error {
+		var answers []evm.Answer
+		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
+		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
+			x.lag(cursor, e.Name(), f)
 		}
 		if err != nil || cursor.Chain == 0 {
 			return err
 		}
-		return unchanged(answers[1], cursor)
+		return unchanged(answers[0], cursor)
 	})
 	return head, err
 }
 
-// unchanged checks that the block the store is at is still the same.
-func unchanged(a answer, cursor ledger.Cursor) error {
-	if a.err != nil {
-		return a.err
+// lag says that an endpoint is behind the store.
+func (x *Indexer) lag(cursor ledger.Cursor, endpoint string, f *evm.Failure) {
+	err := fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, endpoint, f)
+	if x.status.halted(err) {
+		x.log.Warn("indexing halts", "error", err)
 	}
-	h, err := readHeader(a.result, cursor.Block)
+}
+
+// unchanged checks that the block the store is at is still the same.
+func unchanged(a evm.Answer, cursor ledger.Cursor) error {
+	if a.Err != nil {
+		return a.Err
+	}
+	h, err := readHeader(a.Result, cursor.Block)
 	if err != nil {
 		return err
 	}

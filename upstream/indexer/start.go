@@ -4,34 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/tipcache/tipcache/upstream/evm"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // start is the first block to read for a store without a cursor: the one in
 // which the first of the contracts appears. It takes as many requests as the
-// number of the head has binary digits, and an endpoint that keeps the state
-// of old blocks.
+// number of the head has binary digits. Of an endpoint that keeps no state of old
+// blocks it is found out as far as that goes: logs are kept longer, and blocks
+// without any are read quickly.
 func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
+	if err := x.checkContracts(ctx, head); err != nil {
+		return 0, err
+	}
 	if x.o.From > 0 {
 		return x.o.From, nil
 	}
-	low, high := int64(0), head // high: the contracts are there, unless it is head
-	found, err := x.deployed(ctx, head)
-	if err != nil {
-		return 0, err
-	}
-	if !found {
-		return 0, fmt.Errorf("%w: none of the contracts is there at block %d", ErrNoStart, head)
-	}
+	low, high := int64(0), head // high: a contract is there; below low: none is
 	for low < high {
 		middle := low + (high-low)/2
-		if found, err = x.deployed(ctx, middle); err != nil {
+		codes, err := x.codes(ctx, middle)
+		switch {
+		case errors.Is(err, errNoState):
+			x.log.Info("old state is not kept: logs are read from the first block in which a contract may be", "block", low, "head", head, "error", err)
+			return low, nil
+		case err != nil:
 			return 0, err
-		}
-		if found {
+		case slices.Contains(codes, true):
 			high = middle
-		} else {
+		default:
 			low = middle + 1
 		}
 	}
@@ -39,46 +42,61 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	return high, nil
 }
 
+// checkContracts makes sure that each address is one of a contract. An endpoint
+// that does not tell is believed.
+func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
+	codes, err := x.codes(ctx, head)
+	if errors.Is(err, errNoState) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, c := range x.o.Network.contracts() {
+		if !codes[i] {
+			return fmt.Errorf("%w: %v has no code at block %d of chain %d", ErrNoContract, c, head, x.o.Network.ChainID)
+		}
+	}
+	return nil
+}
+
 // errNoState tells the refusal of one call from an answer that makes no sense,
 // which may be better the next time.
 var errNoState = errors.New("the state is not told")
 
-// deployed reports whether any contract has code at a block.
-func (x *Indexer) deployed(ctx context.Context, block int64) (found bool, err error) {
+// codes reports of each contract whether it has code at a block. The error is
+// errNoState where the endpoints keep on refusing to tell: state that was pruned
+// is not there at the second try either.
+func (x *Indexer) codes(ctx context.Context, block int64) (codes []bool, err error) {
 	refusals := 0
-	err = x.fleet.try(ctx, func(e *endpoint) error {
-		found, err = hasCode(ctx, e, x.o.Network.contracts(), block)
-		// State that was pruned is not there at the second try either.
-		if t, ok := errors.AsType[*trouble](err); ok && t.reason == refused && errors.Is(err, errNoState) {
-			if refusals++; refusals > 2*len(x.fleet.endpoints) {
-				return fmt.Errorf("%w: %s does not tell the state at block %d; name the first block (%w)", ErrNoStart, e.name, block, t.err)
+	err = x.pool.Try(ctx, func(e *evm.Endpoint) error {
+		codes, err = haveCode(ctx, e, x.o.Network.contracts(), block)
+		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Refused && errors.Is(err, errNoState) {
+			if refusals++; refusals > 2*x.pool.Len() {
+				return fmt.Errorf("%w at block %d: %s: %s", errNoState, block, e.Name(), f.Error())
 			}
 		}
 		return err
 	})
-	return found, err
+	return codes, err
 }
 
-func hasCode(ctx context.Context, e *endpoint, contracts []ledger.Address, block int64) (bool, error) {
-	calls := []call{{method: "eth_blockNumber"}}
+func haveCode(ctx context.Context, e *evm.Endpoint, contracts []ledger.Address, block int64) ([]bool, error) {
+	var calls []evm.Call
 	for _, c := range contracts {
-		calls = append(calls, call{"eth_getCode", []any{c.String(), hexQuantity(block)}})
+		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{c.String(), evm.Hex(block)}})
 	}
-	answers, err := e.each(ctx, calls...)
-	if err != nil {
-		return false, err
+	_, answers, err := e.AtHead(ctx, block, calls...)
+	if e.Called(len(calls), err); err != nil {
+		return nil, err
 	}
-	if _, err := covers(answers[0], block); err != nil {
-		return false, err
-	}
-	for _, a := range answers[1:] {
-		code, err := a.text()
+	codes := make([]bool, len(contracts))
+	for i, a := range answers {
+		code, err := a.Text()
 		if err != nil {
-			return false, fmt.Errorf("%w: %w", errNoState, err)
+			return nil, fmt.Errorf("%w: %w", errNoState, err)
 		}
-		if len(code) > len("0x") {
-			return true, nil
-		}
+		codes[i] = len(code) > len("0x")
 	}
-	return false, nil
+	return codes, nil
 }

@@ -15,7 +15,8 @@ type Status struct {
 	Head    int64         // the newest block there is, as far as known
 	Logs    int64         // events taken over in this run
 	Window  int64         // blocks asked for in one call
-	Err     error         // what ended Run
+	Err     error         // what ended Run, or why it does not get on at present
+	Ended   bool          // Run ended for that, and to run it again does not help
 }
 
 type status struct {
@@ -25,7 +26,7 @@ type status struct {
 
 // Status returns how far the indexer has come.
 func (x *Indexer) Status() Status {
-	_, window := x.fleet.ask()
+	_, window := x.pool.Window()
 	x.status.mu.Lock()
 	defer x.status.mu.Unlock()
 	s := x.status.s
@@ -49,13 +50,35 @@ func (st *status) ended() {
 	st.s.Running = false
 }
 
-// at notes what the store and the chain say.
-func (st *status) at(cursor ledger.Cursor, head int64) {
+// at notes where the store is, and heard what the chain says.
+func (st *status) at(cursor ledger.Cursor) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.s.Cursor, st.s.Head = cursor, head; st.s.First == 0 && cursor.Chain != 0 {
+	if st.s.Cursor = cursor; st.s.First == 0 && cursor.Chain != 0 {
 		st.s.First = cursor.Block + 1
 	}
+}
+
+func (st *status) heard(head int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.s.Head = head
+}
+
+// halted notes why Run does not get on, and reports whether it did until now.
+func (st *status) halted(err error) (first bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	first, st.s.Err = st.s.Err == nil, err
+	return first
+}
+
+// resumed notes that Run gets on, and reports whether it did not until now.
+func (st *status) resumed() (was bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	was, st.s.Err = st.s.Err != nil, nil
+	return was
 }
 
 // begin notes the first block of a store that had none.
@@ -74,5 +97,5 @@ func (st *status) moved(to ledger.Cursor, logs int) {
 func (st *status) stopped(err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.s.Err = err
+	st.s.Err, st.s.Ended = err, true
 }

@@ -27,8 +27,8 @@ func TestFetchingAndTakingOverAreTraced(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		" > indexer.fetch", " > indexer.take", "indexer.fetch > evm.request",
-		"indexer.take > collections.apply", "indexer.take > collections.owners", "indexer.take > evm.request",
+		" > indexer.apply", " > indexer.fetch", "indexer.apply > collections.apply",
+		"indexer.apply > collections.owners", "indexer.apply > evm.request", "indexer.fetch > evm.request",
 	}
 	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
 		t.Errorf("spans (-want +got)\n%s", diff)

@@ -27,7 +27,12 @@ type Cursor struct {
 	Block int64
 	Hash  Hash
 	Time  time.Time // the block's; UTC, seconds
+
+	Contracts Contracts // whose events were counted; zero where a store does not remember them
 }
+
+// Contracts are those whose events are counted.
+type Contracts struct{ Registry, Licensing, Disputes Address }
 
 // Owners say which collection an id belongs to. Once known it never changes.
 type Owners struct {

@@ -1,4 +1,4 @@
-package indexer
+package evm
 
 import (
 	"math/rand/v2"

@@ -1,20 +1,25 @@
-package indexer
+package evm
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tipcache/tipcache/upstream"
+)
 
 func TestAnswersAreOneForEachCall(t *testing.T) {
+	c := &client{secret: upstream.NewRedactor(nil)}
 	for name, body := range map[string]string{
 		"one twice and another none": `[{"id":0,"result":"0x1"},{"id":0,"result":"0x1"}]`,
 		"one twice":                  `[{"id":0,"result":"0x1"},{"id":1,"result":"0x1"},{"id":0,"result":"0x2"}]`,
 		"one":                        `[{"id":1,"result":"0x1"}]`,
 		"one of another":             `[{"id":0,"result":"0x1"},{"id":2,"result":"0x1"}]`,
 	} {
-		if _, err := sortAnswers(body, 2); err == nil {
+		if _, err := c.sortAnswers(body, 2); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	answers, err := sortAnswers(`[{"id":1,"result":"0x1"},{"id":0,"result":"0x0"}]`, 2)
-	if err != nil || answers[0].result.Str != "0x0" || answers[1].result.Str != "0x1" {
+	answers, err := c.sortAnswers(`[{"id":1,"result":"0x1"},{"id":0,"result":"0x0"}]`, 2)
+	if err != nil || answers[0].Result.Str != "0x0" || answers[1].Result.Str != "0x1" {
 		t.Errorf("%v, %v", answers, err)
 	}
 }

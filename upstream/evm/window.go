@@ -1,12 +1,12 @@
-package indexer
+package evm
 
 // window is how many blocks an endpoint is asked for at once: so many in one
 // call, in so many calls of one request. Calls share a request where the
 // endpoint gives few blocks in each: then the way there and back, and the
 // blocks' headers, are for all of them.
 type window struct {
-	blocks trial // of one call
-	calls  trial // in one request
+	blocks adaptive // of one call
+	calls  adaptive // in one request
 }
 
 // Several calls share a request while they are for no more than maxPacked blocks.
@@ -16,7 +16,7 @@ const (
 )
 
 func newWindow(most int64) window {
-	return window{blocks: trial{size: most, most: most, patience: 1}, calls: trial{size: 1, most: 1, patience: 1}}
+	return window{blocks: adaptive{size: most, most: most, patience: 1}, calls: adaptive{size: 1, most: 1, patience: 1}}
 }
 
 // perRequest is how many calls there are in a request. One is enough to see
@@ -52,45 +52,4 @@ func (w *window) refused(asked int64) bool {
 		w.blocks.size = asked
 	}
 	return asked > 1 && w.blocks.refused()
-}
-
-// A trial finds out how much of something an endpoint gives. That depends on the
-// plan and on the logs there are, and each provider says it in its own words, so
-// it is tried out: half as much after every failure, twice as much after a
-// success. A size that never succeeded before it failed is a ceiling. It is
-// tried again after a run of successes below it, a longer one each time.
-type trial struct {
-	size, most int64
-	ceiling    int64 // 0: none
-	run        int64 // successes since the size last changed
-	patience   int64 // successes before the ceiling is tried again
-}
-
-const maxPatience = 4096
-
-// fits notes successes and reports whether the size has grown.
-func (t *trial) fits(successes int64) (grown bool) {
-	if t.size >= t.ceiling {
-		t.ceiling, t.patience = 0, 1
-	}
-	next := min(2*t.size, t.most)
-	if t.run += successes; t.ceiling == 0 || next < t.ceiling || t.run >= t.patience {
-		if next > t.size {
-			t.size, t.run = next, 0
-			return true
-		}
-	}
-	return false
-}
-
-// refused reports whether there is less to ask for.
-func (t *trial) refused() bool {
-	if t.size == 1 {
-		return false
-	}
-	if t.run == 0 {
-		t.ceiling, t.patience = t.size, min(2*t.patience, maxPatience)
-	}
-	t.size, t.run = t.size/2, 0
-	return true
 }

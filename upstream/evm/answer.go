@@ -1,0 +1,97 @@
+package evm
+
+import (
+	"github.com/tidwall/gjson"
+)
+
+// An Answer is that to one call of a batch.
+type Answer struct {
+	Result gjson.Result
+	Err    *Failure // the call was refused
+}
+
+// Text is a result that is a string. null, or none, is no answer: it does not
+// say that there is nothing.
+func (a Answer) Text() (string, error) {
+	switch {
+	case a.Err != nil:
+		return "", a.Err
+	case a.Result.Type != gjson.String:
+		return "", Refusal("its result is no string but %s", a.Result.Type)
+	}
+	return a.Result.Str, nil
+}
+
+// Results are those of the answers, or the error of the first call that was
+// refused.
+func Results(answers []Answer) ([]gjson.Result, error) {
+	results := make([]gjson.Result, len(answers))
+	for i, a := range answers {
+		if a.Err != nil {
+			return nil, a.Err
+		}
+		results[i] = a.Result
+	}
+	return results, nil
+}
+
+// sortAnswers finds the answer to each call of a batch, whatever their order.
+func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
+	if !gjson.Valid(body) {
+		return nil, c.notJSON(body)
+	}
+	all := gjson.Parse(body)
+	if all.IsObject() {
+		return c.single(all, calls)
+	}
+	answers, seen := make([]Answer, calls), make([]bool, calls)
+	answered, twice := 0, false
+	all.ForEach(func(_, a gjson.Result) bool {
+		if id, read := c.readAnswer(a); id >= 0 && id < int64(calls) {
+			twice = twice || seen[id]
+			answers[id], seen[id] = read, true
+			answered++
+		}
+		return true
+	})
+	if twice {
+		return nil, Refusal("it answered a call twice: %s", c.excerpt(body))
+	}
+	if answered != calls {
+		return nil, Refusal("it answered %d of %d calls: %s", answered, calls, c.excerpt(body))
+	}
+	return answers, nil
+}
+
+// single reads an answer that is an object: that to the only call, or the refusal
+// of a whole batch.
+func (c *client) single(object gjson.Result, calls int) ([]Answer, error) {
+	id, read := c.readAnswer(object)
+	switch {
+	case calls == 1 && id == 0:
+		return []Answer{read}, nil
+	case read.Err != nil:
+		return nil, read.Err
+	}
+	return nil, Refusal("it answered none of %d calls: %s", calls, c.excerpt(object.Raw))
+}
+
+// readAnswer reads the answer to one call, in one pass: results are large. The
+// id is -1 if it is none of ours.
+func (c *client) readAnswer(a gjson.Result) (id int64, read Answer) {
+	id = -1
+	a.ForEach(func(name, value gjson.Result) bool {
+		switch name.Str {
+		case "id":
+			if value.Type == gjson.Number {
+				id = value.Int()
+			}
+		case "result":
+			read.Result = value
+		case "error":
+			read.Err = c.callFailure(value)
+		}
+		return true
+	})
+	return id, read
+}

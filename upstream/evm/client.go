@@ -1,0 +1,116 @@
+package evm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// client speaks JSON-RPC over HTTP with one endpoint. Calls that are made
+// together go in one batch, which the same server answers.
+type client struct {
+	url     string
+	http    *http.Client
+	secret  *strings.Replacer // hides what may be a key
+	timeout time.Duration
+	maxBody int64
+}
+
+// A Call is one of a batch.
+type Call struct {
+	Method string
+	Params []any
+}
+
+// each makes the calls and returns the answer to each. The error is a *Failure
+// of the batch as a whole, or that of ctx.
+func (c *client) each(ctx context.Context, timeout time.Duration, calls ...Call) ([]Answer, error) {
+	body, err := c.post(ctx, timeout, calls)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	return c.sortAnswers(body, len(calls))
+}
+
+// post exchanges bodies.
+func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) (answer string, err error) {
+	ctx, span := upstream.StartSpan(ctx, "evm.request")
+	defer func() { upstream.EndSpan(span, err) }()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	body, err := json.Marshal(requests(calls))
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return "", c.silence(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	upstream.PassTrace(ctx, req.Header)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return "", c.silence(err)
+	}
+	defer resp.Body.Close()
+	answer, err = readText(resp, c.maxBody+1)
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return "", c.statusFailure(resp, answer)
+	case err != nil:
+		return "", c.silence(err)
+	case int64(len(answer)) > c.maxBody:
+		return "", Refusal("its answer is larger than %d bytes", c.maxBody)
+	}
+	return answer, nil
+}
+
+// readText reads a body, of which no more than most bytes. It is a string from
+// the beginning, as gjson wants it: many megabytes are not copied for that.
+func readText(resp *http.Response, most int64) (string, error) {
+	var text strings.Builder
+	if resp.ContentLength > 0 {
+		text.Grow(int(min(resp.ContentLength, most)))
+	}
+	_, err := io.Copy(&text, io.LimitReader(resp.Body, most))
+	return text.String(), err
+}
+
+type request struct {
+	Version string `json:"jsonrpc"`
+	ID      int    `json:"id"`
+	Method  string `json:"method"`
+	Params  []any  `json:"params"`
+}
+
+// requests is the body for the calls: a batch, or the request itself where there
+// is one, for endpoints that know no batches.
+func requests(calls []Call) any {
+	all := make([]request, len(calls))
+	for i, c := range calls {
+		all[i] = request{"2.0", i, c.Method, append([]any{}, c.Params...)}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return all
+}
+
+// silence is the failure of the transport, without the URL: it may hold a key.
+func (c *client) silence(err error) *Failure {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return &Failure{Reason: Silent, err: errors.New(c.secret.Replace(err.Error()))}
+}

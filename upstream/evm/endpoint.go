@@ -1,0 +1,164 @@
+package evm
+
+import (
+	"errors"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// An Endpoint is one server, or a load balancer before several, and what was
+// learned of it.
+type Endpoint struct {
+	*client
+	name   string // its host: the rest of the URL may be a key
+	outage *upstream.Outage
+
+	mu       sync.Mutex
+	verified bool          // its chain id is the right one
+	window   window        // blocks that it gives at once
+	batch    adaptive      // calls that it takes at once
+	pause    time.Duration // of the last rest; 0 when it is well
+	until    time.Time     // it rests until then
+	refusals int           // in a row, that asking again does not help against
+	excluded error         // why it is not asked any more
+
+	told [reasons]time.Time // when failures for each reason were last told of
+}
+
+var errMalformed = errors.New("an endpoint's URL is malformed (not shown: it may hold a key)")
+
+func newEndpoint(rawURL string, o *Options) (*Endpoint, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" {
+		return nil, errMalformed
+	}
+	return &Endpoint{
+		client: &client{url: rawURL, http: o.client, secret: upstream.NewRedactor(u), timeout: o.Timeout, maxBody: o.MaxBody},
+		name:   u.Host,
+		outage: upstream.NewOutage(o.Logger, "execution client "+u.Host),
+		window: newWindow(o.Window),
+		batch:  adaptive{size: maxBatch, most: maxBatch, patience: 1},
+	}, nil
+}
+
+// Name is the endpoint's host.
+func (e *Endpoint) Name() string { return e.name }
+
+// Window is how many blocks to ask for at once, and how many of them in each call.
+func (e *Endpoint) Window() (blocks, perCall int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.window.span(), e.window.blocks.size
+}
+
+// Fits notes that a request for so many blocks, in so many calls, was answered.
+func (e *Endpoint) Fits(blocks int64, calls int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if blocks == e.window.span() {
+		e.window.fits()
+	}
+	if int64(calls) >= e.batch.size {
+		e.batch.fits(1)
+	}
+}
+
+// TooMuch notes that a request for so many blocks was refused, or not answered,
+// and reports whether a smaller one makes sense.
+func (e *Endpoint) TooMuch(blocks int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case blocks > e.window.span():
+		return true // it was asked before it refused another
+	case e.batch.raised && e.batch.size <= windowBatch:
+		return e.batch.refused() // more calls than before were tried, and not more blocks
+	case e.window.refused(blocks):
+		return true
+	}
+	return e.fewerCalls()
+}
+
+const (
+	maxBatch    = 51 // calls that are made at once, that for the head included
+	windowBatch = 4  // calls that a window takes: the head, two blocks and the logs
+)
+
+// fewerCalls tries less than a window's calls at once, as less than one block was
+// not given in them. How many blocks are given is found out anew then. The caller
+// holds the mutex.
+func (e *Endpoint) fewerCalls() bool {
+	e.batch.size = min(e.batch.size, windowBatch)
+	if !e.batch.refused() {
+		return false
+	}
+	e.window = newWindow(e.window.blocks.most)
+	return true
+}
+
+// Single reports whether the endpoint takes no more than one call at once.
+func (e *Endpoint) Single() bool { return e.batchSize() == 1 }
+
+// Several is how many calls to make at once, that for the head not counted.
+func (e *Endpoint) Several() int { return max(int(e.batchSize())-1, 1) }
+
+func (e *Endpoint) batchSize() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.batch.size
+}
+
+// Called notes how making so many calls, that for the head not counted, went, and
+// reports whether they were refused and fewer make sense. Silence may be for too
+// many as well: each takes its time.
+func (e *Endpoint) Called(calls int, err error) (less bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f, failed := errors.AsType[*Failure](err)
+	switch {
+	case err == nil && int64(calls)+1 >= e.batch.size:
+		e.batch.fits(1)
+	case failed && (f.Reason == Refused || f.Reason == Limited || f.Reason == Silent):
+		return e.batch.refused() && f.Reason == Refused
+	}
+	return false
+}
+
+// available returns until when the endpoint rests, or why it is not asked again.
+func (e *Endpoint) available() (until time.Time, excluded error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.until, e.excluded
+}
+
+// exclude keeps the endpoint from being asked again.
+func (e *Endpoint) exclude(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.excluded = why
+}
+
+// trusted reports whether the endpoint is known to be of the chain. trust says
+// that it is or that it may have become another.
+func (e *Endpoint) trusted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.verified
+}
+
+func (e *Endpoint) trust(verified bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.verified = verified
+}
+
+// Well notes an answer.
+func (e *Endpoint) Well() {
+	e.mu.Lock()
+	e.pause, e.refusals = 0, 0
+	e.mu.Unlock()
+	e.outage.End()
+}

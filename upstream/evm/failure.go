@@ -1,0 +1,119 @@
+package evm
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Reason says what to do about an endpoint that did not give what was asked for.
+type Reason int
+
+// The reasons.
+const (
+	Refused    Reason = iota // it answered with an error, or not what was asked: perhaps too much was
+	Silent                   // no answer came
+	Limited                  // it wants to be asked less often
+	Forbidden                // it wants other credentials
+	Lagging                  // it does not have the block yet
+	OtherChain               // it is of another chain
+	reasons
+)
+
+// String is the reason as logs and metrics name it.
+func (r Reason) String() string {
+	return [...]string{"refused", "silent", "limited", "forbidden", "lagging", "other_chain"}[r]
+}
+
+// A Failure is that of an endpoint. What the endpoint said is in it without any
+// part of its URL.
+type Failure struct {
+	Reason Reason
+	After  time.Duration // of Limited: when to ask again, 0 unknown
+	Code   int64         // of Refused: JSON-RPC's, 0 if it was not that
+
+	permanent bool // of Refused: asking the same again does not help
+	err       error
+}
+
+// Error says what happened.
+func (f *Failure) Error() string { return f.err.Error() }
+
+// Unwrap gives the cause.
+func (f *Failure) Unwrap() error { return f.err }
+
+// Refusal is the failure of an endpoint that answered, but not what was asked.
+func Refusal(format string, args ...any) *Failure {
+	return &Failure{Reason: Refused, err: fmt.Errorf(format, args...)}
+}
+
+// Lag is the failure of an endpoint that has not got as far as is wanted.
+func Lag(format string, args ...any) *Failure {
+	return &Failure{Reason: Lagging, err: fmt.Errorf(format, args...)}
+}
+
+// statusFailure classifies an HTTP status other than 200.
+func (c *client) statusFailure(resp *http.Response, body string) *Failure {
+	f := Refusal("it answered %s: %s", c.secret.Replace(resp.Status), c.excerpt(body))
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		f.Reason = Forbidden
+	case http.StatusTooManyRequests:
+		f.Reason, f.After = Limited, retryAfter(resp.Header.Get("Retry-After"))
+	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
+	default:
+		f.permanent = resp.StatusCode < 500
+	}
+	return f
+}
+
+// retryAfter reads the header: seconds, or a date. 0 is none.
+func retryAfter(header string) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil {
+		return time.Duration(max(0, seconds)) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, time.Until(at))
+	}
+	return 0
+}
+
+// notJSON is the failure of an answer that is none: half of one, or a page of a
+// server that is no execution client.
+func (c *client) notJSON(body string) *Failure {
+	f := Refusal("its answer is not JSON: %s", c.excerpt(body))
+	f.permanent = !strings.HasPrefix(body, "[") && !strings.HasPrefix(body, "{")
+	return f
+}
+
+// Codes of JSON-RPC for a request that will never be taken.
+const (
+	codeInvalidRequest = -32600
+	codeNoMethod       = -32601
+)
+
+// callFailure reads the error of one call, nil if it is none. Providers that
+// meter requests say so with 429 in place of JSON-RPC's codes.
+func (c *client) callFailure(e gjson.Result) *Failure {
+	if !e.Exists() || e.Type == gjson.Null {
+		return nil
+	}
+	code := e.Get("code").Int()
+	f := Refusal("it answered error %d: %s", code, c.excerpt(e.Get("message").String()))
+	f.Code, f.permanent = code, code == codeInvalidRequest || code == codeNoMethod
+	if code == http.StatusTooManyRequests {
+		f.Reason = Limited
+	}
+	return f
+}
+
+// excerpt is the beginning of what the endpoint said, on one line. It is cut
+// after it was redacted: half a key would not be found.
+func (c *client) excerpt(said string) string {
+	line := strings.Join(strings.Fields(said[:min(len(said), 64<<10)]), " ")
+	return fmt.Sprintf("%.200s", c.secret.Replace(line))
+}

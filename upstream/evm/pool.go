@@ -1,0 +1,211 @@
+package evm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Errors of Try that trying again does not help against.
+var (
+	ErrOtherChain = errors.New("another chain")
+	ErrForbidden  = errors.New("no endpoint lets us ask")
+)
+
+// Options configure a Pool. Endpoints and ChainID are required.
+type Options struct {
+	Endpoints []string // http:// or https:// URLs of execution clients of one chain, the preferred one first
+	ChainID   int64    // theirs
+
+	Window   int64             // most blocks asked for in one call; 0 is 10,000
+	Parallel int               // requests under way at once, as far as known; 0 is 4
+	Timeout  time.Duration     // of one request; 0 is 30 s
+	MaxBody  int64             // largest answer read, in bytes; 0 is 64 MiB
+	Pause    time.Duration     // before an endpoint that failed is asked again, at first; 0 is 500 ms
+	Patient  bool              // ask again for ever, whatever the reason; otherwise Try ends where that does not help
+	Observe  func(what string) // told how each piece of work went: "ok", or a Reason; nil: nobody is
+	Logger   *slog.Logger      // nil discards
+
+	client *http.Client
+}
+
+func (o *Options) setDefaults() {
+	o.Window = cmp.Or(o.Window, 10_000)
+	o.Parallel = cmp.Or(o.Parallel, 4)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.MaxBody = cmp.Or(o.MaxBody, 64<<20)
+	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Observe == nil {
+		o.Observe = func(string) {}
+	}
+	o.client = &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: o.Parallel + 1,
+			IdleConnTimeout:     time.Minute,
+		},
+		// A key in the URL is for this server alone.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// A Pool asks one endpoint, and the next when that one fails. It is safe for
+// concurrent use.
+type Pool struct {
+	o         Options
+	endpoints []*Endpoint
+	current   atomic.Int64 // counts on; modulo the endpoints it is the one to ask
+}
+
+// NewPool asks nobody yet. No error of it repeats an endpoint's URL.
+func NewPool(o Options) (*Pool, error) {
+	if len(o.Endpoints) == 0 || o.ChainID <= 0 {
+		return nil, errors.New("endpoints and a chain id are required")
+	}
+	o.setDefaults()
+	p := &Pool{o: o}
+	for _, u := range o.Endpoints {
+		e, err := newEndpoint(u, &o)
+		if err != nil {
+			return nil, err
+		}
+		p.endpoints = append(p.endpoints, e)
+	}
+	return p, nil
+}
+
+// Close gives up idle connections.
+func (p *Pool) Close() { p.o.client.CloseIdleConnections() }
+
+// Len is how many endpoints there are.
+func (p *Pool) Len() int { return len(p.endpoints) }
+
+// Window is how many blocks to ask the next endpoint for at once, and in each call.
+func (p *Pool) Window() (blocks, perCall int64) { return p.at(p.current.Load()).Window() }
+
+// Try lets the work be done with one endpoint after the other until it succeeds.
+// Errors that are no *Failure end it, as does ctx. ErrForbidden and ErrOtherChain
+// are those of a Pool that is not patient.
+func (p *Pool) Try(ctx context.Context, work func(*Endpoint) error) error {
+	for {
+		e, err := p.pick(ctx)
+		if err != nil {
+			return err
+		}
+		if err = p.verify(ctx, e); err == nil {
+			err = work(e)
+		}
+		f, ok := errors.AsType[*Failure](err)
+		if !ok {
+			if err == nil {
+				e.Well()
+				p.o.Observe("ok")
+			}
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p.failed(e, f)
+	}
+}
+
+// pick returns the endpoint to ask, and waits while all of them rest.
+func (p *Pool) pick(ctx context.Context) (*Endpoint, error) {
+	for {
+		first := p.current.Load()
+		var soonest time.Time
+		var excluded error
+		for i := range p.endpoints {
+			e := p.at(first + int64(i))
+			until, err := e.available()
+			switch {
+			case err != nil:
+				excluded = err
+			case !time.Now().Before(until):
+				return e, nil
+			case soonest.IsZero() || until.Before(soonest):
+				soonest = until
+			}
+		}
+		if soonest.IsZero() {
+			return nil, fmt.Errorf("%w: %w", ErrForbidden, excluded)
+		}
+		if err := sleep(ctx, time.Until(soonest)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (p *Pool) at(i int64) *Endpoint { return p.endpoints[i%int64(len(p.endpoints))] }
+
+// verify makes sure that the endpoint is of the chain: on the first request, and
+// again after it was silent, for what comes back may be another.
+func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
+	if e.trusted() {
+		return nil
+	}
+	answers, err := e.each(ctx, min(e.timeout, pollTimeout), Call{Method: "eth_chainId"})
+	if err != nil {
+		return err
+	}
+	said, err := answers[0].Text()
+	if err != nil {
+		return err
+	}
+	id, err := Quantity(said)
+	if err != nil {
+		return Refusal("its chain id: %w", err)
+	}
+	if id != p.o.ChainID {
+		return &Failure{Reason: OtherChain, err: fmt.Errorf("%w: its chain id is %d, the network's is %d", ErrOtherChain, id, p.o.ChainID)}
+	}
+	e.trust(true)
+	return nil
+}
+
+// failed draws the consequence of a failure: a rest, in which another endpoint
+// takes over.
+func (p *Pool) failed(e *Endpoint, f *Failure) {
+	p.o.Observe(f.Reason.String())
+	at := p.current.Load()
+	hopeless := f.Reason == Forbidden || f.Reason == OtherChain || f.permanent && e.refusedAgain()
+	switch {
+	case hopeless && !p.o.Patient:
+		e.exclude(fmt.Errorf("%s: %w", e.name, f))
+	case f.Reason == Forbidden || f.Reason == OtherChain:
+		e.rest(p.o.Pause, maxPause, excludedPause)
+	case f.Reason == Lagging:
+		e.rest(p.o.Pause, maxLagPause, 0)
+	default:
+		if e.trust(f.Reason != Silent && e.trusted()); f.Reason == Limited {
+			e.crowded()
+		}
+		e.rest(p.o.Pause, maxPause, f.After)
+	}
+	if p.at(at) == e {
+		p.current.CompareAndSwap(at, at+1)
+	}
+	if f.Reason != Lagging && e.tell(f.Reason) {
+		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
+	}
+	p.o.Logger.Debug("an endpoint fails", "endpoint", e.name, "reason", f.Reason.String(), "error", f)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,70 @@
+package evm
+
+import "time"
+
+// How long an endpoint that failed is not asked. The pause doubles with every
+// failure in a row.
+const (
+	maxPause      = 30 * time.Second
+	maxLagPause   = 2 * time.Second  // of one that has not got so far: it is well
+	maxWished     = 10 * time.Minute // whatever it wishes
+	excludedPause = time.Minute      // of one that wants other credentials or is of another chain, where that may change
+)
+
+// rest keeps the endpoint from being asked for a time that grows with every
+// failure in a row, from the least to the most, and for as long as it wishes. Of
+// failures that come together one counts.
+func (e *Endpoint) rest(least, most, wished time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if !now.Before(e.until) {
+		e.pause = min(max(2*e.pause, least), max(most, least))
+		e.until = now.Add(e.pause)
+	}
+	if wish := now.Add(min(wished, maxWished)); wish.After(e.until) {
+		e.until = wish
+	}
+}
+
+// crowded notes that the endpoint wants to be asked less often. Where nothing came
+// since it said so before, it perhaps counts calls, and these are too many.
+func (e *Endpoint) crowded() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.batch.raised && e.batch.size <= windowBatch {
+		e.batch.refused()
+		return
+	}
+	if e.pause > 0 && !time.Now().Before(e.until) && !e.window.calls.refused() {
+		e.fewerCalls()
+	}
+}
+
+// maxRefusals is how many refusals in a row, which asking again does not help
+// against, are believed.
+const maxRefusals = 6
+
+// refusedAgain counts such a refusal and reports whether it is to be believed.
+func (e *Endpoint) refusedAgain() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refusals++
+	return e.refusals >= maxRefusals
+}
+
+// tellAgain is how long failures for the same reason are not worth another word:
+// a limit is hit several times a second.
+const tellAgain = time.Minute
+
+// tell reports whether a failure is to be told of.
+func (e *Endpoint) tell(why Reason) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	if last := e.told[why]; !last.IsZero() && now.Sub(last) < tellAgain {
+		return false
+	}
+	e.told[why] = now
+	return true
+}
