@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"proxy":             {"proxy/...", "cache"},
 	"proxy/docs":        {"proxy/chain", "proxy/collections", "proxy/web", "cache"},
 	"proxy/chain":       {"proxy/web", "cache", "upstream", "upstream/node"},
+	"proxy/cosmos":      {"proxy/chain", "proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/collections": {"proxy/web", "cache", "upstream/collections", "upstream/metadata"},
 	"proxy/web":         {"cache", "upstream"},
 	"cache":             {"cache/..."},
