@@ -140,6 +140,7 @@ type HTTP struct {
 	TrustedProxies []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
 	CORSOrigins    []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
 	AllowNoCache   bool          `yaml:"allow_no_cache" doc:"obey Cache-Control: no-cache and max-age=0 of requests: they get an answer read at the newest block or, where that is not known and for collections, since they came. Each may then cost a read of the origin"`
+	FastLane       bool          `yaml:"fast_lane" doc:"answer requests whose bytes were answered from memory before without parsing them again; false: net/http sees every request"`
 	MaxConnections int           `yaml:"max_connections" doc:"connections of clients at once, idle ones included; more wait to be accepted. 0 is no limit"`
 	DrainDelay     time.Duration `yaml:"drain_delay" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
 	Drain          time.Duration `yaml:"drain" doc:"time to finish requests in after that"`

@@ -50,7 +50,8 @@ func Default() Config {
 			Budget: 500 * time.Millisecond, Timeout: 5 * time.Second, Batch: 100,
 		},
 		HTTP: HTTP{
-			Request: 15 * time.Second, Header: 5 * time.Second, Idle: 2 * time.Minute,
+			FastLane: true,
+			Request:  15 * time.Second, Header: 5 * time.Second, Idle: 2 * time.Minute,
 			Rate: "0", MaxConnections: 10_000, CORSOrigins: []string{"*"},
 			MaxHeader: 16 << 10, MaxURL: 8 << 10, Drain: 20 * time.Second,
 		},

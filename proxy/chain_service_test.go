@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // Addresses of the recorded chain.
@@ -50,8 +51,15 @@ func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 
 func startChain(t *testing.T, o proxy.Options) *chainService {
 	t.Helper()
+	o.Web.Lane = lane.New(lane.Options{})
+	return startChainWithout(t, o)
+}
+
+// startChainWithout starts one whose fast lane is that of the options, or none.
+func startChainWithout(t testing.TB, o proxy.Options) *chainService {
+	t.Helper()
 	p, chain := newChainProxy(t, o)
-	return &chainService{Server: startServer(t, p.Handler(), nil), proxy: p, chain: chain}
+	return &chainService{Server: startServer(t, p.Handler(), o.Web.Lane, nil), proxy: p, chain: chain}
 }
 
 // An exchange is an answer as a client has it.

@@ -22,6 +22,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -124,8 +125,17 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 
 func startList(t *testing.T, o listing.Options, change ...func(*proxy.Options)) *listService {
 	t.Helper()
-	p, store := newListProxy(t, o, append([]func(*proxy.Options){knownAs("https://host")}, change...)...)
-	return &listService{Server: startServer(t, p.Handler(), nil), proxy: p, store: store}
+	fast := lane.New(lane.Options{})
+	return startListWithout(t, o, append(change, func(o *proxy.Options) { o.Web.Lane = fast })...)
+}
+
+// startListWithout starts one whose fast lane is that of the options, or none.
+func startListWithout(t testing.TB, o listing.Options, change ...func(*proxy.Options)) *listService {
+	t.Helper()
+	var fast *lane.Lane
+	change = append([]func(*proxy.Options){knownAs("https://host")}, append(change, func(o *proxy.Options) { fast = o.Web.Lane })...)
+	p, store := newListProxy(t, o, change...)
+	return &listService{Server: startServer(t, p.Handler(), fast, nil), proxy: p, store: store}
 }
 
 // withKeys replaces the test's key.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -20,6 +21,7 @@ import (
 // conns makes the connections that answers leave whole on.
 type conns struct {
 	*net.TCPListener
+	lane  *lane.Lane
 	ended func()
 }
 
@@ -28,15 +30,15 @@ func (c conns) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.NewConn(conn, c.ended), nil
+	return web.NewConn(conn, c.lane, c.ended), nil
 }
 
-// startServer serves as serve does.
-func startServer(t *testing.T, h http.Handler, ended func()) *httptest.Server {
+// startServer serves as serve does, with or without a fast lane.
+func startServer(t testing.TB, h http.Handler, fast *lane.Lane, ended func()) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Listener = conns{s.Listener.(*net.TCPListener), ended}
-	s.Config.ConnContext = web.ConnContext
+	s.Listener = conns{s.Listener.(*net.TCPListener), fast, ended}
+	s.Config.ConnContext, s.Config.ConnState = web.ConnContext, web.ConnState
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
@@ -91,7 +93,7 @@ func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
 	})
 	ended := make(chan bool, 1)
 	s := httptest.NewUnstartedServer(p.Handler())
-	s.Listener = conns{s.Listener.(*net.TCPListener), func() { ended <- true }}
+	s.Listener = conns{s.Listener.(*net.TCPListener), nil, func() { ended <- true }}
 	s.Config.ConnContext, s.Config.WriteTimeout = web.ConnContext, 200*time.Millisecond
 	s.Start()
 	t.Cleanup(s.Close)
@@ -126,7 +128,7 @@ func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
 
 func TestAConnectionSaysThatItEndedOnce(t *testing.T) {
 	ended := make(chan bool, 10)
-	s := startServer(t, http.NotFoundHandler(), func() { ended <- true })
+	s := startServer(t, http.NotFoundHandler(), nil, func() { ended <- true })
 	res, err := s.Client().Get(s.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -45,6 +45,8 @@ type Explanation struct {
 	RedisError string `json:"redis_error,omitempty"` // why nothing is known of Redis
 	Lease      string `json:"lease,omitempty"`       // time left to the replica that asks the origin now
 
+	FastLane string `json:"fast_lane,omitempty"` // yes: a request of the same bytes as one before would be answered there now; or no, and why
+
 	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused
 	Why     string `json:"why"`
 }
@@ -179,6 +181,19 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	}
 	e.Verdict = found.Forecast.String()
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
+	e.FastLane = s.fastLane(found)
+}
+
+// fastLane says whether the fast lane may answer a request like this one.
+func (s *Server) fastLane(found cache.Inspection) string {
+	why := s.stack.NoLane()
+	if why == "" && (found.Forecast != cache.Hit || found.Store != "memory") {
+		why = "memory has no fresh answer"
+	}
+	if why == "" {
+		return "yes, for bytes that were answered before"
+	}
+	return "no: " + why
 }
 
 func explainPolicy(p cache.Policy) *ExplainedClass {

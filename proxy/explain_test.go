@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -74,7 +77,7 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 		Route:   "validators", Class: "live", Asks: "the node for /staking/validators?status=BOND_STATUS_BONDED",
 		Key:    "documented/staking/validators?status=BOND_STATUS_BONDED",
 		Policy: &proxy.ExplainedClass{StaleBlocks: 5, ErrorBlocks: 1000, Fresh: "2s", Stale: "15s", StaleIfError: "30m0s"},
-		Tip:    228, RedisState: "off", Verdict: "hit",
+		Tip:    228, RedisState: "off", Verdict: "hit", FastLane: "yes, for bytes that were answered before",
 		Memory: &proxy.ExplainedEntry{State: "fresh", Height: 228, Status: 200, Bytes: got.Memory.Bytes, ETag: got.Memory.ETag},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -83,6 +86,22 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 	pinned := explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool", Height: "100"})
 	if pinned.Class != "pinned" || pinned.Key != "documented/staking/pool@100" || pinned.Asks != "the node for /staking/pool at block 100" || !pinned.Policy.Immutable {
 		t.Errorf("pinned: %+v", pinned)
+	}
+}
+
+func TestAnExplanationSaysWhyTheLaneHasNoPart(t *testing.T) {
+	shared := web.SharedLimits{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
+	defer shared.Redis.Close()
+	for want, o := range map[string]web.Options{
+		"no: it is switched off":                      {},
+		"no: traces are collected":                    {Lane: lane.New(lane.Options{}), Tracing: noop.NewTracerProvider()},
+		"no: the limit of addresses is kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: web.Limits{Address: web.Rate{Requests: 1, Per: time.Second, Burst: 1}}},
+		"no: memory has no fresh answer":              {Lane: lane.New(lane.Options{})},
+	} {
+		s := startChainWithout(t, proxy.Options{Web: o})
+		if got := explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).FastLane; got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@
 //   - proxy/chain: the queries of the chain;
 //   - proxy/collections: the listing of collections;
 //   - proxy/docs: the OpenAPI document and the manual of both;
+//   - proxy/lane: requests that are repeated, before they come here;
 //   - proxy/web: what every answer has, whichever interface it belongs to.
 //
 // misses.go answers what no route does. explain.go says what a request would come
@@ -83,6 +84,7 @@ func (s *Server) Handler() http.Handler { return s }
 // ServeHTTP makes a trailing slash and doubled slashes the same resource: the
 // node answers them with a 404 and an empty redirect.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	web.Called(r)
 	s.stack.AllowOrigin(w.Header(), r.Header)
 	s.engine.ServeHTTP(w, tidied(r))
 }
@@ -91,6 +93,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // from the next request on. An error says that a route does not exist; then
 // nothing has changed.
 func (s *Server) SetClasses(classes chain.Classes, own map[string]cache.Policy) error {
+	defer s.stack.Forget()
 	return s.chain.SetClasses(classes, own)
 }
 
@@ -99,6 +102,10 @@ func (s *Server) SetKeys(keys []web.Key) { s.stack.SetKeys(keys) }
 
 // SetLimits puts other limits in force, from the next request on.
 func (s *Server) SetLimits(l web.Limits) { s.stack.SetLimits(l) }
+
+// Forget has the fast lane forget all requests: what they ask for has become
+// another thing, or is gone.
+func (s *Server) Forget() { s.stack.Forget() }
 
 // tidied is the request with its path in its one spelling.
 func tidied(r *http.Request) *http.Request {

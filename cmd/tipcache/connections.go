@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -17,19 +18,20 @@ import (
 // wait in the kernel's queue.
 type clients struct {
 	*net.TCPListener
+	lane  *lane.Lane          // nil: none
 	slots *semaphore.Weighted // nil: any number
 	open  context.Context     //nolint:containedctx // until Close
 	close context.CancelFunc
 }
 
-// listenForClients opens the listener; most is 0 for no limit.
-func listenForClients(ctx context.Context, addr string, most int) (*clients, error) {
+// listenForClients opens the listener; fast is nil for no fast lane, and most is 0 for no limit.
+func listenForClients(ctx context.Context, addr string, fast *lane.Lane, most int) (*clients, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	c := &clients{TCPListener: l.(*net.TCPListener)} //nolint:forcetypeassert // of that network
+	c := &clients{TCPListener: l.(*net.TCPListener), lane: fast} //nolint:forcetypeassert // of that network
 	c.open, c.close = context.WithCancel(context.WithoutCancel(ctx))
 	if most > 0 {
 		c.slots = semaphore.NewWeighted(int64(most))
@@ -51,7 +53,7 @@ func (c *clients) Accept() (net.Conn, error) {
 		release()
 		return nil, err
 	}
-	return web.NewConn(conn, release), nil
+	return web.NewConn(conn, c.lane, release), nil
 }
 
 // Close ends Accept.
@@ -60,13 +62,14 @@ func (c *clients) Close() error {
 	return c.TCPListener.Close()
 }
 
-// countConnections shows how near the public listener is to its limit: at the
-// limit, nothing else does.
-func countConnections(r prometheus.Registerer, most int) func(net.Conn, http.ConnState) {
+// followConnections tells connections their states, and shows how near the public
+// listener is to its limit: at the limit, nothing else does.
+func followConnections(r prometheus.Registerer, most int) func(net.Conn, http.ConnState) {
 	f := promauto.With(r)
 	f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(most))
 	connections := f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections", Help: "Connections of clients, idle ones included."})
-	return func(_ net.Conn, state http.ConnState) {
+	return func(c net.Conn, state http.ConnState) {
+		web.ConnState(c, state)
 		switch state {
 		case http.StateNew:
 			connections.Inc()

@@ -123,6 +123,7 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 		line("tip", "%s", blockOr(e.Tip, "none: seconds count"))
 		line("memory", "%s", entryText(e.Memory))
 		line("redis", "%s", redisText(e))
+		line("lane", "%s", e.FastLane)
 	}
 	line("verdict", "%s", e.Verdict)
 	line("why", "%s", e.Why)

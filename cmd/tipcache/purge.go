@@ -33,6 +33,7 @@ func (s *service) purge(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), purgeTimeout)
 	defer cancel()
 	done, err := s.cache.PurgeKeys(ctx, sel)
+	s.proxy.Forget()
 	answer, status := purged{Memory: done.Memory, Redis: done.Shared, Replicas: "told"}, http.StatusOK
 	switch {
 	case err != nil:

@@ -23,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
@@ -46,6 +47,7 @@ type service struct {
 	indexer  *indexer.Indexer  // nil: the store is not filled here
 	metadata *metadata.Service // nil: no provider
 	proxy    *proxy.Server
+	lane     *lane.Lane // nil: switched off
 
 	public, admin net.Listener                      // admin is nil when switched off
 	adminToken    atomic.Pointer[[sha256.Size]byte] // its digest; nil: none is required
@@ -57,7 +59,7 @@ type service struct {
 // at start is an error but a listener's address that is taken.
 func newService(ctx context.Context, cfg config.Config, log logs) (*service, error) {
 	s := &service{cfg: cfg, log: log.Logger, requests: log.requests, registry: newRegistry()}
-	build := []func(context.Context) error{s.openTracing, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	build := []func(context.Context) error{s.openTracing, s.openLane, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	s.onClose(log.gathered.close)
 	for _, step := range build {
 		if err := step(ctx); err != nil {
@@ -104,12 +106,20 @@ func (s *service) openCache(context.Context) error {
 
 func (s *service) openPool(context.Context) (err error) {
 	o := nodeOptions(s.cfg)
-	o.OnEpoch = func(id string, epoch int64) { s.cache.SetNamespace(namespace(id, epoch)) }
+	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(namespace(id, epoch)) }
 	o.Logger, o.Registerer = s.log, s.registry
 	if s.pool, err = node.New(o); err == nil {
 		s.onClose(s.pool.Close)
 	}
 	return err
+}
+
+// setNamespace empties what is kept of another chain.
+func (s *service) setNamespace(chainID string) {
+	s.cache.SetNamespace(chainID)
+	if s.lane != nil {
+		s.lane.Forget()
+	}
 }
 
 func (s *service) openStore(ctx context.Context) (err error) {
@@ -135,9 +145,17 @@ func (s *service) openMetadata(context.Context) (err error) {
 	return err
 }
 
+// openLane makes the fast lane before whatever has it forget.
+func (s *service) openLane(context.Context) error {
+	if h := s.cfg.HTTP; h.FastLane {
+		s.lane = lane.New(lane.Options{IdleTimeout: h.Idle, ReadHeaderTimeout: h.Header, WriteTimeout: writeTimeout(h), Registerer: s.registry})
+	}
+	return nil
+}
+
 func (s *service) openProxy(context.Context) (err error) {
 	o := proxyOptions(s.cfg)
-	o.Cache, o.Chain.Nodes = s.cache, s.pool
+	o.Cache, o.Chain.Nodes, o.Web.Lane = s.cache, s.pool, s.lane
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
 	o.Collections.Progress = s.watch.progress
 	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
@@ -149,7 +167,7 @@ func (s *service) openProxy(context.Context) (err error) {
 }
 
 func (s *service) listen(ctx context.Context) (err error) {
-	if s.public, err = listenForClients(ctx, s.cfg.Listen, s.cfg.HTTP.MaxConnections); err != nil {
+	if s.public, err = listenForClients(ctx, s.cfg.Listen, s.lane, s.cfg.HTTP.MaxConnections); err != nil {
 		return err
 	}
 	s.onClose(ignoreClosed(s.public.Close))
@@ -171,10 +189,10 @@ func (s *service) run(ctx context.Context) error {
 		Handler:           s.leaving(s.proxy.Handler()),
 		ReadHeaderTimeout: s.cfg.HTTP.Header,
 		ReadTimeout:       s.cfg.HTTP.Request,
-		WriteTimeout:      2 * s.cfg.HTTP.Request,
+		WriteTimeout:      writeTimeout(s.cfg.HTTP),
 		IdleTimeout:       s.cfg.HTTP.Idle,
 		ConnContext:       web.ConnContext,
-		ConnState:         countConnections(s.registry, s.cfg.HTTP.MaxConnections),
+		ConnState:         followConnections(s.registry, s.cfg.HTTP.MaxConnections),
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
@@ -198,6 +216,9 @@ func (s *service) run(ctx context.Context) error {
 	return errors.Join(err, s.close())
 }
 
+// writeTimeout is for the answer to a request that took all its time.
+func writeTimeout(h config.HTTP) time.Duration { return 2 * h.Request }
+
 // leaving asks clients that keep a connection to open the next one elsewhere
 // once this process is about to end: closing it under them could lose the
 // request they are just sending.
@@ -214,18 +235,33 @@ func (s *service) leaving(h http.Handler) http.Handler {
 // public listener, so that the admin one tells of it to the end.
 func (s *service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
+	if s.lane != nil {
+		s.lane.Drain()
+	}
 	s.log.Info("draining", "delay", s.cfg.HTTP.DrainDelay.String(), "deadline", s.cfg.HTTP.Drain.String())
 	time.Sleep(s.cfg.HTTP.DrainDelay)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
 	defer cancel()
 	start := time.Now()
-	err := public.Shutdown(ctx)
+	err := s.shutdown(ctx, public)
 	if err != nil {
 		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
 	}
 	err = errors.Join(err, admin.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err
+}
+
+// shutdown finishes what is in flight, in the fast lane too.
+func (s *service) shutdown(ctx context.Context, public *http.Server) error {
+	if s.lane == nil {
+		return public.Shutdown(ctx)
+	}
+	s.lane.CloseNew()
+	if err := public.Shutdown(ctx); err != nil {
+		return err
+	}
+	return s.lane.Wait(ctx)
 }
 
 func (s *service) draining() error {

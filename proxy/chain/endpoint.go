@@ -46,33 +46,40 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if h := res.Entry.Height; 0 < h && h < hs.min { // of a node that catches up
 		return ep.late(hs.min, nil)
 	}
+	a := ep.answer(rec, res, &query, tip, time.Now())
+	ep.stack.Respond(c.Writer, c.Request, &a)
+	return nil
+}
+
+// answer is what a result comes to.
+func (ep *endpoint) answer(rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip, now time.Time) web.Answer {
 	rec.Result(res)
 	if res.Entry.Height > tip.Height && res.Entry.Status == http.StatusOK {
 		ep.o.Nodes.Raise(res.Entry.Height) // another replica has read there
 	}
-	now := time.Now()
-	ep.stack.Respond(c.Writer, c.Request, &web.Answer{
+	return web.Answer{
 		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
 		CatchingUp: tip.CatchingUp && !query.Policy.Immutable,
 		Seconds:    !tip.Known && !query.Policy.Immutable, Private: ep.o.Auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
-	})
-	return nil
+	}
 }
 
 // lookup asks the cache: a later page of a walk at the block of the walk, where
 // that can still be read.
 func (ep *endpoint) lookup(ctx context.Context, header http.Header, rec *web.Record, q cacheRequest, hs heights, tip node.Tip) (cache.Query, cache.Result, error) {
 	if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
-		query := ep.query(sq, shs, tip)
+		query := ep.query(sq.key, shs, tip)
 		res, err := ep.cache.Get(ctx, query, ep.origin(sq))
 		if err != nil || !outOfReach(res) {
 			rec.Pinned = true
 			return query, res, err
 		}
 	}
-	query := ep.query(q, hs, tip)
+	query := ep.query(q.key, hs, tip)
 	if hs.pinned == 0 && ep.stack.WantsNoCache(header) {
 		query = web.NoCache(query, rec.Start)
+	} else if q.walk.height == 0 && rec.Repeatable() {
+		rec.Repeat(&memory{ep, q.key, hs})
 	}
 	res, err := ep.cache.Get(ctx, query, ep.origin(q))
 	return query, res, err
@@ -100,9 +107,9 @@ func (ep *endpoint) parse(c *gin.Context) (q cacheRequest, hs heights, err error
 
 // query is what the cache is asked: one slot for the newest state, replaced
 // block by block, and one for each block that is asked for by its height.
-func (ep *endpoint) query(q cacheRequest, hs heights, tip node.Tip) cache.Query {
+func (ep *endpoint) query(key string, hs heights, tip node.Tip) cache.Query {
 	inForce := ep.policies.Load()
-	query := cache.Query{Key: q.key, Policy: inForce.rows[ep.row], MinHeight: hs.min}
+	query := cache.Query{Key: key, Policy: inForce.rows[ep.row], MinHeight: hs.min}
 	if tip.Known {
 		query.Tip = tip.Height
 	}
@@ -154,7 +161,7 @@ func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
 		return web.Plan{}, err
 	}
 	q, hs, _ = ep.snapshot(c.Request.Context(), q, hs, tip)
-	p := web.Plan{Route: ep.Name, Class: ep.class.String(), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q, hs, tip)}
+	p := web.Plan{Route: ep.Name, Class: ep.class.String(), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q.key, hs, tip)}
 	if q.query != "" {
 		p.Asks += "?" + q.query
 	}

@@ -56,6 +56,8 @@ type MetadataProvider interface {
 type Cache interface {
 	// Get answers a query from the stores, or by the origin.
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
+	// Fresh answers a query from a fresh entry in memory, if there is one.
+	Fresh(q cache.Query) (res cache.Result, ok bool)
 	// Derived returns what derive makes of a content, by its name, and keeps it
 	// with the entry of the key.
 	Derived(key string, of *cache.Content, name string, derive func(*cache.Content) *cache.Content) *cache.Content
@@ -126,6 +128,8 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	query := h.query(asked)
 	if h.stack.WantsNoCache(r.Header) {
 		query = web.NoCache(h.querySeconds(asked), rec.Start) // the generation known may be a moment old
+	} else if rec.Repeatable() {
+		rec.Repeat(&memory{h, asked, h.schemaURL(r, PageSchema)})
 	}
 	ctx := web.WithLazyDeadline(r.Context(), deadline)
 	defer ctx.Release()
@@ -133,17 +137,40 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	until := h.freshUntil(query, res.Entry, now)
-	res.Entry = h.withSchema(query.Key, res.Entry, h.schemaURL(r, PageSchema))
-	rec.Result(res)
-	rec.Degraded = !res.Entry.Expires.IsZero()
 	// The request is a query, and a POST only to have a body: If-None-Match gets
 	// the 304 of a GET and saves the page, not the 412 of a change.
-	h.stack.Respond(c.Writer, r, &web.Answer{
-		Result: res, Key: query.Key, Policy: h.o.Policy, Now: now, Until: until, Behind: h.progress().Behind, Control: "private, no-cache",
-	})
+	var a web.Answer
+	h.answer(&a, rec, res, &query, h.schemaURL(r, PageSchema), time.Now())
+	h.stack.Respond(c.Writer, r, &a)
 	return nil
+}
+
+// answer makes of a what a result comes to.
+func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, schemaURL string, now time.Time) {
+	until := h.freshUntil(*query, res.Entry, now)
+	a.Own = h.withSchema(query.Key, res.Entry, schemaURL)
+	res.Entry = &a.Own
+	rec.Result(res)
+	rec.Degraded = !res.Entry.Expires.IsZero()
+	a.Result, a.Key, a.Policy, a.Now, a.Until = res, query.Key, h.o.Policy, now, until
+	a.Behind, a.Control = h.progress().Behind, "private, no-cache"
+}
+
+// A memory answers a request for a listing again.
+type memory struct {
+	*Handler
+	asked     listing
+	schemaURL string
+}
+
+// Recall answers from the page that memory has.
+func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
+	query := m.query(m.asked)
+	res, ok := m.cache.Fresh(query)
+	if ok {
+		m.answer(a, rec, res, &query, m.schemaURL, rec.Start)
+	}
+	return ok
 }
 
 // admit lets those pass who may ask.
@@ -200,7 +227,7 @@ func (h *Handler) describe(ctx context.Context, items []store.Collection) (found
 // withSchema puts $schema first into the body. What comes of it is kept with the
 // page, and encoded like any other, for the few hosts that we are known by. The
 // validator stays: what it vouches for is the page.
-func (h *Handler) withSchema(key string, e *cache.Entry, url string) *cache.Entry {
+func (h *Handler) withSchema(key string, e *cache.Entry, url string) cache.Entry {
 	content := h.cache.Derived(key, e.Content, url, func(page *cache.Content) *cache.Content {
 		quoted, _ := json.Marshal(url) // a string always encodes
 		body := make([]byte, 0, len(page.Body)+len(quoted)+12)
@@ -208,7 +235,7 @@ func (h *Handler) withSchema(key string, e *cache.Entry, url string) *cache.Entr
 		body = append(append(body, ','), page.Body[1:]...)
 		return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
 	})
-	return &cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
+	return cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
 }
 
 // plan says what a request would ask.

@@ -1,13 +1,13 @@
 package web
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 )
 
@@ -27,29 +27,34 @@ func newAccessLog(o Options) accessLog {
 // write adds the request's one record, a line of JSON with the names that
 // slog gives to what it writes; at a level that tells operators whether to look.
 // slog itself would take longer for the record than the cache for the answer.
-func (l *accessLog) write(c *gin.Context, rec *Record, took time.Duration) {
+func (l *accessLog) write(rec *Record, end *ended) {
 	if l.out == nil {
 		return
 	}
-	level, status := slog.LevelInfo, c.Writer.Status()
+	level := slog.LevelInfo
 	switch {
-	case status < http.StatusInternalServerError:
+	case end.status < http.StatusInternalServerError:
 	case rec.err != nil && FailureOf(rec.err).Expected:
 		level = slog.LevelWarn
 	default:
 		level = slog.LevelError
 	}
-	if l.onlyFailures && level < slog.LevelError || l.skips(status) || !l.logger.Enabled(c.Request.Context(), level) {
+	if l.onlyFailures && level < slog.LevelError || l.skips(end.status) || !l.logger.Enabled(context.Background(), level) {
 		return
 	}
 	var now [len(time.RFC3339Nano)]byte
 	e := l.lines.Log().
-		Bytes("time", rec.Start.Add(took).AppendFormat(now[:0], time.RFC3339Nano)).
+		Bytes("time", rec.Start.Add(end.took).AppendFormat(now[:0], time.RFC3339Nano)).
 		Str("level", level.String()).Str("msg", "request").
-		Str("method", c.Request.Method).Str("route", rec.route).Str("path", c.Request.URL.Path).
-		Int("status", status).Int("bytes", max(0, c.Writer.Size())).Float64("duration_ms", milliseconds(took)).
+		Str("method", end.method).Str("route", rec.route).Str("path", end.path).
+		Int("status", end.status).Int("bytes", end.size).Float64("duration_ms", milliseconds(end.took)).
 		Str("outcome", rec.outcome).Str("store", rec.store).
-		Int64("height", rec.height).Int64("tip", rec.Tip).Float64("age_s", milliseconds(rec.age)/1000).Str("request_id", rec.id[0])
+		Int64("height", rec.height).Int64("tip", rec.Tip).Float64("age_s", milliseconds(rec.age)/1000)
+	if end.id != nil {
+		e.Bytes("request_id", end.id)
+	} else {
+		e.Str("request_id", rec.id[0])
+	}
 	if rec.tenant != "" {
 		e.Str("tenant", rec.tenant)
 	}

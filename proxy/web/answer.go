@@ -30,6 +30,7 @@ type Answer struct {
 	Private    bool          // of the derived one: not for caches that others ask
 	Behind     time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
 	CatchingUp bool          // the answer is of nodes that are behind their peers
+	Own        cache.Entry   // room for an Entry that is made for this answer
 	Seconds    bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
 }
 
@@ -47,10 +48,39 @@ type Responder struct {
 	byOrigin bool // the answer to one origin is not that to another
 }
 
+// An asker is what of a request decides the form of its answer.
+type asker struct {
+	codings accepted
+	tags    []string // If-None-Match
+	head    bool
+}
+
+func askerOf(r *http.Request) asker {
+	return asker{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
+}
+
 // Respond writes an answer, or says that the client has it already.
 func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) {
+	h, from := collect(), askerOf(r)
+	status, body := rs.render(h, a, &from)
+	h.writeTo(w.Header())
+	w.WriteHeader(status)
+	if !from.head {
+		writeWhole(w, r, body)
+	}
+}
+
+// render collects the headers of an answer, in their order, and returns the
+// status and the body that go with them.
+func (rs *Responder) render(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
-	h := collect()
+	a.freshness(h)
+	status, body = e.Status, e.Body
+	if status == http.StatusOK {
+		status, body = rs.negotiate(h, a, from)
+	} else {
+		h.setBody(e.Type, body)
+	}
 	if e.Link != "" {
 		h.set("Link", e.Link)
 	}
@@ -58,25 +88,24 @@ func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) 
 	if e.Height > 0 {
 		h.setInt(HeightHeader, e.Height)
 	}
-	a.freshness(h)
-	if e.Status != http.StatusOK {
-		h.write(w, r, e.Status, e.Type, e.Body)
-		return
-	}
-	client := readAccepted(r.Header["Accept-Encoding"])
-	coding := client.best(len(e.Body))
-	if has, ok := clientHas(r.Header, e.ETag, coding); ok {
+	return status, body
+}
+
+// negotiate chooses the coding, or finds that the client has the content.
+func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
+	e := a.Entry
+	coding := from.codings.best(len(e.Body))
+	if has, ok := clientHas(from.tags, e.ETag, coding); ok {
 		h.setTag(e.ETag, has)
-		h.writeTo(w.Header())
-		w.WriteHeader(http.StatusNotModified)
-		return
+		return http.StatusNotModified, nil
 	}
-	coding, body := rs.encoded(a, coding, client[cache.Identity] == 0)
+	coding, body = rs.encoded(a, coding, from.codings[cache.Identity] == 0)
 	if coding != cache.Identity {
 		h.set("Content-Encoding", coding.String())
 	}
+	h.setBody(e.Type, body)
 	h.setTag(e.ETag, coding)
-	h.write(w, r, e.Status, e.Type, body)
+	return http.StatusOK, body
 }
 
 // encoded gives the body in a coding; or plain while that is being made, unless
@@ -105,16 +134,16 @@ func (rs *Responder) setVary(h *headers, own string) {
 func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body []byte) {
 	h := collect()
 	h.set("Cache-Control", "no-store")
-	h.write(w, r, status, typ, body)
-}
-
-// write sends the headers collected, and the body to all who want one.
-func (h *headers) write(w http.ResponseWriter, r *http.Request, status int, typ string, body []byte) {
-	h.set("Content-Type", typ)
-	h.setInt("Content-Length", int64(len(body)))
+	h.setBody(typ, body)
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		writeWhole(w, r, body)
 	}
+}
+
+// setBody says what the body is.
+func (h *headers) setBody(typ string, body []byte) {
+	h.setInt("Content-Length", int64(len(body)))
+	h.set("Content-Type", typ)
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -14,8 +13,8 @@ const forwardedFor = "X-Forwarded-For"
 // or, behind proxies that are trusted, the last address in X-Forwarded-For that
 // is not one of theirs. Whatever stands before it, the client may have made up.
 // It is invalid where the connection has no address.
-func clientOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
-	from, way := hop(r.RemoteAddr), strings.Join(r.Header[forwardedFor], ",")
+func clientOf(remote string, forwarded []string, trusted []netip.Prefix) netip.Addr {
+	from, way := hop(remote), strings.Join(forwarded, ",")
 	for way != "" && isAmong(trusted, from) {
 		cut := strings.LastIndexByte(way, ',')
 		next := hop(strings.TrimSpace(way[cut+1:]))

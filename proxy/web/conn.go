@@ -5,6 +5,9 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // A Conn is a client's connection that sends an answer in one system call.
@@ -13,6 +16,7 @@ import (
 // ConnContext makes it known to the handler.
 type Conn struct {
 	*net.TCPConn
+	lane  *lane.Conn // nil: none
 	ended func()
 
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
@@ -28,12 +32,17 @@ type writeBuffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
-// NewConn wraps a connection; ended, which may be nil, is called once it is closed.
-func NewConn(c *net.TCPConn, ended func()) *Conn {
+// NewConn wraps a connection. Repeated requests are answered in the fast lane,
+// which may be nil; ended, which may be nil, is called once it is closed.
+func NewConn(c *net.TCPConn, fast *lane.Lane, ended func()) *Conn {
 	if ended == nil {
 		ended = func() {}
 	}
-	return &Conn{TCPConn: c, ended: sync.OnceFunc(ended)}
+	conn := &Conn{TCPConn: c, ended: sync.OnceFunc(ended)}
+	if fast != nil {
+		conn.lane = fast.NewConn(c)
+	}
+	return conn
 }
 
 type connKey struct{}
@@ -47,10 +56,43 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Close closes the connection.
+// ConnState is for http.Server's field of the same name.
+func ConnState(c net.Conn, state http.ConnState) {
+	if ours, ok := c.(*Conn); ok && ours.lane != nil {
+		ours.lane.State(state)
+	}
+}
+
+// connOf is the connection of a request's client, nil if it is not ours.
+func connOf(r *http.Request) *Conn {
+	c, _ := r.Context().Value(connKey{}).(*Conn)
+	return c
+}
+
+// Read reads for net/http, and answers in its place what the fast lane can.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.lane == nil {
+		return c.TCPConn.Read(p)
+	}
+	return c.lane.Read(p)
+}
+
+// SetReadDeadline bounds reads.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	if c.lane == nil {
+		return c.TCPConn.SetReadDeadline(t)
+	}
+	return c.lane.SetReadDeadline(t)
+}
+
+// Close closes the connection, after an answer in the fast lane that is in
+// progress.
 func (c *Conn) Close() error {
 	defer c.ended()
-	return c.TCPConn.Close()
+	if c.lane == nil {
+		return c.TCPConn.Close()
+	}
+	return c.lane.Close()
 }
 
 // Write sends what was held back, and p with it, unless p is to be held back and
@@ -88,8 +130,8 @@ func (c *Conn) release() {
 // writeWhole writes a body whose headers are set and whose length is among them.
 func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
 	const fits = 3 << 10 // into net/http's buffer, beside the headers
-	c, ok := r.Context().Value(connKey{}).(*Conn)
-	if !ok || len(body) <= fits {
+	c := connOf(r)
+	if c == nil || len(body) <= fits {
 		_, _ = w.Write(body) // fails only when the client has left
 		return
 	}

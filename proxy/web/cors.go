@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,6 +67,17 @@ func (c CORS) AllowOrigin(h, request http.Header) {
 		h["Access-Control-Allow-Origin"] = allowed
 		h["Access-Control-Expose-Headers"] = c.exposed
 	}
+}
+
+// originLines are those headers as they are sent.
+func (c CORS) originLines(request http.Header) (lines []byte) {
+	h := http.Header{}
+	c.AllowOrigin(h, request)
+	delete(h, "Vary") // said with what else the answer varies by
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		lines = append(lines, name+": "+h[name][0]+"\r\n"...)
+	}
+	return lines
 }
 
 // OrPreflight answers a browser that asks whether a page may make a request.

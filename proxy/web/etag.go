@@ -1,7 +1,6 @@
 package web
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
@@ -17,12 +16,12 @@ func (h *headers) setTag(etag string, coding cache.Coding) {
 	h.finish(append(text, tagEnds[coding]...))
 }
 
-// clientHas finds out from If-None-Match whether the client has the content, and in
+// clientHas finds out from the values of If-None-Match whether the client has the content, and in
 // which coding: the one it would get now, if it has that. Having it in any is as
 // good. Tags are compared weakly, as RFC 9110 says: a compressing proxy on the
 // way may have weakened them.
-func clientHas(header http.Header, etag string, now cache.Coding) (coding cache.Coding, ok bool) {
-	for _, value := range header["If-None-Match"] {
+func clientHas(tags []string, etag string, now cache.Coding) (coding cache.Coding, ok bool) {
+	for _, value := range tags {
 		for tag := range strings.SplitSeq(value, ",") {
 			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
 			in, known := tagged(tag, etag)

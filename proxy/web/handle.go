@@ -17,7 +17,7 @@ type Handler func(c *gin.Context, rec *Record) error
 // one record of it all.
 func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rec := &Record{route: route, Start: time.Now(), id: [1]string{requestID(c.Request.Header)}}
+		rec := &Record{route: route, Start: time.Now(), id: [1]string{requestID(c.Request.Header)}, conn: s.laneOf(c.Request)}
 		c.Writer.Header()[RequestIDHeader] = rec.id[:]
 		s.trace(c, rec)
 		defer s.conclude(c, rec, render)
@@ -70,8 +70,9 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 		}
 		render(c, f)
 	}
-	took := time.Since(rec.Start)
-	s.metrics.observe(c, rec, took)
-	s.log.write(c, rec, took)
+	s.remember(c, rec)
+	ended := ended{c.Request.Method, c.Request.URL.Path, c.Writer.Status(), max(0, c.Writer.Size()), time.Since(rec.Start), nil}
+	s.metrics.observe(rec, &ended)
+	s.log.write(rec, &ended)
 	rec.endSpan(c)
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"sync"
@@ -18,7 +19,7 @@ type headers struct {
 }
 
 const (
-	maxHeaders = 12  // more are a programming error
+	maxHeaders = 16  // more are a programming error
 	headerRoom = 400 // all values of an ordinary answer
 )
 
@@ -50,6 +51,20 @@ func (h *headers) set(name, value string) {
 
 func (h *headers) setInt(name string, value int64) {
 	h.finish(strconv.AppendInt(h.begin(name), value, 10))
+}
+
+// appendTo appends the headers as they are sent, and must be the last that is
+// done with h. ok is false if one of them cannot be sent as it is.
+func (h *headers) appendTo(b []byte) (text []byte, ok bool) {
+	start := 0
+	for i := range h.n {
+		b = append(append(b, h.name[i]...), ": "...)
+		b = append(append(b, h.text[start:h.end[i]]...), "\r\n"...)
+		start = h.end[i]
+	}
+	ok = bytes.IndexByte(h.text, '\n') < 0 && bytes.IndexByte(h.text, '\r') < 0
+	collectors.Put(h)
+	return b, ok
 }
 
 // writeTo sets the headers collected, and must be the last that is done with h.

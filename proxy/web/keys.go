@@ -57,7 +57,10 @@ func (k *keyring) find(r *http.Request) (found Key, err error) {
 }
 
 // SetKeys puts other keys in force, from the next request on.
-func (a *Admission) SetKeys(keys []Key) { a.keys.set(keys) }
+func (a *Admission) SetKeys(keys []Key) {
+	a.keys.set(keys)
+	a.Forget()
+}
 
 // AdmitKey lets those pass who have a key, for as long as they may ask.
 func (a *Admission) AdmitKey(c *gin.Context, rec *Record) error {
@@ -65,6 +68,6 @@ func (a *Admission) AdmitKey(c *gin.Context, rec *Record) error {
 	if err != nil {
 		return err
 	}
-	rec.tenant = key.Name
+	rec.tenant, rec.key = key.Name, key
 	return a.admitTenant(c, key)
 }

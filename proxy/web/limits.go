@@ -13,6 +13,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // A Rate is how often somebody may ask: as fast as a bucket of Burst requests
@@ -46,6 +48,7 @@ type SharedLimits struct {
 // An Admission says who may ask, and how often.
 type Admission struct {
 	limiter *limiter
+	lane    *lane.Lane // which remembers what was answered by what can be replaced; nil: none
 
 	// What can be replaced while serving, read without a lock.
 	limits atomic.Pointer[Limits]
@@ -53,13 +56,23 @@ type Admission struct {
 }
 
 func newAdmission(o Options, m *metrics) *Admission {
-	a := &Admission{limiter: &limiter{newBuckets(), newSharedBuckets(o.SharedLimits, o.Logger), m}, keys: newKeyring(o.Keys)}
+	a := &Admission{limiter: &limiter{newBuckets(), newSharedBuckets(o.SharedLimits, o.Logger), m}, lane: o.Lane, keys: newKeyring(o.Keys)}
 	a.SetLimits(o.Limits)
 	return a
 }
 
+// Forget empties the fast lane.
+func (a *Admission) Forget() {
+	if a.lane != nil {
+		a.lane.Forget()
+	}
+}
+
 // SetLimits puts other limits in force, from the next request on.
-func (a *Admission) SetLimits(l Limits) { a.limits.Store(&l) }
+func (a *Admission) SetLimits(l Limits) {
+	a.limits.Store(&l)
+	a.Forget()
+}
 
 // A decision is what a limit says to one request.
 type decision struct {
@@ -67,6 +80,15 @@ type decision struct {
 	remaining int           // requests that may follow at once
 	reset     time.Duration // until as many as ever may follow
 	retry     time.Duration // until the next may, if this one may not
+}
+
+// standing and policy say so to the client (draft-ietf-httpapi-ratelimit-headers).
+func (v decision) standing(kind string) string {
+	return `"` + kind + `";r=` + strconv.Itoa(v.remaining) + `;t=` + wholeSeconds(v.reset)
+}
+
+func (r Rate) policy(kind string) string {
+	return `"` + kind + `";q=` + strconv.Itoa(r.Burst) + `;w=` + wholeSeconds(max(r.window(), time.Second))
 }
 
 // limiter counts requests: each process by itself, and together in Redis.
@@ -96,27 +118,31 @@ func (a *Admission) admitAddress(c *gin.Context) error {
 	if limits.Address == (Rate{}) {
 		return nil
 	}
-	return a.admitBy(c, "address", networkOf(clientOf(c.Request, limits.TrustedProxies)), limits.Address)
+	return a.admitBy(c, "address", networkOf(clientOf(c.Request.RemoteAddr, c.Request.Header[forwardedFor], limits.TrustedProxies)), limits.Address)
 }
 
 // admitTenant lets a request pass for as long as the name on its key may ask.
 func (a *Admission) admitTenant(c *gin.Context, key Key) error {
-	rate := key.Rate
-	if rate == (Rate{}) {
-		rate = a.limits.Load().Key
-	}
+	rate := a.rateOf(key)
 	if rate == (Rate{}) {
 		return nil
 	}
 	return a.admitBy(c, "key", key.Name, rate)
 }
 
+func (a *Admission) rateOf(key Key) Rate {
+	if key.Rate != (Rate{}) {
+		return key.Rate
+	}
+	return a.limits.Load().Key
+}
+
 // admitBy spends a request of one limit and tells the client how it stands.
 func (a *Admission) admitBy(c *gin.Context, kind, who string, rate Rate) error {
 	v := a.limiter.spend(c.Request.Context(), kind, who, rate)
 	h := c.Writer.Header()
-	h.Add("Ratelimit", `"`+kind+`";r=`+strconv.Itoa(v.remaining)+`;t=`+wholeSeconds(v.reset))
-	h.Add("Ratelimit-Policy", `"`+kind+`";q=`+strconv.Itoa(rate.Burst)+`;w=`+wholeSeconds(max(rate.window(), time.Second)))
+	h.Add("Ratelimit", v.standing(kind))
+	h.Add("Ratelimit-Policy", rate.policy(kind))
 	if v.allowed {
 		return nil
 	}

@@ -42,13 +42,22 @@ func newBuckets() *buckets { return &buckets{seed: maphash.MakeSeed()} }
 
 // spend takes one request from who's bucket, if there is one in it.
 func (b *buckets) spend(who string, r Rate, now time.Time) decision {
-	limiter := b.shards[maphash.String(b.seed, who)%uint64(len(b.shards))].find(bucketName{who, r}, now)
+	limiter := b.shard(who).find(bucketName{who, r}, now)
 	allowed := limiter.AllowN(now, 1)
 	tokens := limiter.TokensAt(now)
 	until := func(want float64) time.Duration {
 		return time.Duration(max(0, want-tokens) / float64(limiter.Limit()) * float64(time.Second))
 	}
 	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(r.Burst)), retry: until(1)}
+}
+
+// has tells whether a request of who's would be allowed, and takes nothing.
+func (b *buckets) has(who string, r Rate, now time.Time) bool {
+	return b.shard(who).find(bucketName{who, r}, now).TokensAt(now) >= 1
+}
+
+func (b *buckets) shard(who string) *bucketShard {
+	return &b.shards[maphash.String(b.seed, who)%uint64(len(b.shards))]
 }
 
 func (s *bucketShard) find(name bucketName, now time.Time) *rate.Limiter {

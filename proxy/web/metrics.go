@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -37,6 +36,8 @@ type ending struct {
 type series struct {
 	requests  prometheus.Counter
 	durations prometheus.Observer
+	staleness prometheus.Observer
+	ages      prometheus.Observer
 }
 
 // newMetrics registers them; a nil registerer keeps them to itself.
@@ -77,16 +78,16 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) observe(c *gin.Context, rec *Record, took time.Duration) {
-	ended := m.series(ending{rec.route, methodClass(c.Request.Method), rec.outcome, c.Writer.Status()})
-	ended.requests.Inc()
-	ended.durations.Observe(took.Seconds())
+func (m *metrics) observe(rec *Record, end *ended) {
+	counted := m.series(ending{rec.route, methodClass(end.method), rec.outcome, end.status})
+	counted.requests.Inc()
+	counted.durations.Observe(end.took.Seconds())
 	switch {
 	case !rec.cached || rec.Pinned:
 	case rec.height > 0 && rec.Tip > 0:
-		m.staleness.WithLabelValues(rec.route).Observe(float64(max(0, rec.Tip-rec.height)))
+		counted.staleness.Observe(float64(max(0, rec.Tip-rec.height)))
 	default:
-		m.ages.WithLabelValues(rec.route).Observe(rec.age.Seconds())
+		counted.ages.Observe(rec.age.Seconds())
 	}
 	if rec.Degraded {
 		m.degraded.Inc()
@@ -105,6 +106,8 @@ func (m *metrics) series(e ending) series {
 	known[e] = series{
 		m.requests.WithLabelValues(e.route, e.method, strconv.Itoa(e.status), e.outcome),
 		m.durations.WithLabelValues(e.route, e.outcome),
+		m.staleness.WithLabelValues(e.route),
+		m.ages.WithLabelValues(e.route),
 	}
 	m.known.Store(&known)
 	return known[e]

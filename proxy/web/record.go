@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // NoRoute is the route's name where there is none: paths are not labels.
@@ -30,8 +31,20 @@ type Record struct {
 	err     error
 	span    trace.Span // nil where traces are off
 
+	key    Key        // the request's, where one is required
+	conn   *lane.Conn // nil: the answer is of no use to the fast lane
+	memory Memory
+
 	cached   bool // the cache gave the answer, and what is known of its age
 	Degraded bool // a page that lacks metadata it should have
+}
+
+// ended is what is known of a request at its end.
+type ended struct {
+	method, path string
+	status, size int
+	took         time.Duration
+	id           []byte // nil: the record's
 }
 
 // Result notes what came of asking the cache.
@@ -55,10 +68,16 @@ func requestID(h http.Header) string {
 	if sent := h[RequestIDHeader]; len(sent) > 0 && safeID(sent[0]) {
 		return sent[0]
 	}
+	var room [32]byte
+	return string(appendID(room[:0]))
+}
+
+// appendID makes an id.
+func appendID(b []byte) []byte {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
-	return hex.EncodeToString(id[:])
+	return hex.AppendEncode(b, id[:])
 }
 
 func safeID(id string) bool {

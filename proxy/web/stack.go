@@ -20,6 +20,7 @@
 //  6. the record goes to the access log (accesslog.go), into the metrics
 //     (metrics.go) and to the collector of traces (trace.go).
 //
+// repeat.go leaves behind what answers the same bytes again, in the fast lane.
 // cors.go says to browsers which pages may read the answers. route.go is how an
 // interface names its paths to those who mount them.
 package web
@@ -34,10 +35,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // Options configure a Stack.
 type Options struct {
+	Lane *lane.Lane // in which the connections answer what is repeated; nil: none
+
 	MaxURL         int           // longest request target in bytes; default 8 KiB
 	MaxHeader      int           // largest request header in bytes; default 16 KiB. The http.Server should let more than that through
 	RequestTimeout time.Duration // from the request's arrival to the answer; default 15 s

@@ -1,0 +1,26 @@
+package chain
+
+import "github.com/tipcache/tipcache/proxy/web"
+
+// A memory answers a request of an endpoint again, at the newest block or at the
+// one that it names. Pages of a walk are not among these requests.
+type memory struct {
+	*endpoint
+	key string
+	heights
+}
+
+// Recall answers as long as memory can.
+func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
+	tip := m.o.Nodes.Tip()
+	if m.min > tip.Height || tip.Known && m.pinned > tip.Height && !m.asSent {
+		return false
+	}
+	query := m.query(m.key, m.heights, tip)
+	res, ok := m.cache.Fresh(query)
+	if ok {
+		rec.Tip, rec.Pinned = tip.Height, m.pinned > 0
+		*a = m.answer(rec, res, &query, tip, rec.Start)
+	}
+	return ok
+}

@@ -1,0 +1,146 @@
+package lane_test
+
+import (
+	"bytes"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What a stream is put together from: requests that are remembered, such as
+// look like them, and such as parsers have disagreed about.
+var materials = [...]string{
+	getA,
+	"GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n",
+	"HEAD /memory/a HTTP/1.1\r\nHost: x\r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: one\r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: two\r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: \r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: one\r\nx-request-id: two\r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nx-request-id: one\r\ntraceparent: 00-aa-bb-00\r\nHost: x\r\n\r\n",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 37\r\n\r\n" + getA,
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 22\r\n\r\n\r\nX-Request-ID: three\r\n",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nGET /memory/a HTTP/1.1\r\nHost: x\r\n\r\n",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\nhello",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+	"POST /memory/a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+	"GET /other HTTP/1.1\r\nHost: x\r\n\r\n",
+	"GET /memory/a HTTP/1.1\nHost: x\n\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\n\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\n \r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+	"GET /memory/a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+	"GET /memory/a HTTP/1.0\r\n\r\n",
+	"GET /memory/a HTTP/1.1\r\n\r\n",
+	"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	"\r\n", "\n", "\r", "\r\n\r\n", "G", " ", ":", "\x00",
+}
+
+// A twin is a pair of servers, of which one has a lane that knows the materials.
+type twin struct {
+	mu          sync.Mutex
+	plain, lane *server
+}
+
+func newTwin(tb testing.TB) *twin {
+	limits := func(s *http.Server) { s.ErrorLog = nil }
+	tw := &twin{plain: startServer(tb, nil, limits), lane: startServer(tb, newLane(), limits)}
+	tw.lane.know(materials[:]...)
+	return tw
+}
+
+// play sends one stream to both and returns what both say.
+func (tw *twin) play(script []byte) (plain, lane []byte) {
+	tw.mu.Lock()
+	defer tw.mu.Unlock()
+	tw.plain.version.Store(1)
+	tw.lane.version.Store(1)
+	return tw.plain.play(script), tw.lane.play(script)
+}
+
+// play reads the script: each step is a byte that says what is done and one that
+// says with which material, and perhaps one that says where.
+func (s *server) play(script []byte) []byte {
+	w := s.dial()
+	var piece []byte
+	next := func() int {
+		if len(script) == 0 {
+			return 0
+		}
+		b := script[0]
+		script = script[1:]
+		return int(b)
+	}
+	for len(script) > 0 {
+		step := next()
+		material := []byte(materials[next()%len(materials)])
+		switch step % 8 {
+		case 0, 1, 2: // the commonest: a whole request, and its answer
+			w.send(append(piece, material...))
+			piece = nil
+			w.settle()
+		case 3: // more to come in the same piece
+			piece = append(piece, material...)
+		case 4: // split
+			at := next() % (len(material) + 1)
+			w.send(append(piece, material[:at]...))
+			if step&8 == 0 {
+				w.settle()
+			}
+			w.send(material[at:])
+			piece = nil
+		case 5: // one byte is another
+			at := next() % len(material)
+			material[at] = byte(next())
+			w.send(append(piece, material...))
+			piece = nil
+		case 6: // one byte is left out
+			at := next() % len(material)
+			w.send(append(append(piece, material[:at]...), material[at+1:]...))
+			piece = nil
+			w.settle()
+		case 7:
+			s.version.Add(1)
+		}
+	}
+	w.send(piece)
+	w.end()
+	return w.take()
+}
+
+// The lane must not be noticed: whatever bytes come in whatever pieces, both
+// servers say the same.
+func FuzzALaneIsNotNoticed(f *testing.F) {
+	for i := range materials {
+		f.Add([]byte{0, byte(i), 0, 0, 0, byte(i), 4, byte(i), 7, 0, 0})
+		f.Add([]byte{3, 0, 0, byte(i), 0, 0, 5, byte(i), 9, '\n', 6, byte(i), 3, 0, 0})
+	}
+	tw := newTwin(f)
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if len(script) > 200 {
+			t.Skip()
+		}
+		plain, lane := tw.play(script)
+		plain, lane = date.ReplaceAll(plain, nil), date.ReplaceAll(lane, nil)
+		if !bytes.Equal(plain, lane) {
+			t.Errorf("the answers to the same stream differ (-without lane +with lane):\n%s", cmp.Diff(lines(plain), lines(lane)))
+		}
+	})
+}
+
+// date is what net/http says where no handler is asked.
+var date = regexp.MustCompile("Date: [^\r]*\r\n")
+
+func lines(b []byte) []string { return strings.SplitAfter(string(b), "\n") }

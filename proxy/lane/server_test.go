@@ -1,0 +1,140 @@
+package lane_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/lane"
+)
+
+// A server answers every request with what it understood of it: what is under
+// /memory from memory, so that the lane may answer it the next time. Both ways
+// write the same bytes.
+type server struct {
+	*wires
+	http    *http.Server
+	lane    *lane.Lane    // nil: it has none
+	version atomic.Int64  // of what is in memory; 0: nothing
+	hits    atomic.Int64  // the lane's
+	handled atomic.Int64  // the handler's
+	slow    chan struct{} // not nil: the lane's answers wait for it
+}
+
+type connKey struct{}
+
+func startServer(tb testing.TB, l *lane.Lane, configure ...func(*http.Server)) *server {
+	tb.Helper()
+	s := &server{lane: l}
+	s.version.Store(1)
+	s.wires = newWires(func(c net.Conn) net.Conn {
+		if l == nil {
+			return c
+		}
+		return l.NewConn(c)
+	})
+	s.http = &http.Server{
+		Handler: http.HandlerFunc(s.handle), MaxHeaderBytes: 8 << 10,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if c, ok := c.(*lane.Conn); ok {
+				c.State(state)
+			}
+		},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}
+	for _, f := range configure {
+		f(s.http)
+	}
+	go s.http.Serve(s.wires)
+	tb.Cleanup(func() { s.http.Close() })
+	return s
+}
+
+func (s *server) handle(w http.ResponseWriter, r *http.Request) {
+	s.handled.Add(1)
+	conn, _ := r.Context().Value(connKey{}).(*lane.Conn)
+	if conn != nil {
+		conn.Called(r)
+	}
+	version := s.version.Load()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "body", http.StatusBadRequest)
+		return
+	}
+	h := w.Header()
+	h["Date"] = nil // the only difference that may be
+	id := r.Header.Get("X-Request-Id")
+	h.Set("X-Request-Id", id)
+	write := func(version int64) string {
+		text := fmt.Sprintf("%s %s %s v%d %q\n", r.Method, r.URL, r.Host, version, body)
+		if strings.HasPrefix(r.URL.Path, "/memory/large") {
+			text += strings.Repeat("x", 10<<10)
+		}
+		return text
+	}
+	text := write(version)
+	h.Set("Content-Length", fmt.Sprint(len(text)))
+	h.Set("Content-Type", "text/plain")
+	if r.Method != http.MethodHead {
+		io.WriteString(w, text)
+	}
+	if strings.HasPrefix(r.URL.Path, "/memory") && conn != nil && conn.Wants() {
+		conn.Remember(&echo{server: s, text: write, head: r.Method == http.MethodHead, id: id})
+	}
+}
+
+// echo is the shortcut of one answer.
+type echo struct {
+	server *server
+	text   func(version int64) string
+	head   bool
+	id     string
+}
+
+func (e *echo) Answer(hit *lane.Hit) bool {
+	version := e.server.version.Load()
+	if version%7 == 0 {
+		return false // as if memory had dropped it
+	}
+	text := e.text(version)
+	if e.server.slow != nil {
+		<-e.server.slow
+	}
+	id := e.id
+	if hit.ID != nil {
+		id = string(hit.ID)
+	}
+	hit.Head = fmt.Appendf(hit.Head, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\nX-Request-Id: %s\r\n\r\n", len(text), id)
+	if !e.head {
+		hit.Body = []byte(text)
+	}
+	return true
+}
+
+func (e *echo) Sent(*lane.Hit) { e.server.hits.Add(1) }
+
+func newLane() *lane.Lane {
+	return lane.New(lane.Options{IdleTimeout: time.Minute, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute})
+}
+
+// know has the server learn requests.
+func (s *server) know(requests ...string) {
+	for range 3 {
+		for _, request := range requests {
+			w := s.dial()
+			w.send([]byte(request))
+			w.settle()
+			w.end()
+			w.take()
+		}
+	}
+}
+
+const getA = "GET /memory/a HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -1,0 +1,188 @@
+package lane_test
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// A wire is a server's connection in memory. What the client sends arrives in
+// the very pieces it was sent in, so that a test decides where a read ends.
+type wire struct {
+	mu       sync.Mutex
+	changed  *sync.Cond
+	incoming [][]byte
+	ended    bool // the client has closed its side
+	closed   bool
+	parked   bool // the server waits for a request, and there is nothing
+	answers  []byte
+	deadline time.Time
+	alarm    *time.Timer
+}
+
+func newWire() *wire {
+	w := &wire{}
+	w.changed = sync.NewCond(&w.mu)
+	return w
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		switch {
+		case w.closed:
+			return 0, net.ErrClosed
+		case !w.deadline.IsZero() && !time.Now().Before(w.deadline):
+			return 0, os.ErrDeadlineExceeded
+		case len(w.incoming) > 0:
+			n := copy(p, w.incoming[0])
+			if w.incoming[0] = w.incoming[0][n:]; len(w.incoming[0]) == 0 {
+				w.incoming = w.incoming[1:]
+			}
+			return n, nil
+		case w.ended:
+			return 0, io.EOF
+		}
+		w.parked = len(p) > 1 // else a handler runs, and net/http looks whether the client leaves
+		w.changed.Broadcast()
+		w.changed.Wait()
+		w.parked = false
+	}
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, net.ErrClosed
+	}
+	w.answers = append(w.answers, p...)
+	return len(p), nil
+}
+
+func (w *wire) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.changed.Broadcast()
+	return nil
+}
+
+func (w *wire) SetReadDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.alarm != nil {
+		w.alarm.Stop()
+		w.alarm = nil
+	}
+	if w.deadline = t; !t.IsZero() {
+		w.alarm = time.AfterFunc(time.Until(t), func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.changed.Broadcast()
+		})
+	}
+	w.changed.Broadcast()
+	return nil
+}
+
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
+func (w *wire) SetDeadline(t time.Time) error    { return w.SetReadDeadline(t) }
+func (w *wire) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+func (w *wire) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
+
+// send is the client's: one piece.
+func (w *wire) send(piece []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(piece) > 0 && !w.ended {
+		w.parked = false
+		w.incoming = append(w.incoming, piece)
+	}
+	w.changed.Broadcast()
+}
+
+// end closes the client's side.
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.changed.Broadcast()
+}
+
+// settle waits until the server has answered what it can.
+func (w *wire) settle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.closed && (!w.parked || len(w.incoming) > 0) {
+		w.changed.Wait()
+	}
+}
+
+// take waits until the server closes the connection, and returns all it said.
+func (w *wire) take() []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.closed {
+		w.changed.Wait()
+	}
+	return w.answers
+}
+
+// waits tells whether something the client sent has not been read.
+func (w *wire) waits() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.incoming) > 0
+}
+
+// said is what the server has said so far.
+func (w *wire) said() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return string(w.answers)
+}
+
+// wires listens for them.
+type wires struct {
+	accept chan net.Conn
+	wrap   func(net.Conn) net.Conn
+	close  func()
+	closed chan struct{}
+}
+
+func newWires(wrap func(net.Conn) net.Conn) *wires {
+	w := &wires{accept: make(chan net.Conn), wrap: wrap, closed: make(chan struct{})}
+	w.close = sync.OnceFunc(func() { close(w.closed) })
+	return w
+}
+
+// dial opens a connection.
+func (l *wires) dial() *wire {
+	w := newWire()
+	select {
+	case l.accept <- l.wrap(w):
+	case <-l.closed:
+		_ = w.Close()
+	}
+	return w
+}
+
+func (l *wires) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accept:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *wires) Close() error {
+	l.close()
+	return nil
+}
+
+func (l *wires) Addr() net.Addr { return &net.TCPAddr{} }

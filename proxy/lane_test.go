@@ -1,0 +1,326 @@
+package proxy_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A line is a client's connection, on which requests are sent as they are.
+type line struct {
+	net.Conn
+	answers *bufio.Reader
+}
+
+func dial(tb testing.TB, addr net.Addr) *line {
+	tb.Helper()
+	conn, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { conn.Close() })
+	return &line{conn, bufio.NewReader(conn)}
+}
+
+// ask returns the answer as it came.
+func (l *line) ask(tb testing.TB, request string) string {
+	tb.Helper()
+	_ = l.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(l, request); err != nil {
+		tb.Fatal(err)
+	}
+	var head strings.Builder
+	for !strings.HasSuffix(head.String(), "\r\n\r\n") {
+		text, err := l.answers.ReadString('\n')
+		if err != nil {
+			tb.Fatalf("%q: %v", request, err)
+		}
+		head.WriteString(text)
+	}
+	if strings.HasPrefix(request, "HEAD ") || strings.HasPrefix(head.String(), "HTTP/1.1 304") {
+		return head.String()
+	}
+	body := make([]byte, bodyLength(head.String()))
+	if _, err := io.ReadFull(l.answers, body); err != nil {
+		tb.Fatalf("%q: %v", request, err)
+	}
+	return head.String() + string(body)
+}
+
+func bodyLength(head string) (n int) {
+	_, after, _ := strings.Cut(head, "\r\nContent-Length: ")
+	length, _, _ := strings.Cut(after, "\r\n")
+	n, _ = strconv.Atoi(length)
+	return n
+}
+
+// What may differ from one answer to the next: times, what follows from them,
+// and ids of our own.
+var passing = regexp.MustCompile(`(?m)^(Date|Age): .*\r\n|ttl=-?\d+|max-age=\d+|[0-9a-f]{32}`)
+
+func lasting(answer string) string { return passing.ReplaceAllString(answer, "") }
+
+const manyHeaders = "Host: x\r\nUser-Agent: a browser\r\nAccept: application/json, text/plain, */*\r\n"
+
+// repeated are requests that come again and again, byte for byte.
+var repeated = []string{
+	"GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n",
+	"GET //staking//pool/?x=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+	"HEAD /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n",
+	"GET /staking/params HTTP/1.1\r\n" + manyHeaders + "Origin: https://a.example\r\n\r\n",
+	"GET /staking/params HTTP/1.1\r\n" + manyHeaders + "Origin: https://b.example\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: gzip\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: gzip, deflate, br, zstd\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: zstd;q=1, identity;q=0\r\n\r\n",
+	"HEAD /staking/validators HTTP/1.1\r\n" + manyHeaders + "Accept-Encoding: gzip\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "If-None-Match: *\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "If-None-Match: \"a\", W/\"b\"\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Block-Height: 200\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Min-Block-Height: 200\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Block-Height: 20000\r\n\r\n",
+	"GET /staking/validators?pagination.limit=x HTTP/1.1\r\n" + manyHeaders + "\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Request-Id: mine\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "X-Request-Id: not harmless\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\n" + manyHeaders + "x-request-id: one\r\nx-request-id: two\r\n\r\n",
+	"GET /staking/validators/" + nobody + " HTTP/1.1\r\nHost: x\r\n\r\n",
+	"GET /staking/validators HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx",
+	"GET /no/such/path HTTP/1.1\r\nHost: x\r\n\r\n",
+	"DELETE /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n",
+	"OPTIONS /staking/pool HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n",
+	"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n",
+}
+
+func TestTheLaneAnswersAsTheHandlerDoes(t *testing.T) {
+	for name, o := range map[string]proxy.Options{
+		"for pages of any origin":  {},
+		"for pages of one origin":  {Web: web.Options{CORSOrigins: []string{"https://a.example"}}},
+		"for no pages":             {Web: web.Options{CORSOrigins: []string{"none"}}},
+		"in the node's own shape":  {Chain: chain.Options{Shape: chain.Node}},
+		"with limits that suffice": {Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			without := startChainWithout(t, o)
+			with := startChain(t, o)
+			compareRepeated(t, dial(t, without.Listener.Addr()), dial(t, with.Listener.Addr()), repeated)
+		})
+	}
+}
+
+// compareRepeated sends each request often enough for the lane to answer it.
+func compareRepeated(t *testing.T, without, with *line, requests []string) {
+	t.Helper()
+	for _, request := range requests {
+		var want, got string
+		for range 5 {
+			want, got = lasting(without.ask(t, request)), lasting(with.ask(t, request))
+		}
+		want, got = reset.ReplaceAllString(want, ""), reset.ReplaceAllString(got, "")
+		if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
+			t.Errorf("%s\n(-without lane +with lane):\n%s", request, diff)
+		}
+	}
+}
+
+// sorted are the lines of an answer: the order of headers does not count.
+func sorted(answer string) []string { return slices.Sorted(strings.SplitSeq(answer, "\r\n")) }
+
+// reset is how a limit stands, which depends on the moment.
+var reset = regexp.MustCompile(`;r=\d+;t=\d+`)
+
+func post(body string, headers ...string) string {
+	head := "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	for _, h := range headers {
+		head += h + "\r\n"
+	}
+	return head + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+}
+
+func TestTheLaneAnswersListingsAsTheHandlerDoes(t *testing.T) {
+	key := "X-Api-Key: " + testKey
+	requests := []string{
+		post(`{}`, key),
+		post(`{ "pagination": {"limit": 1} }`, key),
+		post(`{}`, key, "Accept-Encoding: gzip"),
+		post(`{}`, key, "If-None-Match: *"),
+		post(`{}`),
+		post(`{}`, "X-Api-Key: wrong"),
+		post(`{"pagination": {"limit": 1000}}`, key),
+		post(`{`, key),
+	}
+	limited := web.Limits{Key: web.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}, Address: web.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}
+	for name, limits := range map[string]web.Limits{"without limits": {}, "with limits that suffice": limited} {
+		t.Run(name, func(t *testing.T) {
+			limit := func(o *proxy.Options) { o.Web.Limits = limits }
+			without, with := startListWithout(t, listing.Options{}, limit), startList(t, listing.Options{}, limit)
+			compareRepeated(t, dial(t, without.Listener.Addr()), dial(t, with.Listener.Addr()), requests)
+		})
+	}
+}
+
+const getPool = "GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// hitsOf counts what a lane answered.
+func hitsOf(t *testing.T, registry prometheus.Gatherer) int {
+	t.Helper()
+	for _, line := range counted(t, registry, "tipcache_proxy_fast_lane_requests_total") {
+		if count, ok := strings.CutPrefix(line, `result:"answered" `); ok {
+			n, _ := strconv.Atoi(count)
+			return n
+		}
+	}
+	t.Fatal("no counter")
+	return 0
+}
+
+func TestHitsInTheLaneAreCountedAndLoggedLikeOthers(t *testing.T) {
+	told := func(fast *lane.Lane) (metrics, log string) {
+		registry, lines := prometheus.NewRegistry(), &bytes.Buffer{}
+		s := startChainWithout(t, proxy.Options{Web: web.Options{Lane: fast, Registerer: registry, AccessLog: lines}})
+		conn := dial(t, s.Listener.Addr())
+		for range 10 {
+			conn.ask(t, getPool)
+		}
+		s.Close()
+		return strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n"), passingInLog.ReplaceAllString(lines.String(), "")
+	}
+	metrics, log := told(nil)
+	laneMetrics, laneLog := told(lane.New(lane.Options{}))
+	if diff := cmp.Diff(metrics, laneMetrics); diff != "" {
+		t.Errorf("metrics (-without lane +with lane):\n%s", diff)
+	}
+	if diff := cmp.Diff(strings.Split(log, "\n"), strings.Split(laneLog, "\n")); diff != "" {
+		t.Errorf("access log (-without lane +with lane):\n%s", diff)
+	}
+}
+
+// passingInLog is what one line of the log has and the next has not.
+var passingInLog = regexp.MustCompile(`"(time|request_id)":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+`)
+
+func TestWhatMayNotPassAnyMoreDoesNotPassInTheLane(t *testing.T) {
+	request := post(`{}`, "X-Api-Key: "+testKey)
+	for name, change := range map[string]struct {
+		to     func(p *proxy.Server)
+		status string
+	}{
+		"a key that was taken away": {func(p *proxy.Server) { p.SetKeys(nil) }, "401"},
+		"more than a limit": {func(p *proxy.Server) {
+			p.SetLimits(web.Limits{Key: web.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
+		}, "429"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			fast := lane.New(lane.Options{Registerer: registry})
+			s := startListWithout(t, listing.Options{}, func(o *proxy.Options) { o.Web.Lane = fast })
+			conn := dial(t, s.Listener.Addr())
+			for range 5 {
+				conn.ask(t, request)
+			}
+			if hitsOf(t, registry) == 0 {
+				t.Fatal("the lane is not in use")
+			}
+			change.to(s.proxy)
+			var answer string
+			for range 6 {
+				answer = conn.ask(t, request)
+			}
+			if !strings.HasPrefix(answer, "HTTP/1.1 "+change.status) {
+				t.Errorf("the answer is %.200s", answer)
+			}
+		})
+	}
+}
+
+func TestALimitIsKeptToTheRequest(t *testing.T) {
+	const burst = 20
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: burst, Per: time.Hour, Burst: burst}}}})
+	conn := dial(t, s.Listener.Addr())
+	passed := 0
+	for range 2 * burst {
+		if strings.HasPrefix(conn.ask(t, getPool), "HTTP/1.1 200") {
+			passed++
+		}
+	}
+	if passed != burst {
+		t.Errorf("%d requests passed; the limit is %d", passed, burst)
+	}
+}
+
+func TestTheLaneFollowsTheTip(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	conn := dial(t, s.Listener.Addr())
+	for height := int64(standstill); height < standstill+20; height++ {
+		for range 6 {
+			answer := conn.ask(t, getPool)
+			if want := fmt.Sprintf("X-Block-Height: %d\r\n", height); !strings.Contains(answer, want) && !strings.Contains(answer, "stale") {
+				t.Fatalf("at height %d the answer is\n%s", height, answer)
+			}
+		}
+		s.chain.grow(1)
+	}
+}
+
+// Whatever is replaced meanwhile, no answer is cut, doubled or another one's.
+func TestTheLaneUnderStress(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	fast := lane.New(lane.Options{Registerer: registry})
+	s := startChainWithout(t, proxy.Options{Web: web.Options{Lane: fast}})
+	targets := []string{"/staking/pool", "/staking/params", "/staking/validators", "/auth/params"}
+	bodies := map[string]string{}
+	for _, target := range targets {
+		bodies[target] = s.get(t, target).body
+	}
+	stop := make(chan struct{})
+	var clients, others sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			conn := dial(t, s.Listener.Addr())
+			for n := range 400 {
+				target := targets[(n/7+i)%len(targets)]
+				answer := conn.ask(t, "GET "+target+" HTTP/1.1\r\nHost: x\r\n\r\n")
+				if !strings.HasPrefix(answer, "HTTP/1.1 200 OK\r\n") || strings.Count(answer, "HTTP/1.1") != 1 || !strings.HasSuffix(answer, "\r\n\r\n"+bodies[target]) {
+					t.Fatalf("%s: %q", target, answer)
+				}
+			}
+		})
+	}
+	others.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			s.chain.grow(1)
+			s.proxy.SetKeys(nil)
+			s.proxy.SetLimits(web.Limits{})
+			_ = s.proxy.SetClasses(chain.Classes{}, nil)
+			s.proxy.Forget()
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	clients.Wait()
+	close(stop)
+	others.Wait()
+	if hitsOf(t, registry) == 0 {
+		t.Error("nothing came through the lane")
+	}
+}
