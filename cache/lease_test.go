@@ -170,16 +170,37 @@ func TestFollowersOfALease(t *testing.T) {
 			t.Errorf("the follower got %s", line)
 		}
 	})
-	t.Run("are not held up by a lease that never ends", func(t *testing.T) {
-		s := startRedis(t)
-		b := replica(t, s.addr, long)
-		if err := client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if line := tell(mustGet(t, b, q, answer(100, []byte("b"))), nil); line != "miss uri-miss: b at 100" {
-			t.Errorf("got %s", line)
-		}
+	for name, expiry := range map[string]time.Duration{
+		"are not held up by a lease that never ends":             0,
+		"believe a lease that ends in thirty years for one only": 30 * 365 * 24 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startRedis(t)
+			b := replica(t, s.addr, short)
+			if err := client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if line := tell(mustGet(t, b, q, answer(100, []byte("b"))), nil); line != "miss uri-miss: b at 100" {
+				t.Errorf("got %s", line)
+			}
+		})
+	}
+}
+
+func TestWhatHasExpiredWhenItComesReplacesNothingButGivesTheLeaseBack(t *testing.T) {
+	rdb := client(t, startRedis(t).addr)
+	c := replicaOf(t, rdb, redis.Options{Lease: time.Hour})
+	c.Save(t.Context(), map[string]*cache.Entry{"k": entry(100, "old")}, time.Hour)
+	mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, func(context.Context, *cache.Entry) (*cache.Entry, error) {
+		e := entry(150, "x")
+		e.Expires = time.Now()
+		return e, nil
 	})
+	idle(t, c)
+	i := c.Inspect(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 150})
+	if i.Lease != 0 || i.Shared.Entry == nil || string(i.Shared.Body) != "old" {
+		t.Errorf("lease %v, entry %+v", i.Lease, i.Shared.Entry)
+	}
 }
 
 // All that one operation touches has to be in one slot.

@@ -161,13 +161,13 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 	if !f.ch.shares(&f.q) {
 		return found
 	}
+	// Listening begins before asking: a message between the two must not be lost.
+	woken := f.ch.waiters.join(f.q.Key)
+	defer f.ch.waiters.leave(f.q.Key)
 	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep)
 	if f.sharedSilent || f.ch.lookups.awaitWrite(ctx, f.q.Key) != nil {
 		return found
 	}
-	// Listening begins before asking: a message between the two must not be lost.
-	woken := f.ch.waiters.join(f.q.Key)
-	defer f.ch.waiters.leave(f.q.Key)
 	for {
 		drain(woken)
 		reply, err := found.lease.Acquire(ctx, f.q.requirement(f.accept, f.c.o.Now()), found.at.known())

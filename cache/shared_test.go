@@ -107,6 +107,13 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 
 func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 	const key = "tipcache:1:{story-1:k}"
+	// stored is an entry with nothing wrong but its status.
+	stored := func(status int) func(context.Context, *goredis.Client) error {
+		etag := cache.NewContent(status, "", "", []byte("x"), 0).ETag
+		return func(ctx context.Context, rdb *goredis.Client) error {
+			return rdb.HSet(ctx, key, "m", fmt.Sprintf("1 100 1750000000000000 0 %s %d 0\n\x00\x00", etag, status), "b", "px").Err()
+		}
+	}
 	good := "1 100 1750000000000000 0 \"tag\" 200 0\n\x00\x00"
 	tests := []struct {
 		name string
@@ -134,6 +141,9 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 		{"a corrupt entry of a low height", func(ctx context.Context, rdb *goredis.Client) error {
 			return rdb.HSet(ctx, key, "m", strings.Replace(good, "100", "9", 1), "b", "px").Err()
 		}},
+		{"a status below those of HTTP", stored(99)},
+		{"a status above those of HTTP", stored(600)},
+		{"a status that has no body", stored(304)},
 		{"a lease of another type", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -97,7 +98,8 @@ func (c *codec) decode(m, b []byte, have *cache.Entry) (*cache.Entry, error) {
 	return e, nil
 }
 
-// decodeHead reads the text line of m. The content it gives has no body yet.
+// decodeHead reads the text line of m. The content it gives has no body yet. A
+// status that no server could answer with, or not with a body, is corrupt.
 func decodeHead(m []byte) (*cache.Entry, []byte, error) {
 	head, rest, _ := strings.Cut(string(m), "\n")
 	field := strings.Split(head, " ")
@@ -111,6 +113,9 @@ func decodeHead(m []byte) (*cache.Entry, []byte, error) {
 			return nil, nil, fmt.Errorf("%w: bad number %q", errCorrupt, s)
 		}
 		n[i] = v
+	}
+	if status := n[3]; status < 200 || status > 599 || status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified {
+		return nil, nil, fmt.Errorf("%w: status %d", errCorrupt, status)
 	}
 	return &cache.Entry{
 		Content: &cache.Content{ETag: field[4], Status: int(n[3]), Source: n[4]},

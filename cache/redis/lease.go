@@ -88,7 +88,7 @@ func (l *lease) read(values []any, known *cache.Entry) (reply cache.LeaseReply, 
 	}
 	reply.State = cache.LeaseState(at)
 	left, _ := values[3].(int64)
-	reply.Left = time.Duration(left) * time.Millisecond
+	reply.Left = min(time.Duration(left)*time.Millisecond, l.s.o.Lease)
 	l.held, l.seen = reply.State == cache.LeaseGranted, ""
 	m, ok := values[1].(string)
 	if !ok {

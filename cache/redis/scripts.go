@@ -24,7 +24,9 @@ end
 
 // acquireScript gives {verdict, m, b, milliseconds left}. b is left out if the
 // caller has it already. A caller that did not get the reply may ask again with
-// the same token and finds the lease its own; a lease without an expiry is none.
+// the same token and finds the lease its own; a lease without an expiry is none,
+// and one that would last longer than the caller's is cut to that: it is no
+// replica's, or one's that renews it.
 //
 // KEYS: entry, lease. ARGV: byBlocks, least, floor, since, now, known ETag,
 // token, lease in milliseconds.
@@ -44,7 +46,13 @@ if h and (x == 0 or x > tonumber(ARGV[5])) then
 	if enough then return {'enough', m, b, 0} end
 end
 local left = redis.call('PTTL', KEYS[2])
-if left > 0 and redis.pcall('GET', KEYS[2]) ~= ARGV[7] then return {'busy', m, b, left} end
+if left > 0 and redis.pcall('GET', KEYS[2]) ~= ARGV[7] then
+	if left > tonumber(ARGV[8]) then
+		redis.call('PEXPIRE', KEYS[2], ARGV[8])
+		left = tonumber(ARGV[8])
+	end
+	return {'busy', m, b, left}
+end
 redis.call('SET', KEYS[2], ARGV[7], 'PX', ARGV[8])
 return {foreign and 'foreign' or 'granted', m, b, 0}
 `

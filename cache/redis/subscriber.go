@@ -19,7 +19,10 @@ const (
 // Subscribe implements [cache.Shared], through all failures of the store.
 func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
 	for ctx.Err() == nil {
-		_ = s.guard(func() error { return s.receive(ctx, channelOf(namespace), to) }) // the next try may do better
+		err := s.guard(func() error { return s.receive(ctx, channelOf(namespace), to) })
+		if errors.Is(err, errPanic) {
+			s.failed(panicked)
+		}
 		select {
 		case <-time.After(resubWait):
 		case <-ctx.Done():

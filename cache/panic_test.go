@@ -1,0 +1,45 @@
+package cache_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	peers "github.com/alicebob/miniredis/v2/server"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+)
+
+// The client library panics on a list longer than memory, and on a message of
+// nothing.
+func TestAReplyThatTheClientPanicsOnCostsNoAnswer(t *testing.T) {
+	store := miniredis.RunT(t)
+	store.Server().SetPreHook(func(peer *peers.Peer, cmd string, _ ...string) bool {
+		switch cmd {
+		case "HELLO", "CLIENT":
+			return false // the client must get as far as a command
+		case "SUBSCRIBE":
+			peer.WriteLen(0)
+		default:
+			peer.WriteLen(math.MaxInt)
+		}
+		return true
+	})
+	c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
+	c.SetNamespace("story-1")
+	mustServe(t, c, 100, 3)
+	if found := c.Load(t.Context(), []string{"other"}); len(found) != 0 {
+		t.Errorf("Load found %v", found)
+	}
+	if _, err := c.PurgeKeys(t.Context(), cache.Selection{}); err == nil {
+		t.Error("the purge did not fail")
+	}
+	if i := c.Inspect(t.Context(), cache.Query{Key: "k0", Policy: live, Tip: 100}); i.SharedErr == nil {
+		t.Error("the inspection did not fail")
+	}
+	idle(t, c)
+	if n := metric(t, c, "shared_errors_total", "panic"); n == 0 {
+		t.Error("no panic was counted")
+	}
+}
