@@ -14,7 +14,8 @@ const overhead = 320
 // memory keeps one entry per key, within a bound of bytes. Entries carry their
 // own lifetime, so nothing here expires: what is asked for no more is evicted.
 type memory struct {
-	store *otter.Cache[string, *slot]
+	store  *otter.Cache[string, *slot]
+	counts *counts
 }
 
 // slot is an entry in memory and what became of the last try to replace it.
@@ -66,11 +67,11 @@ func (e *Entry) sameAs(s *slot) bool {
 	return s != nil && e.ETag == s.entry.ETag && e.Height == s.entry.Height && e.ReadAt.UnixMicro() == s.entry.ReadAt.UnixMicro()
 }
 
-func newMemory(bytes int64, evictions *counts) *memory {
-	return &memory{store: otter.Must(&otter.Options[string, *slot]{
+func newMemory(bytes int64, n *counts) *memory {
+	return &memory{counts: n, store: otter.Must(&otter.Options[string, *slot]{
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,
-		StatsRecorder: evictions,
+		StatsRecorder: n,
 		Executor:      func(upkeep func()) { upkeep() }, // takes less than to have another goroutine do it
 	})}
 }
@@ -91,6 +92,9 @@ func (m *memory) put(key string, e *Entry) *slot {
 	s, _ := m.store.Compute(key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
 		if found && !e.newerThan(old.entry) {
 			return old, otter.CancelOp
+		}
+		if e.Height > 0 {
+			m.counts.renewals.Add(1)
 		}
 		return &slot{entry: e}, otter.WriteOp
 	})

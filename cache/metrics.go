@@ -42,11 +42,13 @@ func (c *Cache) metrics() []prometheus.Collector {
 		counter("origin_calls_total", "Calls of an origin.", &n.originCalls),
 		counter("origin_errors_total", "Calls of an origin that failed.", &n.originErrors),
 		counter("evictions_total", "Entries that memory gave up for want of room.", &n.evictions),
+		counter("renewals_total", "Entries of a block that memory took in: a key that was new, or an older entry replaced.", &n.renewals),
 		gauge("shared_writes", "Answers that are being written to the shared store.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights that wait for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting in flights.", func() float64 { return float64(c.waiting.Load()) }),
 		gauge("background_flights", "Flights that nobody waits for.", func() float64 { return float64(c.background.Load()) }),
 		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.bytes()) }),
+		gauge("memory_limit_bytes", "What the entries in memory may weigh.", func() float64 { return float64(c.o.MemoryBytes) }),
 		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.entries()) }),
 	}
 	for o := range n.requests {

@@ -13,7 +13,7 @@ import "time"
 // key, flag the command-line flag, doc the line of the reference.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"address of the public listener"`
-	Admin  string `yaml:"admin" flag:"admin" doc:"address of the listener for /healthz, /readyz, /metrics and /debug/pprof; none switches it off"`
+	Admin  string `yaml:"admin" flag:"admin" doc:"address of the listener for operators: the status page at /, /healthz, /readyz, /metrics, /debug/pprof; without admin_token all but the three in the middle are served under an IP address or localhost only; none switches it off"`
 
 	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"what all of the admin listener but /healthz, /readyz and /metrics requires as Authorization: Bearer; needed where the listener is not on loopback; none: it requires nothing"`
 

@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"cmd":               {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
 	"config":            {},
 	"proxy":             {"proxy/...", "cache"},
+	"proxy/admin":       {},
 	"proxy/docs":        {"proxy/chain", "proxy/collections", "proxy/web", "cache"},
 	"proxy/chain":       {"proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/cosmos":      {"proxy/chain", "proxy/web", "cache", "upstream", "upstream/node"},

@@ -66,13 +66,17 @@ func (s *Store) register(reg prometheus.Registerer) error {
 	for kind := range errorKinds {
 		s.errors[kind] = count.WithLabelValues(kind.String())
 	}
+	s.seconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "tipcache_cache_shared_duration_seconds", Help: "Time an exchange with the shared store took, failed ones included.",
+		Buckets: prometheus.ExponentialBuckets(.0001, 2.5, 9), // 0.1 ms to 153 ms
+	})
 	state := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_cache_shared_breaker_state", Help: "Breaker of the shared store: 0 closed, 1 half-open, 2 open.",
 	}, func() float64 { return float64(s.breaker.State()) })
 	if reg == nil {
 		return nil
 	}
-	for _, c := range []prometheus.Collector{count, state} {
+	for _, c := range []prometheus.Collector{count, state, s.seconds} {
 		if err := reg.Register(c); err != nil {
 			return fmt.Errorf("register metrics of the shared store: %w", err)
 		}

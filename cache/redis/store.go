@@ -33,6 +33,7 @@ type Store struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	codec   *codec
 	errors  [errorKinds]prometheus.Counter
+	seconds prometheus.Histogram
 
 	acquire, settle, keep, abandon *redis.Script
 }
@@ -90,7 +91,9 @@ func (s *Store) do(ctx context.Context, op func(context.Context) error) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		within, cancel := context.WithTimeout(ctx, s.o.Timeout)
 		defer cancel()
+		began := time.Now()
 		err := s.guard(func() error { return op(within) })
+		s.seconds.Observe(time.Since(began).Seconds())
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Canceled, err)
 		}

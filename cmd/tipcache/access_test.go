@@ -88,11 +88,11 @@ func TestTheAdminListenerAsksForItsToken(t *testing.T) {
 	}{
 		{"GET", "/healthz", "", 200},
 		{"GET", "/metrics", "", 200},
-		{"GET", "/debug/pprof/cmdline", "", 401},
-		{"GET", "/debug/pprof/cmdline", "Bearer another", 401},
-		{"GET", "/debug/pprof/cmdline", token, 401},
-		{"GET", "/debug/pprof/cmdline", "bearer " + token, 200},
-		{"GET", "/healthz/../debug/pprof/cmdline", "", 401},
+		{"GET", "/debug/pprof/symbol", "", 401},
+		{"GET", "/debug/pprof/symbol", "Bearer another", 401},
+		{"GET", "/debug/pprof/symbol", token, 401},
+		{"GET", "/debug/pprof/symbol", "bearer " + token, 200},
+		{"GET", "/healthz/../debug/pprof/symbol", "", 401},
 		{"POST", "/admin/whatever", "", 401},
 		{"POST", "/nothing", "Bearer " + token, 404},
 	} {

@@ -2,37 +2,20 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// newAdminMux serves openPaths.
-func newAdminMux(registry *prometheus.Registry, readyz http.HandlerFunc) *http.ServeMux {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]string{"status": "alive"})
+// newAdmin makes what the admin listener serves.
+func (s *service) newAdmin() *admin.Handler {
+	h := admin.New(admin.Options{
+		Gatherer: s.registry, Ready: s.ready, Version: version(), Profiles: true,
+		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "POST /admin/purge": s.purge},
 	})
-	mux.HandleFunc("GET /readyz", readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	return mux
-}
-
-// adminHandler serves what operators and their machines ask.
-func (s *service) adminHandler() http.Handler {
-	mux := newAdminMux(s.registry, s.readyz)
-	mux.HandleFunc("GET /admin/explain", s.explain)
-	mux.HandleFunc("POST /admin/purge", s.purge)
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	return s.guarded(mux)
+	h.SetToken(s.cfg.AdminToken)
+	return h
 }
 
 // readiness is the body of /readyz. Redis and the metadata provider are told
@@ -70,17 +53,13 @@ func (s *service) nodes() []nodeHealth {
 	return all
 }
 
-// readyz says whether requests should be sent here. ?exclude=PART, repeatable,
-// leaves a part out: behind a load balancer, a replica that has lost what all
-// replicas share should go on with what it has cached.
-func (s *service) readyz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-	defer cancel()
+// ready tells how the parts are; those excluded do not count.
+func (s *service) ready(ctx context.Context, exclude []string) (bool, any) {
 	state := readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch
 	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining()}
-	for _, part := range r.URL.Query()["exclude"] {
+	for _, part := range exclude {
 		delete(parts, part)
 	}
 	for part, err := range parts {
@@ -89,16 +68,5 @@ func (s *service) readyz(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	state.Ready = len(state.Problems) == 0
-	status := http.StatusOK
-	if !state.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	writeJSON(w, status, state)
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // fails only when the client has left
+	return state.Ready, state
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/admin"
 )
 
 // explainTimeout is for an explanation: memory and one exchange with Redis.
@@ -28,10 +29,10 @@ func (s *service) explain(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
 	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body")})
 	if err != nil {
-		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "url: " + err.Error()})
+		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "url: " + err.Error()})
 		return
 	}
-	writeJSON(w, http.StatusOK, e)
+	admin.WriteJSON(w, http.StatusOK, e)
 }
 
 // inquiry is what the command line asks.

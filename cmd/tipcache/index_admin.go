@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// listen serves openPaths until stop is called. An address of none is no
+// listen serves health, metrics and the status page until stop is called. An address of none is no
 // listener.
 func (r *indexRun) listen(ctx context.Context, address string) (stop func() error, err error) {
 	if address == "none" {
@@ -19,11 +22,18 @@ func (r *indexRun) listen(ctx context.Context, address string) (stop func() erro
 	if err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	server := &http.Server{Handler: newAdminMux(r.registry, r.readyz), ReadHeaderTimeout: 5 * time.Second}
+	pages := admin.New(admin.Options{Gatherer: r.registry, Ready: r.ready, Version: version()})
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- served(server.Serve(l)) }()
+	var sampling sync.WaitGroup
+	sampling.Go(func() { pages.Run(ctx) })
 	r.log.Info("telling how far it is", "admin", l.Addr().String())
-	return func() error { return errors.Join(server.Close(), <-ended) }, nil
+	return func() error {
+		pages.Close()
+		sampling.Wait()
+		return errors.Join(server.Close(), <-ended)
+	}, nil
 }
 
 // indexReadiness is the body of /readyz of tipcache index. A process that waits
@@ -34,9 +44,7 @@ type indexReadiness struct {
 	Index    *indexHealth      `json:"index"`
 }
 
-func (r *indexRun) readyz(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := context.WithTimeout(req.Context(), time.Second)
-	defer cancel()
+func (r *indexRun) ready(ctx context.Context, _ []string) (bool, any) {
 	m, err := r.store.Mark(ctx)
 	state := indexReadiness{Problems: map[string]string{}, Index: newIndexHealth(&m, r.indexer.Status())}
 	if err != nil {
@@ -46,9 +54,5 @@ func (r *indexRun) readyz(w http.ResponseWriter, req *http.Request) {
 		state.Problems["index"] = state.Index.Error
 	}
 	state.Ready = len(state.Problems) == 0
-	status := http.StatusOK
-	if !state.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	writeJSON(w, status, state)
+	return state.Ready, state
 }

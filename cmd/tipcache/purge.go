@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/admin"
 )
 
 // purgeTimeout bounds a purge: some millions of keys in Redis.
@@ -27,7 +28,7 @@ func (s *service) purge(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	sel, err := s.selection(r)
 	if err != nil {
-		writeJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
+		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), purgeTimeout)
@@ -42,7 +43,7 @@ func (s *service) purge(w http.ResponseWriter, r *http.Request) {
 		answer.Replicas = "none"
 	}
 	s.log.Info("purged", "selection", sel, "memory", done.Memory, "redis", done.Shared, "replicas", answer.Replicas, "err", answer.Error)
-	writeJSON(w, status, answer)
+	admin.WriteJSON(w, status, answer)
 }
 
 var errSelection = errors.New("say one of route=NAME, prefix=KEY, address=0x... and all=true")

@@ -62,7 +62,7 @@ func (r *reloader) apply(cfg config.Config) error {
 	}
 	p.SetKeys(apiKeys(cfg))
 	p.SetLimits(limits(cfg))
-	r.service.setAdminToken(cfg.AdminToken)
+	r.service.adminPages.SetToken(cfg.AdminToken)
 	r.level.Set(levelOf(cfg.Log))
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/admin"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -49,8 +49,8 @@ type service struct {
 	proxy    *proxy.Server
 	lane     *lane.Lane // nil: switched off
 
-	public, admin net.Listener                      // admin is nil when switched off
-	adminToken    atomic.Pointer[[sha256.Size]byte] // its digest; nil: none is required
+	public, admin net.Listener // admin is nil when switched off
+	adminPages    *admin.Handler
 	stopping      atomic.Bool
 	closers       []func() error
 }
@@ -171,7 +171,7 @@ func (s *service) listen(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(ignoreClosed(s.public.Close))
-	s.setAdminToken(s.cfg.AdminToken)
+	s.adminPages = s.newAdmin()
 	if s.cfg.Admin == "none" {
 		return nil
 	}
@@ -196,10 +196,12 @@ func (s *service) run(ctx context.Context) error {
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	admin := &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: s.cfg.HTTP.Header}
+	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: s.cfg.HTTP.Header}
+	admin.RegisterOnShutdown(s.adminPages.Close)
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
 	group.Go(func() error { s.watch.run(gctx); return nil })
+	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down
 	if s.indexer != nil {
 		group.Go(func() error { s.runIndexer(gctx); return nil })
 	}

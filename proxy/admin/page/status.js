@@ -1,0 +1,409 @@
+// The status page: reads the stream and draws what it says.
+
+import { TimeChart, bar, drawDistribution, drawProgress, drawRange, longest, node, setSpan } from "./charts.js";
+import * as format from "./format.js";
+
+const $ = (id) => document.getElementById(id);
+const outcomes = ["hit", "stale", "collapsed", "miss", "stale_error", "answered", "refused", "abandoned", "failed"];
+const outcomeNames = {
+  hit: "hit", stale: "stale, renewed behind", collapsed: "waited with others", miss: "read from the origin",
+  stale_error: "old, the origin fails", answered: "without the cache", refused: "refused", abandoned: "client left", failed: "failed",
+};
+
+let samples = [];
+let last = null; // the newest line of the stream
+
+const charts = {
+  pace: new TimeChart($("blocks"), { format: (v) => `${format.rate(v)} s` }),
+  hits: new TimeChart($("hits-chart"), { format: format.percentAxis, fixed: 1 }),
+  perkey: new TimeChart($("perkey-chart"), { format: (v) => v.toFixed(2), max: 1.5, reference: 1 }),
+  answers: new TimeChart($("answers-chart"), { stacked: true, format: format.rate }),
+  latency: new TimeChart($("latency-chart"), { format: format.seconds }),
+  redis: new TimeChart($("redis-chart"), { format: format.seconds }),
+  store: new TimeChart($("store-chart"), { format: format.rate }),
+  provider: new TimeChart($("provider-chart"), { stacked: true, format: format.rate }),
+  memory: new TimeChart($("memory-chart"), { format: format.bytes }),
+  connections: new TimeChart($("connections-chart"), { format: format.whole, max: 10 }),
+  cpu: new TimeChart($("cpu-chart"), { format: format.cores, max: .1 }),
+};
+const nodeViews = new Map();
+
+// --- what the charts show -------------------------------------------------
+
+const times = () => samples.map((s) => s.at);
+const column = (pick) => samples.map(pick);
+const color = (name) => `var(--c-${name})`;
+const blank = (text) => document.createTextNode(text ?? "–");
+
+function say(id, text, raw) {
+  const element = $(id);
+  element.replaceChildren(...[].concat(text).map((t) => typeof t === "string" ? blank(t) : t));
+  if (raw !== undefined) element.dataset.value = raw;
+}
+
+function hero(id, text, unit, raw) {
+  say(id, unit ? [text, node("small", {}, unit)] : text, raw);
+}
+
+function legend(id, rows) {
+  $(id).replaceChildren(...rows.map(([name, tone, text]) => {
+    const swatch = node("span", { class: "swatch" });
+    swatch.style.setProperty("background", tone);
+    return node("li", {}, swatch, name, text === null ? null : node("b", {}, text));
+  }));
+}
+
+// trailing sums a figure over the last so many milliseconds before each sample.
+function trailing(window, combine) {
+  let from = 0;
+  return samples.map((s, i) => {
+    while (samples[from].at < s.at - window) from++;
+    return combine(samples.slice(from, i + 1), s);
+  });
+}
+
+function drawTip(state) {
+  const now = samples.at(-1);
+  hero("tip", now.tip ? format.whole(now.tip) : "unknown", null, now.tip);
+  // Seconds per block over the last 20 s or, where none came, since the last one.
+  let changed = samples[0].at;
+  const pace = trailing(20_000, (window, s) => {
+    const i = samples.indexOf(s);
+    if (i > 0 && s.tip > samples[i - 1].tip) changed = s.at;
+    const from = window.find((w) => w.tip > 0);
+    if (!from || from === s) return null;
+    const blocks = s.tip - from.tip, took = (s.at - from.at) / 1000;
+    return blocks > 0 ? took / blocks : Math.max(took, (s.at - changed) / 1000);
+  });
+  say("pace", now.tip ? `${now.interval.toFixed(1)} s a block` : "–");
+  const ages = (state.nodes ?? []).map((n) => goDuration(n.block_age)).filter((v) => v > 0);
+  const age = ages.length ? Math.min(...ages) : null;
+  say("tip-age", age === null ? "–" : `${format.seconds(age)} ago`);
+  $("tip-age").className = age !== null && age > Math.max(15, 6 * now.interval) ? "bad" : "";
+  charts.pace.set(times(), [{ name: "seconds a block", color: "var(--accent)", values: pace }]);
+}
+
+function drawHits() {
+  const share = trailing(10_000, (window) => {
+    const known = window.filter((s) => s.hits !== null);
+    return known.length ? known.reduce((sum, s) => sum + s.hits, 0) / known.length : null;
+  });
+  const now = share.at(-1);
+  hero("hits", now === null ? "–" : format.percent(now), now === null ? "nothing asked" : null);
+  charts.hits.set(times(), [{ name: "at hand", color: "var(--c-hit)", values: share }]);
+}
+
+function drawPerKey() {
+  const ratio = (window) => {
+    const calls = window.reduce((sum, s) => sum + s.calls, 0), renewals = window.reduce((sum, s) => sum + s.renewals, 0);
+    return renewals ? calls / renewals : null;
+  };
+  const all = ratio(samples);
+  hero("perkey", all === null ? "–" : all.toFixed(2), all === null ? "nothing was read" : "by this replica");
+  charts.perkey.set(times(), [{ name: "requests", color: "var(--c-miss)", values: trailing(60_000, ratio) }]);
+}
+
+function drawAnswers() {
+  const now = samples.at(-1), sum = (s) => Object.values(s.answers).reduce((a, b) => a + b, 0);
+  const seen = outcomes.filter((o) => samples.some((s) => s.answers[o] > 0));
+  say("answers", format.rate(sum(now)), last.totals.requests);
+  charts.answers.set(times(), seen.map((o) => ({ name: outcomeNames[o], color: color(o), values: column((s) => s.answers[o] ?? 0) })));
+  legend("answers-legend", seen.map((o) => [outcomeNames[o], color(o), format.rate(now.answers[o] ?? 0)]));
+}
+
+function drawBehind() {
+  const bounds = last.bounds ?? [];
+  const columns = [...bounds, Infinity].map((bound, i) => {
+    const from = i === 0 ? 0 : bounds[i - 1] + 1;
+    return {
+      name: bound === Infinity ? `>${bounds.at(-1)}` : from >= bound ? `${bound}` : `${from}–${bound}`,
+      count: samples.reduce((sum, s) => sum + (s.behind?.[i] ?? 0), 0),
+    };
+  });
+  while (columns.length > 5 && columns.at(-1).count === 0) columns.pop();
+  drawDistribution($("behind-chart"), bounds.length ? columns : []);
+}
+
+function drawLatency() {
+  const now = samples.findLast((s) => s.p50 !== null);
+  charts.latency.set(times(), [
+    { name: "99 of 100", color: "var(--c-miss)", values: column((s) => s.p99) },
+    { name: "half", color: "var(--accent)", values: column((s) => s.p50) }]);
+  legend("latency-legend", [
+    ["half within", "var(--accent)", now ? format.seconds(now.p50) : "–"],
+    ["99 of 100 within", "var(--c-miss)", now ? format.seconds(now.p99) : "–"]]);
+}
+
+// --- nodes ----------------------------------------------------------------
+
+// goDuration reads 1m2.5s, in seconds.
+function goDuration(text) {
+  let sum = 0;
+  for (const [, n, unit] of (text ?? "").matchAll(/([\d.]+)(h|ms|µs|m|s)/g)) sum += n * { h: 3600, m: 60, s: 1, ms: 1e-3, "µs": 1e-6 }[unit];
+  return sum;
+}
+
+function nodeTone(n) {
+  if (n.breaker === "open" || n.last_error && !n.height) return ["bad", "does not answer"];
+  if (n.catching_up) return ["warn", "catching up"];
+  if (n.aside) return ["warn", "heights put aside"];
+  if (n.breaker === "half-open") return ["warn", "tried again"];
+  if (n.last_error) return ["warn", "in trouble"];
+  return ["good", n.connected ? "streams blocks" : "well"];
+}
+
+function nodeView(name) {
+  if (nodeViews.has(name)) return nodeViews.get(name);
+  const view = {
+    root: node("article", { class: "node", "data-node": name }), title: node("h3", {}, name), state: node("span", { class: "pill" }),
+    rail: node("div", { class: "rail" }), facts: node("p", { class: "facts" }), spark: node("div", { class: "chart spark" }), error: node("p", { class: "error" }),
+  };
+  view.root.append(node("header", {}, view.title, view.state), view.spark, view.rail, view.facts, view.error);
+  view.root.append(view.error);
+  nodeViews.set(name, view);
+  $("nodes").append(view.root);
+  view.chart = new TimeChart(view.spark, { bare: true, format: (v) => `${format.rate(v)}/s`, max: 1 });
+  return view;
+}
+
+function drawNodes(state) {
+  const now = samples.at(-1), known = state.nodes ?? [];
+  $("nodes-card").hidden = known.length === 0;
+  for (const [name, view] of nodeViews) {
+    if (!known.some((n) => n.name === name)) { view.root.remove(); nodeViews.delete(name); }
+  }
+  for (const n of known) {
+    const view = nodeView(n.name), figures = now.nodes?.[n.name] ?? { rate: 0, mean: 0, in_flight: 0, queue: 0, lag: 0 };
+    const [tone, text] = nodeTone(n);
+    view.state.className = `pill ${tone}`;
+    view.state.replaceChildren(text);
+    const lag = n.height ? figures.lag : null;
+    drawRange(view.rail, n.lowest ?? 0, n.height, now.tip, [
+      n.lowest > 1 ? `from ${format.whole(n.lowest)}` : "", n.height ? `${format.whole(n.height)}${lag ? `, ${format.whole(lag)} behind` : ""}` : "no height"]);
+    const mean = samples.findLast((s) => s.nodes?.[n.name]?.mean > 0)?.nodes[n.name].mean;
+    const fact = (name, value) => node("span", {}, `${name} `, node("b", {}, value));
+    view.facts.replaceChildren(
+      fact("asked", `${format.rate(figures.rate)}/s`), fact("takes", mean ? format.seconds(mean) : "–"), fact("in flight", format.whole(figures.in_flight)),
+      fact("waiting", format.whole(figures.queue)), fact("chain", n.chain || "–"));
+    view.error.replaceChildren(n.last_error ?? "");
+    view.error.hidden = !n.last_error;
+    view.chart.set(times(), [{ name: "requests", color: "var(--c-miss)", values: column((s) => s.nodes?.[n.name]?.rate ?? null) }]);
+  }
+}
+
+// --- routes and parts -----------------------------------------------------
+
+function drawRoutes() {
+  const list = (id, rows, pick, text, tone) => {
+    const most = Math.max(...rows.map(pick), 1e-12);
+    $(id).replaceChildren(...rows.slice(0, 7).map((r) => bar(r.name, text(r), pick(r) / most, tone)));
+    if (!rows.length) $(id).append(node("li", { class: "empty" }, "Nothing was asked in ten minutes"));
+  };
+  list("busy", last.routes, (r) => r.rate, (r) => format.rate(r.rate), "var(--accent)");
+  const slow = last.routes.filter((r) => r.miss > 0 && r.name !== "none").sort((a, b) => b.miss - a.miss);
+  list("slow", slow, (r) => r.miss, (r) => format.seconds(r.miss), "var(--c-miss)");
+}
+
+const breakerTone = { closed: "good", off: "", "half-open": "warn", open: "bad" };
+const breakerText = { closed: "well", off: "off", "half-open": "tried again", open: "left alone" };
+
+function drawParts(state) {
+  const rows = [];
+  const part = (name, tone, text) => rows.push(node("li", {}, node("span", { title: name }, name), node("span", { class: `pill ${tone}` }, text)));
+  const breaker = (name, value) => part(name, breakerTone[value] ?? "warn", breakerText[value] ?? value);
+  for (const n of state.nodes ?? []) breaker(`Node ${n.name}`, n.breaker);
+  if (state.redis) breaker("Redis", state.redis);
+  if (state.metadata) breaker("Metadata provider", state.metadata);
+  if (state.problems && "nodes" in state) part("Collection store", state.problems.store ? "bad" : "good", state.problems.store ? "does not answer" : "well");
+  if (state.index) part("Indexer", state.index.error ? "bad" : "good", state.index.error ? "stopped" : state.index.running ? "indexes here" : "indexed elsewhere");
+  $("parts").replaceChildren(...rows);
+  $("parts-card").hidden = rows.length === 0;
+}
+
+function drawRedis(state) {
+  $("redis-card").hidden = !state.redis || state.redis === "off";
+  const now = samples.at(-1), time = samples.findLast((s) => s.redis_time !== null)?.redis_time;
+  say("redis", time ? format.seconds(time) : breakerText[state.redis] ?? "–");
+  charts.redis.set(times(), [{ name: "half of the exchanges within", color: "var(--accent)", values: column((s) => s.redis_time) }]);
+  legend("redis-legend", [["exchanges a second", "var(--accent)", format.rate(now.redis_rate)], ["failed a second", "var(--bad)", format.rate(now.redis_errors)]]);
+}
+
+function drawStore(state) {
+  const now = samples.at(-1), index = state.index;
+  $("store-card").hidden = !index && !samples.some((s) => s.store_rate > 0 || s.logs > 0);
+  say("store", index?.block ? `block ${format.whole(index.block)}` : "–");
+  const lines = [];
+  if (index?.blocks_left) {
+    const rail = node("div", { class: "progress" });
+    drawProgress(rail, index.block / (index.block + index.blocks_left));
+    lines.push(rail, node("p", {}, `${format.whole(index.blocks_left)} blocks to go`));
+  } else if (index?.block) {
+    lines.push(node("p", {}, `counted up to ${index.behind || "0s"} ago`));
+  }
+  if (index?.error) lines.push(node("p", { class: "bad" }, index.error));
+  $("index").replaceChildren(...lines);
+  const time = samples.findLast((s) => s.store_time !== null)?.store_time;
+  charts.store.set(times(), [
+    { name: "events counted", color: "var(--accent)", values: column((s) => s.logs) },
+    { name: "listings", color: "var(--c-miss)", values: column((s) => s.store_rate) }]);
+  legend("store-legend", [
+    ["events a second", "var(--accent)", format.rate(now.logs)],
+    ["listings a second", "var(--c-miss)", format.rate(now.store_rate) + (time ? `, ${format.seconds(time)} each` : "")]]);
+}
+
+function drawProvider(state) {
+  $("provider-card").hidden = !state.metadata || state.metadata === "off";
+  const now = samples.at(-1), names = [...new Set(samples.flatMap((s) => Object.keys(s.provider ?? {})))].sort();
+  const tone = (name) => name === "ok" ? "var(--accent)" : name === "limited" ? "var(--warn)" : "var(--bad)";
+  say("provider", breakerText[state.metadata] ?? state.metadata ?? "–");
+  charts.provider.set(times(), names.map((n) => ({ name: n, color: tone(n), values: column((s) => s.provider?.[n] ?? 0) })));
+  legend("provider-legend", names.map((n) => [`${n} a second`, tone(n), format.rate(now.provider?.[n] ?? 0)]));
+}
+
+function drawProcess() {
+  const now = samples.at(-1), limits = last.limits;
+  say("memory", format.bytes(now.resident), now.resident);
+  charts.memory.set(times(), [
+    { name: "process", color: "var(--c-collapsed)", values: column((s) => s.resident) },
+    { name: "heap", color: "var(--c-miss)", values: column((s) => s.heap) },
+    { name: "answers", color: "var(--accent)", values: column((s) => s.memory) }]);
+  legend("memory-legend", [
+    ["process", "var(--c-collapsed)", null], ["heap", "var(--c-miss)", format.bytes(now.heap)],
+    [`${format.whole(now.entries)} answers`, "var(--accent)", format.bytes(now.memory) + (limits.memory ? ` of ${format.bytes(limits.memory)}` : "")],
+    ["evicted a second", "var(--grid)", format.rate(now.evictions)]]);
+  say("connections", format.whole(now.connections) + (limits.connections ? ` of ${format.whole(limits.connections)}` : ""), now.connections);
+  charts.connections.set(times(), [
+    { name: "connections", color: "var(--accent)", values: column((s) => s.connections) },
+    { name: "waiting for origins", color: "var(--c-miss)", values: column((s) => s.waiting) }]);
+  legend("connections-legend", [["open", "var(--accent)", format.whole(now.connections)], ["requests waiting for origins", "var(--c-miss)", format.whole(now.waiting)]]);
+  say("cpu", `${format.cores(now.cpu)} cores`);
+  charts.cpu.set(times(), [{ name: "cores", color: "var(--accent)", values: column((s) => s.cpu) }]);
+  legend("cpu-legend", [["goroutines", "var(--grid)", format.whole(now.goroutines)]]);
+}
+
+function drawHead(state) {
+  const problems = Object.entries(state.problems ?? {}).map(([part, text]) => `${part}: ${text}`);
+  $("ready").className = `pill live ${last.ready ? "good" : "bad"}`;
+  $("ready").replaceChildren(last.ready ? "ready" : "not ready");
+  $("problems").hidden = problems.length === 0;
+  $("problems").replaceChildren(problems.join("\n"));
+  $("where").replaceChildren(location.host);
+  $("version").replaceChildren(last.version);
+  $("uptime").replaceChildren(last.started ? `up ${format.duration(Date.now() / 1000 - last.started)}` : "");
+  document.title = `${last.ready ? "" : "✕ "}tipcache ${samples.at(-1).tip || ""}`;
+}
+
+function draw() {
+  if (!last || !samples.length) return;
+  setSpan(times());
+  const state = last.state ?? {}, served = last.bounds?.length || samples.some((s) => Object.keys(s.answers).length);
+  for (const id of ["hits", "perkey", "answers", "behind", "latency", "busy", "slow", "connections"]) $(`${id}-card`).hidden = !served;
+  $("tip-card").hidden = !("nodes" in state);
+  $("board").hidden = false;
+  drawHead(state);
+  drawTip(state);
+  drawHits();
+  drawPerKey();
+  drawAnswers();
+  drawBehind();
+  drawLatency();
+  drawNodes(state);
+  drawRoutes();
+  drawParts(state);
+  drawRedis(state);
+  drawStore(state);
+  drawProvider(state);
+  drawProcess();
+  document.documentElement.dataset.drawn = samples.length;
+}
+
+// --- the stream -----------------------------------------------------------
+
+async function* lines(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    for (let end; (end = text.indexOf("\n")) >= 0; text = text.slice(end + 1)) yield text.slice(0, end);
+  }
+}
+
+function take(update) {
+  const newest = samples.at(-1)?.at ?? 0;
+  samples.push(...update.samples.filter((s) => s.at > newest));
+  const cut = samples.at(-1).at - longest;
+  samples = samples.filter((s) => s.at >= cut);
+  last = update;
+}
+
+async function read() {
+  const token = sessionStorage.getItem("tipcache.token");
+  const response = await fetch("/status/stream", { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
+  if (response.status === 401) return false;
+  if (!response.ok) throw new Error((await response.json().catch(() => null))?.error ?? `${response.status}`);
+  $("ask").hidden = true;
+  let first = true;
+  for await (const line of lines(response.body)) {
+    const update = JSON.parse(line);
+    if (first) samples = []; // the process may be another than before
+    first = false;
+    take(update);
+    draw();
+  }
+  return true;
+}
+
+function lost(text) {
+  $("ready").className = "pill warn";
+  $("ready").replaceChildren(text);
+}
+
+async function follow() {
+  for (let pause = 1000; ; pause = Math.min(pause * 1.6, 10_000)) {
+    try {
+      if (!await read()) {
+        $("board").hidden = true;
+        $("refused").hidden = !sessionStorage.getItem("tipcache.token");
+        $("ask").hidden = false;
+        lost("token needed");
+        return;
+      }
+      pause = 1000;
+      lost("reconnecting");
+    } catch (error) {
+      lost(error instanceof TypeError ? "does not answer" : error.message);
+    }
+    await new Promise((done) => setTimeout(done, pause));
+  }
+}
+
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("tipcache.token", $("token").value.trim());
+  follow();
+});
+
+const themes = ["system", "light", "dark"];
+function showTheme() { $("theme").replaceChildren(document.documentElement.dataset.theme ?? "system"); }
+$("theme").addEventListener("click", () => {
+  const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % themes.length];
+  if (next === "system") {
+    delete document.documentElement.dataset.theme;
+    localStorage.removeItem("tipcache.theme");
+  } else {
+    document.documentElement.dataset.theme = next;
+    localStorage.setItem("tipcache.theme", next);
+  }
+  showTheme();
+});
+
+showTheme();
+let width = 0;
+new ResizeObserver(() => {
+  if ($("board").clientWidth === width) return;
+  width = $("board").clientWidth;
+  draw();
+}).observe($("board"));
+follow();
