@@ -20,6 +20,9 @@ type chain struct {
 // shares tells whether the answer to q is shared with other replicas.
 func (ch *chain) shares(q *Query) bool { return ch.waiters != nil && q.Policy.Keep > 0 }
 
+// Namespace is what SetNamespace has set, "" until then.
+func (c *Cache) Namespace() string { return c.chain.Load().namespace }
+
 // SetNamespace names the chain that is cached. Until it has been called the
 // shared store is not used, and with another namespace than before memory starts
 // empty: nothing of one chain is served as another's.

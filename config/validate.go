@@ -120,6 +120,7 @@ func (v *validation) class(key string, c Class) {
 }
 
 func (v *validation) redis(c Config) {
+	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= 16, "redis.seal_key", "shorter than 16 characters")
 	switch c.Redis.URL {
 	case "none", "embedded":
 	default:

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -139,7 +141,7 @@ func redisAt(t *testing.T, address string) *redis.Client {
 
 func sharing(t *testing.T, address, scope string, limits web.Limits) proxy.Options {
 	t.Helper()
-	return proxy.Options{Web: web.Options{Limits: limits, SharedLimits: web.SharedLimits{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Scope: scope}}}
+	return proxy.Options{Web: web.Options{Limits: limits, SharedLimits: web.SharedLimits{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Namespace: func() string { return scope }}}}
 }
 
 func TestReplicasShareTheirLimits(t *testing.T) {
@@ -215,6 +217,24 @@ func TestARedisThatHangsIsNotWaitedForTwice(t *testing.T) {
 	}
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("100 requests took %v: the timeout is 50ms", took)
+	}
+}
+
+// The client library panics on a list longer than memory.
+func TestAReplyOfRedisThatMakesNoSenseLimitsNobody(t *testing.T) {
+	store := miniredis.RunT(t)
+	store.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
+		if cmd == "HELLO" || cmd == "CLIENT" {
+			return false // the client must get as far as a command
+		}
+		peer.WriteLen(math.MaxInt)
+		return true
+	})
+	s := startChain(t, sharing(t, store.Addr(), "one", web.Limits{Address: twice}))
+	for range 2 {
+		if got := s.get(t, anyPath).status; got != http.StatusOK {
+			t.Errorf("status %d", got)
+		}
 	}
 }
 

@@ -35,29 +35,32 @@ var errCorrupt = errors.New("redis: corrupt entry")
 //	1 <height> <read at> <expires> <etag> <status> <source>\n<type><link>
 //
 // in text as far as the newline, for the scripts read the beginning; times are
-// microseconds, 0 for none. Type and link follow their lengths as uvarints. The
+// microseconds, 0 for none. Type and link follow their lengths as uvarints; a seal may
+// follow them. The
 // second field, b, is the body after a byte that says how it is compressed.
 type codec struct {
+	sealer
 	enc *zstd.Encoder
 	dec *zstd.Decoder
 }
 
-func newCodec() *codec {
+func newCodec(key []byte) *codec {
 	// Neither call can fail with these options, nor starts a goroutine as long
 	// as only EncodeAll and DecodeAll are used.
 	enc, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
 	dec, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBody))
-	return &codec{enc: enc, dec: dec}
+	return &codec{sealer: key, enc: enc, dec: dec}
 }
 
-func (c *codec) encodeMeta(e *cache.Entry) []byte {
+// encodeMeta gives the m of an entry at a key of the store.
+func (c *codec) encodeMeta(at string, e *cache.Entry) []byte {
 	m := fmt.Appendf(nil, "1 %d %d %d %s %d %d\n",
 		e.Height, micros(e.ReadAt), micros(e.Expires), e.ETag, e.Status, e.Source)
 	for _, s := range []string{e.Type, e.Link} {
 		m = binary.AppendUvarint(m, uint64(len(s)))
 		m = append(m, s...)
 	}
-	return m
+	return c.seal(at, m)
 }
 
 func (c *codec) encodeBody(body []byte) []byte {
@@ -69,11 +72,15 @@ func (c *codec) encodeBody(body []byte) []byte {
 	return append([]byte{plainBody}, body...)
 }
 
-// decode reads an entry. have is an entry at hand, or nil: if m names the same
+// decode reads the entry at a key of the store. have is an entry at hand, or nil: if m names the same
 // content, that content is used and b is not looked at. Otherwise the content
 // must have the ETag that m gives, which also proves that m and b belong
 // together. An error is a corrupt entry.
-func (c *codec) decode(m, b []byte, have *cache.Entry) (*cache.Entry, error) {
+func (c *codec) decode(at string, m, b []byte, have *cache.Entry) (*cache.Entry, error) {
+	m, err := c.open(at, m)
+	if err != nil {
+		return nil, err
+	}
 	e, rest, err := decodeHead(m)
 	if err != nil {
 		return nil, err

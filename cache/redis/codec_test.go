@@ -13,25 +13,25 @@ import (
 // FuzzDecodeEntry feeds the decoder what any program might have stored. It must
 // refuse it as corrupt or give an entry that encodes to something equal.
 func FuzzDecodeEntry(f *testing.F) {
-	c := newCodec()
+	c := newCodec(nil)
 	for _, content := range []*cache.Content{
 		cache.NewContent(200, "application/json", "</next>", []byte(strings.Repeat("body ", 100)), 7),
 		cache.NewContent(404, "", "", nil, 0),
 	} {
 		e := &cache.Entry{Content: content, Height: 100, ReadAt: time.UnixMicro(1), Expires: time.UnixMicro(2)}
-		f.Add(c.encodeMeta(e), c.encodeBody(e.Body))
+		f.Add(c.encodeMeta("k", e), c.encodeBody(e.Body))
 	}
 	f.Add([]byte("1 1 1 1 \"\" 200 0\n"), []byte("p"))
 	f.Add([]byte("2 future"), []byte{})
 	f.Fuzz(func(t *testing.T, m, b []byte) {
-		e, err := c.decode(m, b, nil)
+		e, err := c.decode("k", m, b, nil)
 		if err != nil {
 			if !errors.Is(err, errCorrupt) {
 				t.Fatalf("error %v is not errCorrupt", err)
 			}
 			return
 		}
-		again, err := c.decode(c.encodeMeta(e), c.encodeBody(e.Body), nil)
+		again, err := c.decode("k", c.encodeMeta("k", e), c.encodeBody(e.Body), nil)
 		if err != nil {
 			t.Fatalf("decoded, but not decoded again: %v", err)
 		}
@@ -43,7 +43,7 @@ func FuzzDecodeEntry(f *testing.F) {
 }
 
 func TestDecodeBoundsTheBody(t *testing.T) {
-	c := newCodec()
+	c := newCodec(nil)
 	bomb := c.encodeBody(make([]byte, maxBody+1))
 	if len(bomb) > 1<<20 {
 		t.Fatalf("the bomb has %d bytes, it should be small", len(bomb))
@@ -54,9 +54,9 @@ func TestDecodeBoundsTheBody(t *testing.T) {
 }
 
 func TestDecodeSharesKnownContent(t *testing.T) {
-	c := newCodec()
+	c := newCodec(nil)
 	have := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("x"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
-	got, err := c.decode(c.encodeMeta(have.Confirm(101, time.UnixMicro(2))), nil, have)
+	got, err := c.decode("k", c.encodeMeta("k", have.Confirm(101, time.UnixMicro(2))), nil, have)
 	if err != nil || got.Content != have.Content || got.Height != 101 {
 		t.Errorf("got %+v, %v; want the same content at 101", got, err)
 	}

@@ -1,7 +1,8 @@
 // Package redis is the store that the caches of several replicas share. It
 // implements [cache.Shared] with a single Redis, a Sentinel's or a Cluster.
 //
-//   - codec.go: an entry is a hash, m for its head and b for its body
+//   - codec.go, seal.go: an entry is a hash, m for its head and b for its body;
+//     an HMAC may say who wrote it
 //   - entries.go: entries are loaded and saved many at once
 //   - lease.go, scripts.go: one script either gives an entry that is new enough,
 //     or the lease of the key, or says that another replica has the lease;

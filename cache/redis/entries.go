@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,7 @@ func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map
 	}
 	found := make(map[string]*cache.Entry, len(keys))
 	for i, key := range keys {
-		if e, _ := s.decodeFields(key, replies[i]); e != nil {
+		if e, _ := s.decodeFields(entryKey(namespace, key), replies[i]); e != nil {
 			found[key] = e
 		}
 	}
@@ -37,7 +38,7 @@ func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map
 }
 
 // decodeFields gives nil for what is absent or cannot be read.
-func (s *Store) decodeFields(key string, fields *redis.SliceCmd) (*cache.Entry, error) {
+func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, error) {
 	if fields == nil || len(fields.Val()) != 2 {
 		return nil, nil // not asked, or the key holds something else
 	}
@@ -46,17 +47,21 @@ func (s *Store) decodeFields(key string, fields *redis.SliceCmd) (*cache.Entry, 
 		return nil, nil
 	}
 	b, _ := fields.Val()[1].(string)
-	e, err := s.codec.decode([]byte(m), []byte(b), nil)
+	e, err := s.codec.decode(at, []byte(m), []byte(b), nil)
 	if err != nil {
-		s.unreadable(key, err)
+		s.unreadable(at, err)
 	}
 	return e, err
 }
 
 // unreadable counts an entry that cannot be decoded.
-func (s *Store) unreadable(key string, err error) {
-	s.failed(corrupt)
-	s.o.Logger.Warn("corrupt entry in the shared store", "key", key, "error", err)
+func (s *Store) unreadable(at string, err error) {
+	if errors.Is(err, errUnsealed) {
+		s.failed(foreign)
+	} else {
+		s.failed(corrupt)
+	}
+	s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err)
 }
 
 // Save implements [cache.Shared]. It sends the whole script with each entry: a
@@ -68,7 +73,7 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 				if keep := s.keepFor(e, keep); keep > 0 {
 					at := entryKey(namespace, key)
 					s.settle.Eval(ctx, p, []string{at, leaseKey(at)},
-						s.codec.encodeMeta(e), s.codec.encodeBody(e.Body), keep.Milliseconds(), "", channelOf(namespace), key)
+						s.codec.encodeMeta(at, e), s.codec.encodeBody(e.Body), keep.Milliseconds(), "", channelOf(namespace), key)
 				}
 			}
 			return nil
@@ -101,7 +106,7 @@ func (s *Store) Inspect(ctx context.Context, namespace, key string) (record cach
 		return record, fmt.Errorf("redis: inspect: %w", err)
 	}
 	record.Lease = max(0, lease.Val()) // negative: no lease, or one without an expiry, which is none
-	if record.Entry, err = s.decodeFields(key, fields); record.Entry != nil {
+	if record.Entry, err = s.decodeFields(at, fields); record.Entry != nil {
 		record.Expiry = expiry.Val()
 	}
 	return record, err

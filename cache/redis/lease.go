@@ -43,7 +43,7 @@ func (l *lease) Acquire(ctx context.Context, r cache.Requirement, known *cache.E
 	if !errors.Is(err, errCorrupt) {
 		return reply, err
 	}
-	l.s.unreadable(l.key, err)
+	l.s.unreadable(l.entry, err)
 	err = l.s.do(ctx, func(ctx context.Context) error { return l.s.rdb.Del(ctx, l.entry).Err() })
 	if err != nil || reply.State != cache.LeaseNeedless {
 		return reply, err
@@ -95,7 +95,7 @@ func (l *lease) read(values []any, known *cache.Entry) (reply cache.LeaseReply, 
 		return reply, nil
 	}
 	b, _ := values[2].(string)
-	if reply.Entry, err = l.s.codec.decode([]byte(m), []byte(b), known); err == nil {
+	if reply.Entry, err = l.s.codec.decode(l.entry, []byte(m), []byte(b), known); err == nil {
 		l.seen = reply.Entry.ETag
 	}
 	return reply, err
@@ -131,7 +131,7 @@ func (l *lease) Settle(ctx context.Context, e *cache.Entry) error {
 	}
 	l.stop()
 	ctx, span := startSpan(ctx, "redis.settle")
-	meta, body := l.s.codec.encodeMeta(e), []byte(nil)
+	meta, body := l.s.codec.encodeMeta(l.entry, e), []byte(nil)
 	if e.ETag != l.seen {
 		body = l.s.codec.encodeBody(e.Body)
 	}

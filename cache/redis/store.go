@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Timeout    time.Duration         // longest wait for Redis to answer; 100 ms
 	Lease      time.Duration         // longest delay caused by a replica that dies while it asks the origin; 3 s
+	SealKey    []byte                // entries are sealed with it, and those without its seal are absent; nil = no seals
 	Now        func() time.Time      // the clock that entries expire by; time.Now
 	Logger     *slog.Logger          // nil = discard
 	Registerer prometheus.Registerer // nil = no metrics
@@ -54,7 +55,7 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{
-		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(),
+		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey),
 		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
 		keep: redis.NewScript(keepScript), abandon: redis.NewScript(abandonScript),
 	}

@@ -36,7 +36,7 @@ func cacheOptions(cfg config.Config) cache.Options {
 }
 
 func sharedOptions(cfg config.Config) redis.Options {
-	return redis.Options{Timeout: cfg.Redis.Timeout, Lease: cfg.Cache.Lease}
+	return redis.Options{Timeout: cfg.Redis.Timeout, Lease: cfg.Cache.Lease, SealKey: []byte(cfg.Redis.SealKey)}
 }
 
 func nodeOptions(cfg config.Config) node.Options {
@@ -101,7 +101,7 @@ func webOptions(cfg config.Config) web.Options {
 		AllowNoCache:   cfg.HTTP.AllowNoCache,
 		Keys:           apiKeys(cfg),
 		Limits:         limits(cfg),
-		SharedLimits:   web.SharedLimits{Timeout: cfg.Redis.Timeout, Scope: cfg.Chain.ID},
+		SharedLimits:   web.SharedLimits{Timeout: cfg.Redis.Timeout},
 		OnlyFailures:   !cfg.Log.Access,
 		SkipLog:        1 - cfg.Log.Sample,
 	}

@@ -159,6 +159,7 @@ func (s *service) openProxy(context.Context) (err error) {
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
 	o.Collections.Progress = s.watch.progress
 	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
+	o.Web.SharedLimits.Namespace = s.cache.Namespace
 	if s.metadata != nil {
 		o.Collections.Metadata = s.metadata
 	}

@@ -40,9 +40,9 @@ type Limits struct {
 // SharedLimits are the limits kept in Redis, which replicas have in common.
 // The zero value keeps them in this process alone.
 type SharedLimits struct {
-	Redis   redis.UniversalClient // asked only where there is a limit; wants ContextTimeoutEnabled. The caller closes it
-	Timeout time.Duration         // longest wait for it, after which this process decides alone; default 100 ms
-	Scope   string                // of the names: services that share a Redis but not their limits need different ones
+	Redis     redis.UniversalClient // asked only where there is a limit; wants ContextTimeoutEnabled. The caller closes it
+	Timeout   time.Duration         // longest wait for it, after which this process decides alone; default 100 ms
+	Namespace func() string         // that of the chain: services of different chains share no limits; nil = ""
 }
 
 // An Admission says who may ask, and how often.

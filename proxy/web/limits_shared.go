@@ -3,7 +3,10 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -13,10 +16,11 @@ import (
 // sharedBuckets are the limits that replicas have in common: the same buckets,
 // in Redis. Each key there expires when its bucket is full.
 type sharedBuckets struct {
-	limiter *redis_rate.Limiter
-	timeout time.Duration
-	prefix  string
-	breaker *gobreaker.CircuitBreaker[*redis_rate.Result]
+	limiter   *redis_rate.Limiter
+	timeout   time.Duration
+	namespace func() string
+	log       *slog.Logger
+	breaker   *gobreaker.CircuitBreaker[*redis_rate.Result]
 }
 
 // After so many failures in a row Redis is passed over, and asked by one request
@@ -31,9 +35,11 @@ func newSharedBuckets(o SharedLimits, log *slog.Logger) *sharedBuckets {
 	if o.Redis == nil {
 		return nil
 	}
+	if o.Namespace == nil {
+		o.Namespace = func() string { return "" }
+	}
 	return &sharedBuckets{
-		limiter: redis_rate.NewLimiter(o.Redis), timeout: o.Timeout,
-		prefix: "tipcache:1:" + o.Scope + ":", // the library puts rate: before it
+		limiter: redis_rate.NewLimiter(o.Redis), timeout: o.Timeout, namespace: o.Namespace, log: log,
 		breaker: gobreaker.NewCircuitBreaker[*redis_rate.Result](gobreaker.Settings{
 			Name:        "shared limits",
 			Timeout:     sharedRest,
@@ -46,13 +52,25 @@ func newSharedBuckets(o SharedLimits, log *slog.Logger) *sharedBuckets {
 	}
 }
 
+// keyOf names a bucket. The namespace is escaped, so that it ends at the first
+// colon; the library puts rate: before all.
+func (s *sharedBuckets) keyOf(who string) string {
+	return "tipcache:1:" + url.QueryEscape(s.namespace()) + ":" + who
+}
+
 // spend takes one request from who's bucket. An error says that Redis did not
 // answer in its time, or is not asked at present.
 func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (decision, error) {
-	told, err := s.breaker.Execute(func() (*redis_rate.Result, error) {
+	told, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
+		defer func() {
+			if p := recover(); p != nil { // the client library, at a reply that makes no sense
+				s.log.Error("client of the shared limits panicked", "panic", p, "stack", string(debug.Stack()))
+				err = fmt.Errorf("client of the shared limits panicked: %v", p)
+			}
+		}()
 		ctx, cancel := context.WithTimeout(ctx, s.timeout)
 		defer cancel()
-		return s.limiter.Allow(ctx, s.prefix+who, redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst})
+		return s.limiter.Allow(ctx, s.keyOf(who), redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst})
 	})
 	if err != nil {
 		return decision{}, err

@@ -1,0 +1,46 @@
+package redis
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
+// errUnsealed is a corrupt entry that this service has not written.
+var errUnsealed = fmt.Errorf("%w: not sealed with our key", errCorrupt)
+
+// A sealer proves who wrote an entry: it puts an HMAC of the entry's key and
+// head at the head's end. The head holds the digest of the body, so nobody
+// without the key can make an entry, change one or move one to another key. An
+// older entry of the same key can be put back: its height tells.
+type sealer []byte
+
+// seal gives m with its seal. Without a key there is none.
+func (s sealer) seal(at string, m []byte) []byte {
+	if len(s) == 0 {
+		return m
+	}
+	return append(m, s.sum(at, m)...)
+}
+
+// open gives m without its seal, or errUnsealed.
+func (s sealer) open(at string, m []byte) ([]byte, error) {
+	if len(s) == 0 {
+		return m, nil
+	}
+	end := len(m) - sha256.Size
+	if end < 0 || !hmac.Equal(m[end:], s.sum(at, m[:end])) {
+		return nil, errUnsealed
+	}
+	return m[:end], nil
+}
+
+// sum digests the length of the key, too, so that no part of m can pass for it.
+func (s sealer) sum(at string, m []byte) []byte {
+	h := hmac.New(sha256.New, s)
+	h.Write(binary.AppendUvarint(nil, uint64(len(at))))
+	h.Write([]byte(at))
+	h.Write(m)
+	return h.Sum(nil)
+}
