@@ -25,7 +25,7 @@ type endpoint struct {
 
 // serve answers one request.
 func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
-	if err := ep.admit(c, rec); err != nil {
+	if err := ep.Admit(c, rec); err != nil {
 		return err
 	}
 	q, hs, err := ep.parse(c)
@@ -44,24 +44,11 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 		return err
 	}
 	if h := res.Entry.Height; 0 < h && h < hs.min { // of a node that catches up
-		return ep.late(hs.min, nil)
+		return ep.Late(hs.min, nil)
 	}
-	a := ep.answer(rec, res, &query, tip, time.Now())
+	a := ep.Answer(rec, res, &query, tip, time.Now())
 	ep.stack.Respond(c.Writer, c.Request, &a)
 	return nil
-}
-
-// answer is what a result comes to.
-func (ep *endpoint) answer(rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip, now time.Time) web.Answer {
-	rec.Result(res)
-	if res.Entry.Height > tip.Height && res.Entry.Status == http.StatusOK {
-		ep.o.Nodes.Raise(res.Entry.Height) // another replica has read there
-	}
-	return web.Answer{
-		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
-		CatchingUp: tip.CatchingUp && !query.Policy.Immutable,
-		Seconds:    !tip.Known && !query.Policy.Immutable, Private: ep.o.Auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
-	}
 }
 
 // lookup asks the cache: a later page of a walk at the block of the walk, where
@@ -83,14 +70,6 @@ func (ep *endpoint) lookup(ctx context.Context, header http.Header, rec *web.Rec
 	}
 	res, err := ep.cache.Get(ctx, query, ep.origin(q))
 	return query, res, err
-}
-
-// admit lets those pass who may ask.
-func (ep *endpoint) admit(c *gin.Context, rec *web.Record) error {
-	if !ep.o.Auth {
-		return nil
-	}
-	return ep.stack.AdmitKey(c, rec)
 }
 
 // parse reads what a request asks for.
@@ -117,20 +96,6 @@ func (ep *endpoint) query(key string, hs heights, tip node.Tip) cache.Query {
 		query.Policy, query.MinHeight = inForce.Pinned, 0
 	}
 	return query
-}
-
-// freshUntil is when an answer ceases to be fresh. In blocks that is an
-// estimate: when the block that ends it is expected. It is zero where freshness
-// is measured in seconds, because no tip is known.
-func freshUntil(e *cache.Entry, p cache.Policy, tip node.Tip, now time.Time) time.Time {
-	if !tip.Known {
-		return time.Time{}
-	}
-	if e.Height == 0 || tip.CatchingUp { // of a time when no tip was known, so of any block; or not of the newest
-		return now
-	}
-	since := min(now.Sub(tip.Seen), tip.Interval)
-	return now.Add(time.Duration(e.Height+p.FreshBlocks+1-tip.Height)*tip.Interval - since)
 }
 
 // origin asks the node, which is what a miss comes to.

@@ -8,7 +8,7 @@
 //  2. parser.go reads the row's parameters, and nothing else of the request,
 //     into one canonical cacheRequest (request.go): the cache key and what the
 //     node is asked;
-//  3. endpoint.go settles at which block it is to be answered (heights.go; walk.go for
+//  3. endpoint.go settles at which block it is to be answered (heights.go, reader.go; walk.go for
 //     later pages of a list, whose key walkkey.go reads), asks
 //     the cache by the policy of the row's class (classes.go), and has the answer
 //     written;
@@ -89,9 +89,9 @@ func (o Options) WithDefaults() Options {
 
 // A Handler answers the chain's queries. It owns no goroutine.
 type Handler struct {
+	*Reader
+
 	o        Options
-	stack    *web.Stack
-	cache    Cache
 	seed     maphash.Seed             // digests of the node's raw answers, of this process alone
 	policies atomic.Pointer[policies] // replaced while serving, read without a lock
 }
@@ -105,7 +105,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
 	if o.Shape != Documented && o.Shape != Node {
 		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
 	}
-	h := &Handler{o: o, stack: stack, cache: c, seed: maphash.MakeSeed()}
+	h := &Handler{Reader: NewReader(o, stack, c), o: o, seed: maphash.MakeSeed()}
 	return h, h.SetClasses(o.Classes, o.Routes)
 }
 

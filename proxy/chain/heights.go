@@ -2,10 +2,8 @@ package chain
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -67,37 +65,9 @@ func nodeHeight(values []string) (int64, error) {
 // settle waits for the block a request must see, and refuses one that does
 // not exist yet. It returns the tip to answer by.
 func (ep *endpoint) settle(ctx context.Context, h heights) (node.Tip, error) {
-	tip := ep.o.Nodes.Tip()
-	if h.min > tip.Height { // a block that was seen stays seen, whatever is down now
-		if err := ep.await(ctx, h.min, tip); err != nil {
-			return tip, err
-		}
-		tip = ep.o.Nodes.Tip()
+	tip, err := ep.Settle(ctx, h.min)
+	if err == nil && tip.Known && h.pinned > tip.Height && !ep.asSent {
+		err = web.BadInput("block %d is in the future; the newest is %d", h.pinned, tip.Height)
 	}
-	if tip.Known && h.pinned > tip.Height && !ep.asSent {
-		return tip, web.BadInput("block %d is in the future; the newest is %d", h.pinned, tip.Height)
-	}
-	return tip, nil
-}
-
-// await waits for a block, within bounds.
-func (ep *endpoint) await(ctx context.Context, height int64, tip node.Tip) error {
-	if !tip.Known {
-		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
-			Public: "the newest block is not known at present, so " + web.MinHeightHeader + " cannot be waited for"}
-	}
-	ctx, cancel := context.WithTimeout(ctx, ep.o.MinHeightWait)
-	defer cancel()
-	err := ep.o.Nodes.WaitHeight(ctx, height)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return ep.late(height, err)
-	}
-	return err
-}
-
-// late is the failure of a request that must see a block that does not come.
-func (ep *endpoint) late(height int64, err error) error {
-	tip := ep.o.Nodes.Tip()
-	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
-		Public: "block " + strconv.FormatInt(height, 10) + " has not come; the newest is " + strconv.FormatInt(tip.Height, 10)}
+	return tip, err
 }

@@ -20,7 +20,7 @@ func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 	res, ok := m.cache.Fresh(query)
 	if ok {
 		rec.Tip, rec.Pinned = tip.Height, m.pinned > 0
-		*a = m.answer(rec, res, &query, tip, rec.Start)
+		*a = m.Answer(rec, res, &query, tip, rec.Start)
 	}
 	return ok
 }

@@ -32,6 +32,14 @@ type Answer struct {
 	CatchingUp bool          // the answer is of nodes that are behind their peers
 	Own        cache.Entry   // room for an Entry that is made for this answer
 	Seconds    bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
+	More       []Line        // headers of the interface's own, where the height is told
+	NoHeight   bool          // the entry's height is when it was read, not what it says: it is not told
+}
+
+// A Line is a header of an answer.
+type Line struct {
+	Name  string // in canonical form
+	Value string // "" for the height of the answer
 }
 
 // Bodies keeps the bodies of answers in their content codings; *cache.Cache does.
@@ -85,10 +93,22 @@ func (rs *Responder) render(h *headers, a *Answer, from *asker) (status int, bod
 		h.set("Link", e.Link)
 	}
 	rs.setVary(h, a.Vary)
-	if e.Height > 0 {
+	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
+		h.setLines(a.More, e.Height)
 	}
 	return status, body
+}
+
+// setLines sets headers of the interface's own.
+func (h *headers) setLines(lines []Line, height int64) {
+	for _, l := range lines {
+		if l.Value == "" {
+			h.setInt(l.Name, height)
+		} else {
+			h.set(l.Name, l.Value)
+		}
+	}
 }
 
 // negotiate chooses the coding, or finds that the client has the content.

@@ -29,11 +29,16 @@ const (
 type CORS struct {
 	origins map[string][]string // each allowed one, and itself as the value of a header; nil: none
 	exposed []string
+	allowed string // request headers
 	vary    []string
 }
 
-func newCORS(origins []string) CORS {
-	c := CORS{exposed: []string{exposedHeaders}, vary: []string{"Origin"}}
+func newCORS(origins, heightHeaders []string) CORS {
+	more := ""
+	for _, name := range heightHeaders {
+		more += ", " + name
+	}
+	c := CORS{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more, vary: []string{"Origin"}}
 	if slices.Contains(origins, noOrigin) {
 		return c
 	}
@@ -88,7 +93,7 @@ func (c CORS) OrPreflight(h Handler) Handler {
 		if c.origins == nil || !isPreflight(ctx.Request) {
 			return h(ctx, rec)
 		}
-		allowPreflight(ctx.Writer.Header())
+		c.allowPreflight(ctx.Writer.Header())
 		ctx.Writer.WriteHeader(http.StatusNoContent)
 		ctx.Writer.WriteHeaderNow()
 		return nil
@@ -100,11 +105,11 @@ func isPreflight(r *http.Request) bool {
 }
 
 // allowPreflight says what the page may ask with, if it may ask.
-func allowPreflight(h http.Header) {
+func (c CORS) allowPreflight(h http.Header) {
 	h.Del("Allow") // Gin's, for the method that no route has
 	if h["Access-Control-Allow-Origin"] != nil {
 		h.Set("Access-Control-Allow-Methods", allowedMethods)
-		h.Set("Access-Control-Allow-Headers", allowedHeaders)
+		h.Set("Access-Control-Allow-Headers", c.allowed)
 		h.Set("Access-Control-Max-Age", preflightAge)
 	}
 }

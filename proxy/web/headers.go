@@ -19,7 +19,7 @@ type headers struct {
 }
 
 const (
-	maxHeaders = 16  // more are a programming error
+	maxHeaders = 20  // more are a programming error
 	headerRoom = 400 // all values of an ordinary answer
 )
 

@@ -47,9 +47,11 @@ type Options struct {
 	MaxHeader      int           // largest request header in bytes; default 16 KiB. The http.Server should let more than that through
 	RequestTimeout time.Duration // from the request's arrival to the answer; default 15 s
 
-	PublicURL    string   // scheme and host of the URLs in answers; "" takes those of the request
-	CORSOrigins  []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
-	AllowNoCache bool     // a request's Cache-Control: no-cache is obeyed, not ignored
+	PublicURL     string   // scheme and host of the URLs in answers; "" takes those of the request
+	CORSOrigins   []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
+	HeightHeaders []string // beside X-Block-Height, by which clients ask for a height and are told one; pages may use them
+
+	AllowNoCache bool // a request's Cache-Control: no-cache is obeyed, not ignored
 
 	Keys         []Key  // who may ask where a key is required; SetKeys replaces them
 	Limits       Limits // how often clients may ask; SetLimits replaces them
@@ -79,7 +81,7 @@ type Stack struct {
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings.
 func New(o Options, bodies Bodies) *Stack {
 	o = o.withDefaults()
-	m, cors := newMetrics(o.Registerer), newCORS(o.CORSOrigins)
+	m, cors := newMetrics(o.Registerer), newCORS(o.CORSOrigins, o.HeightHeaders)
 	return &Stack{
 		Admission: newAdmission(o, m),
 		Responder: &Responder{bodies: bodies, byOrigin: cors.selective()},

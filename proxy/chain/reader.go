@@ -1,0 +1,101 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A Reader reads the chain by the block, in whatever dialect its nodes speak: it says at
+// which block a request is answered, and what is told of an answer.
+type Reader struct {
+	nodes Nodes
+	cache Cache
+	stack *web.Stack
+	auth  bool          // a key is required
+	wait  time.Duration // for a block that a request must see
+}
+
+// NewReader makes a reader. Of the options it reads Nodes, Auth and MinHeightWait.
+func NewReader(o Options, stack *web.Stack, c Cache) *Reader {
+	o = o.WithDefaults()
+	return &Reader{nodes: o.Nodes, cache: c, stack: stack, auth: o.Auth, wait: o.MinHeightWait}
+}
+
+// Admit lets those pass who may ask.
+func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
+	if !r.auth {
+		return nil
+	}
+	return r.stack.AdmitKey(c, rec)
+}
+
+// Settle waits for the block that a request must see, 0 for none, and returns the tip to
+// answer by.
+func (r *Reader) Settle(ctx context.Context, least int64) (node.Tip, error) {
+	tip := r.nodes.Tip()
+	if least <= tip.Height { // a block that was seen stays seen, whatever is down now
+		return tip, nil
+	}
+	if err := r.await(ctx, least, tip); err != nil {
+		return tip, err
+	}
+	return r.nodes.Tip(), nil
+}
+
+// await waits for a block, within bounds.
+func (r *Reader) await(ctx context.Context, height int64, tip node.Tip) error {
+	if !tip.Known {
+		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
+			Public: "the newest block is not known at present, so " + web.MinHeightHeader + " cannot be waited for"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.wait)
+	defer cancel()
+	err := r.nodes.WaitHeight(ctx, height)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return r.Late(height, err)
+	}
+	return err
+}
+
+// Late is the failure of a request that must see a block that does not come.
+func (r *Reader) Late(height int64, err error) error {
+	tip := r.nodes.Tip()
+	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
+		Public: "block " + strconv.FormatInt(height, 10) + " has not come; the newest is " + strconv.FormatInt(tip.Height, 10)}
+}
+
+// Answer is what a result comes to.
+func (r *Reader) Answer(rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip, now time.Time) web.Answer {
+	rec.Result(res)
+	if res.Entry.Height > tip.Height && res.Entry.Status == http.StatusOK {
+		r.nodes.Raise(res.Entry.Height) // another replica has read there
+	}
+	return web.Answer{
+		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
+		CatchingUp: tip.CatchingUp && !query.Policy.Immutable,
+		Seconds:    !tip.Known && !query.Policy.Immutable, Private: r.auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
+	}
+}
+
+// freshUntil is when an answer ceases to be fresh. In blocks that is an
+// estimate: when the block that ends it is expected. It is zero where freshness
+// is measured in seconds, because no tip is known.
+func freshUntil(e *cache.Entry, p cache.Policy, tip node.Tip, now time.Time) time.Time {
+	if !tip.Known {
+		return time.Time{}
+	}
+	if e.Height == 0 || tip.CatchingUp { // of a time when no tip was known, so of any block; or not of the newest
+		return now
+	}
+	since := min(now.Sub(tip.Seen), tip.Interval)
+	return now.Add(time.Duration(e.Height+p.FreshBlocks+1-tip.Height)*tip.Interval - since)
+}
