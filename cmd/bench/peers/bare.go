@@ -20,8 +20,9 @@ const BareCommand = "bare-server"
 
 // The kinds of bare servers.
 const (
-	BareNet = "net/http"
-	BareGin = "gin"
+	BareNet  = "net/http"
+	BareGin  = "gin"
+	BareFast = "fasthttp"
 )
 
 // A bareAnswer is what a bare server answers a path with, from memory. The
@@ -43,7 +44,7 @@ type bareBytes struct {
 // do at best: look the path up, set the headers, write the bytes.
 func RunBare(args []string) error {
 	fs := flag.NewFlagSet(BareCommand, flag.ContinueOnError)
-	kind := fs.String("kind", BareGin, "gin or net/http")
+	kind := fs.String("kind", BareGin, "gin, net/http or fasthttp")
 	listen := fs.String("listen", "", "address")
 	file := fs.String("answers", "", "JSON file with the answers")
 	redisAddr := fs.String("redis", "", "address of a Redis that has the body of /key/NAME under NAME")
@@ -59,6 +60,9 @@ func RunBare(args []string) error {
 		if err := json.Unmarshal(text, &answers); err != nil {
 			return err
 		}
+	}
+	if *kind == BareFast {
+		return serveFast(*listen, answers)
 	}
 	handler, err := bareHandler(*kind, answers, *redisAddr)
 	if err != nil {

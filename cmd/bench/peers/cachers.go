@@ -31,6 +31,8 @@ var (
 type cacher struct {
 	*rig.Process
 	url, gzip string // without a path; gzip compresses
+	logged    string // which writes accessLog
+	accessLog string
 }
 
 // warmPath is asked to see whether a cache reaches its node.
@@ -38,18 +40,18 @@ const warmPath = "/staking/params"
 
 // startNginx starts nginx before the node and keeps its answers for the time given.
 func startNginx(ctx context.Context, r *rig.Rig, node string, fresh time.Duration) (*cacher, error) {
-	plain, gzip := rig.FreeAddr(), rig.FreeAddr()
+	plain, gzip, logged := rig.FreeAddr(), rig.FreeAddr(), rig.FreeAddr()
 	dir, err := openDir(r, "nginx-"+rig.Port(plain))
 	if err != nil {
 		return nil, err
 	}
 	conf, err := render(dir, nginxTemplate, map[string]any{
-		"User": rootName(), "Dir": dir, "Node": rig.Host(node), "Fresh": int(fresh.Seconds()), "Plain": plain, "Gzip": gzip,
+		"User": rootName(), "Dir": dir, "Node": rig.Host(node), "Fresh": int(fresh.Seconds()), "Plain": plain, "Gzip": gzip, "Logged": logged,
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &cacher{url: "http://" + plain, gzip: "http://" + gzip}
+	c := &cacher{url: "http://" + plain, gzip: "http://" + gzip, logged: "http://" + logged, accessLog: filepath.Join(dir, "access.log")}
 	return c, c.start(ctx, r, rig.NginxTool, "-p", dir, "-e", "stderr", "-c", conf)
 }
 

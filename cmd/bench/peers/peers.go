@@ -29,9 +29,11 @@ func Peers() rig.Part {
 // A server is one of those compared. target is where it serves a case, "" where
 // it has nothing like it.
 type server struct {
-	name   string
-	proc   *rig.Process
-	target func(c peerCase) string
+	name    string
+	proc    *rig.Process
+	target  func(c peerCase) string
+	replica *rig.Replica // of tipcache; nil for others
+	log     string       // an access log beside the process's own output; "" for none
 }
 
 // peerCase is a kind of request that all servers answer from memory.
@@ -95,6 +97,7 @@ func (p *peersRun) round(ctx context.Context, round, connections int) error {
 			at := cell{s.name, c.name, connections}
 			r, err := p.measure(ctx, s, c, connections)
 			_ = os.Truncate(s.proc.Log, 0) // an access log of all rounds would fill disks
+			_ = os.Truncate(s.log, 0)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -126,7 +129,7 @@ func (p *peersRun) measure(ctx context.Context, s server, c peerCase, connection
 		return r, err
 	}
 	allAfter, hitsAfter, err := p.counts(ctx, s)
-	if share := (hitsAfter - hits) / (allAfter - all); err == nil && s.proc == p.tipcache.Process && !(share >= hitShare) {
+	if share := (hitsAfter - hits) / (allAfter - all); err == nil && s.replica != nil && !(share >= hitShare) {
 		return r, fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share)
 	}
 	return r, err
@@ -145,10 +148,10 @@ const hitShare = 0.999
 
 // counts is of tipcache alone.
 func (p *peersRun) counts(ctx context.Context, s server) (all, hits float64, err error) {
-	if s.proc != p.tipcache.Process {
+	if s.replica == nil {
 		return 0, 0, nil
 	}
-	return p.tipcache.CacheRequests(ctx, "memory")
+	return s.replica.CacheRequests(ctx, "memory")
 }
 
 // under runs a load and says what it cost the process.

@@ -39,11 +39,28 @@ func (p *peersRun) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	slow, err := p.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: flags, Env: []string{"TIPCACHE_HTTP_FAST_LANE=false"}})
+	if err != nil {
+		return err
+	}
 	p.servers = []server{
-		{tipcacheName, p.tipcache.Process, func(c peerCase) string { return p.tipcache.URL + c.q.path }},
-		{nginxName, nginx.Process, nginx.target}, {varnishName, varnish.Process, varnish.target},
+		ofReplica(tipcacheName, p.tipcache), ofReplica("tipcache, no lane", slow),
+		{name: nginxName, proc: nginx.Process, target: nginx.target}, {name: "nginx with log", proc: nginx.Process, target: nginx.targetLogged, log: nginx.accessLog},
+		{name: varnishName, proc: varnish.Process, target: varnish.target},
 	}
 	return p.startBare(ctx)
+}
+
+func ofReplica(name string, t *rig.Replica) server {
+	return server{name: name, proc: t.Process, replica: t, target: func(c peerCase) string { return t.URL + c.q.path }}
+}
+
+// targetLogged is the server with an access log, which does not compress.
+func (c *cacher) targetLogged(of peerCase) string {
+	if of.only || len(of.headers) > 0 {
+		return ""
+	}
+	return c.logged + of.q.path
 }
 
 // target leaves out what the general caches cannot do before this node.
@@ -77,12 +94,18 @@ func (p *peersRun) startBare(ctx context.Context) error {
 			p.cases[i].headers = []string{"If-None-Match: " + tag}
 		}
 	}
-	for _, kind := range []string{BareNet, BareGin} {
-		s, err := StartBare(ctx, p.Rig, kind, answers)
+	for _, b := range []struct {
+		name, kind string
+		answers    []bareAnswer
+	}{
+		{"bare " + BareNet, BareNet, answers}, {"bare " + BareGin, BareGin, answers},
+		{"bare gin, 3 headers", BareGin, withFewHeaders(answers)}, {"bare " + BareFast, BareFast, answers},
+	} {
+		s, err := StartBare(ctx, p.Rig, b.kind, b.answers)
 		if err != nil {
 			return err
 		}
-		p.servers = append(p.servers, server{"bare " + kind, s.Process, func(c peerCase) string { return s.URL + c.barePath }})
+		p.servers = append(p.servers, server{name: b.name, proc: s.Process, target: func(c peerCase) string { return s.URL + c.barePath }})
 	}
 	return nil
 }
