@@ -33,7 +33,7 @@ type Inspection struct {
 // nothing and keeps nothing alive.
 func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	ch := c.chain.Load()
-	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Gone}, Shared: Stored{State: Gone}}
+	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
 	if at := ch.memory.peek(q.Key); at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.state(at, c.o.Now())}
 		i.Trouble, i.Renewing = at.failure(), at.renewing.Load()

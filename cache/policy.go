@@ -10,12 +10,12 @@ const (
 	Fresh        State = iota // serve it
 	Stale                     // serve it, and read it anew in the background
 	StaleIfError              // serve it only when the origin fails
-	Gone                      // as good as absent
+	Expired                   // as good as absent
 )
 
 // String gives the state in one word.
 func (s State) String() string {
-	return [...]string{"fresh", "stale", "stale_if_error", "gone"}[s]
+	return [...]string{"fresh", "stale", "stale_if_error", "expired"}[s]
 }
 
 // Policy says how long an entry serves. Its age is measured in blocks where
@@ -36,7 +36,7 @@ type Policy struct {
 func (p Policy) State(e *Entry, tip int64, now time.Time) State {
 	switch {
 	case e.expired(now):
-		return Gone
+		return Expired
 	case p.Immutable:
 		return Fresh
 	case tip > 0 && e.Height > 0:
@@ -57,7 +57,7 @@ func (p Policy) byBlocks(behind int64, age time.Duration) State {
 	case behind <= p.ErrorBlocks && age <= p.StaleIfError:
 		return StaleIfError
 	default:
-		return Gone
+		return Expired
 	}
 }
 
@@ -70,7 +70,7 @@ func (p Policy) bySeconds(age time.Duration) State {
 	case age <= p.StaleIfError:
 		return StaleIfError
 	default:
-		return Gone
+		return Expired
 	}
 }
 
@@ -79,14 +79,14 @@ type Query struct {
 	Key       string
 	Policy    Policy
 	Tip       int64     // newest block known, 0 = none: seconds count
-	MinHeight int64     // entries below it are Gone for this caller (read your writes); 0 = none
-	Since     time.Time // where no tip is known, entries read before it are Gone for this caller; zero = none
+	MinHeight int64     // entries below it are Expired for this caller (read your writes); 0 = none
+	Since     time.Time // where no tip is known, entries read before it are Expired for this caller; zero = none
 }
 
 // state judges a slot of memory, which may be nil.
 func (q *Query) state(s *slot, now time.Time) State {
 	if s == nil || s.entry.Height < q.MinHeight || q.Tip == 0 && s.entry.ReadAt.Before(q.Since) {
-		return Gone
+		return Expired
 	}
 	return q.Policy.State(s.entry, q.Tip, now)
 }

@@ -70,7 +70,7 @@ type ExplainedClass struct {
 
 // ExplainedEntry is an answer as a store has it.
 type ExplainedEntry struct {
-	State   string `json:"state"`                // fresh, stale, stale_if_error or gone
+	State   string `json:"state"`                // fresh, stale, stale_if_error or expired
 	Height  int64  `json:"height,omitempty"`     // block it is known to hold at; 0: none
 	Age     string `json:"age"`                  // since the origin last said so
 	Expires string `json:"expires_in,omitempty"` // absent after that whatever the policy says; "" for no such time

@@ -80,7 +80,7 @@ func (r reasoning) bounds(at cache.Stored) string {
 		words = append(words, "past "+bound[at.State-1])
 	}
 	switch {
-	case at.State < cache.Gone:
+	case at.State < cache.Expired:
 		words = append(words, "within "+bound[at.State])
 	case r.inBlocks(at):
 		words = append(words, "or past stale_if_error "+p.StaleIfError.String())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
+	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -129,11 +130,11 @@ func TestMemoryFollowsTheContainer(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	log := newLogger(io.Discard, config.Log{Level: "error"})
-	limitMemory(log, memlimit.Limit(1000<<20))
+	heap.Limit(log, memlimit.Limit(1000<<20))
 	if got := debug.SetMemoryLimit(-1); got != 900<<20 {
 		t.Errorf("the collector's limit is %d", got)
 	}
-	limitMemory(log, none)
+	heap.Limit(log, none)
 	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
 		t.Errorf("without one it is %d", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
@@ -27,18 +28,18 @@ func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) *slog.Logger {
 }
 
 // logs are the two kinds of records of a server, in one stream and in order:
-// events, each written at once, and requests, which are gathered.
+// events, each written at once, and requests, which are buffered.
 type logs struct {
 	*slog.Logger
 	requests io.Writer // takes lines of JSON
-	gathered *gathered
+	buffer   *web.LogBuffer
 }
 
 func newLogs(w io.Writer, cfg config.Log, level slog.Leveler) logs {
-	g := &gathered{to: w}
-	l := logs{newLoggerAt(atOnce{g}, cfg, level), g, g}
+	b := web.NewLogBuffer(w)
+	l := logs{newLoggerAt(b.Unbuffered(), cfg, level), b, b}
 	if cfg.Format == "text" {
-		l.requests = textRecords{slog.NewTextHandler(g, nil)}
+		l.requests = textRecords{slog.NewTextHandler(b, nil)}
 	}
 	return l
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
@@ -33,6 +34,14 @@ func cacheOptions(cfg config.Config) cache.Options {
 		Patience:      cfg.Cache.Patience,
 		MaxWaiters:    cfg.Cache.Waiters,
 	}
+}
+
+// cacheMemory is what is configured, or what fits the container.
+func cacheMemory(configured config.Bytes, container memlimit.Provider) int64 {
+	if configured != config.Auto {
+		return int64(configured)
+	}
+	return heap.ForAnswers(container)
 }
 
 func sharedOptions(cfg config.Config) redis.Options {

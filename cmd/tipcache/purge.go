@@ -42,7 +42,7 @@ func (s *service) purge(w http.ResponseWriter, r *http.Request) {
 	case !done.Told:
 		answer.Replicas = "none"
 	}
-	s.log.Info("purged", "selection", sel, "memory", done.Memory, "redis", done.Shared, "replicas", answer.Replicas, "err", answer.Error)
+	s.log.Info("purged", "selection", sel, "memory", done.Memory, "redis", done.Shared, "replicas", answer.Replicas, "error", answer.Error)
 	admin.WriteJSON(w, status, answer)
 }
 

@@ -37,17 +37,17 @@ func (r *reloader) reload() {
 	log := r.service.log
 	next, err := r.load()
 	if err != nil {
-		log.Error("configuration refused, the one before stays in force", "err", oneLine(err))
+		log.Error("configuration refused, the one before stays in force", "error", oneLine(err))
 		return
 	}
 	merged := r.running
 	changed, restart := merged.Reload(next)
 	if err := errors.Join(merged.Validate(), validateRoutes(merged)); err != nil {
-		log.Error("configuration refused without a restart, the one before stays in force", "err", oneLine(err), "needs_restart", restart)
+		log.Error("configuration refused without a restart, the one before stays in force", "error", oneLine(err), "needs_restart", restart)
 		return
 	}
 	if err := r.apply(merged); err != nil {
-		log.Error("configuration refused, the one before stays in force", "err", oneLine(err))
+		log.Error("configuration refused, the one before stays in force", "error", oneLine(err))
 		return
 	}
 	r.running = merged

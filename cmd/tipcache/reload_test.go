@@ -126,12 +126,12 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 
 	for _, bad := range []string{"log: {level: loud}\n", "nonsense", "routes: {nowhere: {fresh_blocks: 1}}\n"} {
 		refused := s.hangup(fmt.Sprintf(store, oldLine)+bad, "configuration refused, the one before stays in force")
-		if why := refused["err"].(string); why == "" || strings.Contains(why, "\n") {
+		if why := refused["error"].(string); why == "" || strings.Contains(why, "\n") {
 			t.Errorf("%q is refused for %q", bad, why)
 		}
 	}
 	refused := s.hangup("collections: {store: 'sqlite::memory:', auth: none}\n", "configuration refused without a restart, the one before stays in force")
-	if why := refused["err"].(string); !strings.Contains(why, "collections.keys") {
+	if why := refused["error"].(string); !strings.Contains(why, "collections.keys") {
 		t.Errorf("keys that are required, but taken away, are refused for %q", why)
 	}
 	if got := s.status(oldKey); got != 429 && got != 401 {

@@ -9,7 +9,9 @@ import (
 	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+
 	"github.com/spf13/cobra"
+	"github.com/tipcache/tipcache/cache/heap"
 )
 
 func serveCommand(std streams) *cobra.Command {
@@ -29,8 +31,8 @@ func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	level := new(slog.LevelVar)
 	level.Set(levelOf(cfg.Log))
 	log := newLogs(std.err, cfg.Log, level)
-	limitMemory(log.Logger, memlimit.FromCgroup)
-	collectRarely(garbageFor(memlimit.FromCgroup))
+	heap.Limit(log.Logger, memlimit.FromCgroup)
+	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup))
 	if cfg.Collections.Auth == "closed" {
 		log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
 	}

@@ -61,7 +61,7 @@ type service struct {
 func newService(ctx context.Context, cfg config.Config, log logs) (*service, error) {
 	s := &service{cfg: cfg, log: log.Logger, requests: log.requests, registry: newRegistry()}
 	build := []func(context.Context) error{s.openTracing, s.openLane, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
-	s.onClose(log.gathered.close)
+	s.onClose(log.buffer.Close)
 	for _, step := range build {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, s.close())
@@ -173,7 +173,7 @@ func (s *service) openProxy(context.Context) (err error) {
 }
 
 func (s *service) listen(ctx context.Context) (err error) {
-	if s.public, err = listenForClients(ctx, s.cfg.Listen, s.lane, s.cfg.HTTP.MaxConnections); err != nil {
+	if s.public, err = web.Listen(ctx, s.cfg.Listen, s.lane, s.cfg.HTTP.MaxConnections); err != nil {
 		return err
 	}
 	s.onClose(ignoreClosed(s.public.Close))
@@ -198,7 +198,7 @@ func (s *service) run(ctx context.Context) error {
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
 		IdleTimeout:       s.cfg.HTTP.Idle,
 		ConnContext:       web.ConnContext,
-		ConnState:         followConnections(s.registry, s.cfg.HTTP.MaxConnections),
+		ConnState:         web.FollowConnections(s.registry, s.cfg.HTTP.MaxConnections),
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

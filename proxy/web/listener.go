@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"context"
@@ -11,12 +11,11 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/tipcache/tipcache/proxy/lane"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// clients listens for clients. It accepts at most so many at once; those beyond
+// Listener listens for clients. It accepts a bounded number at once; those beyond
 // wait in the kernel's queue.
-type clients struct {
+type Listener struct {
 	*net.TCPListener
 	lane  *lane.Lane          // nil: none
 	slots *semaphore.Weighted // nil: any number
@@ -24,14 +23,15 @@ type clients struct {
 	close context.CancelFunc
 }
 
-// listenForClients opens the listener; fast is nil for no fast lane, and most is 0 for no limit.
-func listenForClients(ctx context.Context, addr string, fast *lane.Lane, most int) (*clients, error) {
+// Listen opens the listener; fast is nil for no fast lane, and most is 0 for no
+// limit of connections.
+func Listen(ctx context.Context, addr string, fast *lane.Lane, most int) (*Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	c := &clients{TCPListener: l.(*net.TCPListener), lane: fast} //nolint:forcetypeassert // of that network
+	c := &Listener{TCPListener: l.(*net.TCPListener), lane: fast} //nolint:forcetypeassert // of that network
 	c.open, c.close = context.WithCancel(context.WithoutCancel(ctx))
 	if most > 0 {
 		c.slots = semaphore.NewWeighted(int64(most))
@@ -40,36 +40,36 @@ func listenForClients(ctx context.Context, addr string, fast *lane.Lane, most in
 }
 
 // Accept waits for a client, and before that for a slot.
-func (c *clients) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	release := func() {}
-	if c.slots != nil {
-		if c.slots.Acquire(c.open, 1) != nil {
+	if l.slots != nil {
+		if l.slots.Acquire(l.open, 1) != nil {
 			return nil, net.ErrClosed
 		}
-		release = func() { c.slots.Release(1) }
+		release = func() { l.slots.Release(1) }
 	}
-	conn, err := c.AcceptTCP()
+	conn, err := l.AcceptTCP()
 	if err != nil {
 		release()
 		return nil, err
 	}
-	return web.NewConn(conn, c.lane, release), nil
+	return NewConn(conn, l.lane, release), nil
 }
 
 // Close ends Accept.
-func (c *clients) Close() error {
-	c.close()
-	return c.TCPListener.Close()
+func (l *Listener) Close() error {
+	l.close()
+	return l.TCPListener.Close()
 }
 
-// followConnections tells connections their states, and shows how near the public
+// FollowConnections tells connections their states, and shows how near the public
 // listener is to its limit: at the limit, nothing else does.
-func followConnections(r prometheus.Registerer, most int) func(net.Conn, http.ConnState) {
+func FollowConnections(r prometheus.Registerer, most int) func(net.Conn, http.ConnState) {
 	f := promauto.With(r)
 	f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(most))
 	connections := f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections", Help: "Connections of clients, idle ones included."})
 	return func(c net.Conn, state http.ConnState) {
-		web.ConnState(c, state)
+		ConnState(c, state)
 		switch state {
 		case http.StateNew:
 			connections.Inc()

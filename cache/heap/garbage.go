@@ -1,4 +1,4 @@
-package main
+package heap
 
 import (
 	"math"
@@ -16,8 +16,8 @@ import (
 // hundreds of times a second under load.
 const usualGarbage = 64 << 20
 
-// garbageFor is the same within a container's memory.
-func garbageFor(container memlimit.Provider) uint64 {
+// GarbageFor is that number within a container's memory.
+func GarbageFor(container memlimit.Provider) uint64 {
 	limit, err := container()
 	if err != nil {
 		return usualGarbage
@@ -25,34 +25,34 @@ func garbageFor(container memlimit.Provider) uint64 {
 	return min(usualGarbage, limit/16)
 }
 
-// collectRarely lets so many bytes of garbage pile up, from now on and for the
+// TuneGC lets so many bytes of garbage pile up, from now on and for the
 // process's life, unless GOGC says how much. The memory limit goes before both.
-func collectRarely(garbage uint64) {
+func TuneGC(garbage uint64) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	(&pace{garbage: garbage, percent: usualPercent}).adjust()
+	(&tuner{garbage: garbage, percent: usualPercent}).adjust()
 }
 
 // usualPercent is what GOGC is where nobody sets it.
 const usualPercent = 100
 
-// pace sets the collector's percentage after each collection, for what was
+// tuner sets the collector's percentage after each collection, for what was
 // found alive.
-type pace struct {
+type tuner struct {
 	garbage uint64
 	percent int
 }
 
-func (p *pace) adjust() {
+func (t *tuner) adjust() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	percent := percentFor(p.garbage, live[0].Value.Uint64())
-	if math.Abs(float64(percent-p.percent)) > 0.1*float64(p.percent) { // setting it stops the world
-		p.percent = percent
+	percent := percentFor(t.garbage, live[0].Value.Uint64())
+	if math.Abs(float64(percent-t.percent)) > 0.1*float64(t.percent) { // setting it stops the world
+		t.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	afterCollection(p.adjust)
+	afterCollection(t.adjust)
 }
 
 // leastHeap is what the collector takes for the live bytes while there are fewer.

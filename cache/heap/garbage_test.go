@@ -1,4 +1,4 @@
-package main
+package heap
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func TestGarbageIsASmallShareOfAContainer(t *testing.T) {
 		"a large one":     {memlimit.Limit(8 << 30), 64 << 20},
 		"a small sidecar": {memlimit.Limit(128 << 20), 8 << 20},
 	} {
-		if got := garbageFor(tt.container); got != tt.want {
+		if got := GarbageFor(tt.container); got != tt.want {
 			t.Errorf("%s: %d bytes, want %d", name, got, tt.want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestThePercentageMakesTheGarbage(t *testing.T) {
 	}
 }
 
-func TestThePaceFollowsWhatIsAlive(t *testing.T) {
+func TestTheTuningFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOGC", "") // or nothing is changed
 	before := debug.SetGCPercent(usualPercent)
 	defer debug.SetGCPercent(before)
@@ -44,7 +44,7 @@ func TestThePaceFollowsWhatIsAlive(t *testing.T) {
 		return now
 	}
 	runtime.GC() // other tests leave garbage
-	collectRarely(64 << 20)
+	TuneGC(64 << 20)
 	if few := percent(); few <= usualPercent {
 		t.Fatalf("%d %% with little alive", few)
 	}

@@ -1,0 +1,78 @@
+package web
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// Lines are kept until there are so many bytes of them, or for so long: one
+// system call then writes the records of many requests. It is what a process
+// that is killed may fail to write.
+const (
+	logBytes = 32 << 10
+	logTime  = 100 * time.Millisecond
+)
+
+// LogBuffer writes lines later, but in their order.
+type LogBuffer struct {
+	to io.Writer
+
+	mu    sync.Mutex
+	lines []byte
+	due   bool // a timer will write them
+}
+
+// NewLogBuffer returns a buffer for to. Close it.
+func NewLogBuffer(to io.Writer) *LogBuffer { return &LogBuffer{to: to} }
+
+// Write keeps a line for later. It cannot fail: nobody could be told.
+func (b *LogBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.lines)+len(line) > logBytes {
+		b.flush()
+	}
+	if !b.due {
+		b.due = true
+		time.AfterFunc(logTime, b.onTime)
+	}
+	b.lines = append(b.lines, line...)
+	return len(line), nil
+}
+
+func (b *LogBuffer) onTime() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due = false
+	b.flush()
+}
+
+// Close writes what is left. Later lines come late, but come.
+func (b *LogBuffer) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flush()
+	return nil
+}
+
+func (b *LogBuffer) flush() {
+	if len(b.lines) == 0 {
+		return
+	}
+	_, _ = b.to.Write(b.lines)
+	b.lines = b.lines[:0]
+}
+
+// Unbuffered gives a writer of lines that are written at once, after those that
+// the buffer has.
+func (b *LogBuffer) Unbuffered() io.Writer { return unbuffered{b} }
+
+type unbuffered struct{ *LogBuffer }
+
+func (u unbuffered) Write(line []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.flush()
+	return u.to.Write(line)
+}
