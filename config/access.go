@@ -17,6 +17,8 @@ func (v *validation) access(c Config) {
 		v.check(err == nil, fmt.Sprintf("http.trusted_proxies[%d]", i), "%v", err)
 	}
 	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
+	v.check(c.HTTP.MaxStreams > 0, "http.max_streams", "%d is not positive", c.HTTP.MaxStreams)
+	v.check(c.HTTP.ClientStreams > 0, "http.client_streams", "%d is not positive", c.HTTP.ClientStreams)
 	v.check(c.HTTP.MaxConnections >= 0, "http.max_connections", "%d is negative", c.HTTP.MaxConnections)
 	v.admin(c.Admin, c.AdminToken)
 }

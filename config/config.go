@@ -33,7 +33,7 @@ type Config struct {
 // Chain is the upstream node, or several of one chain.
 type Chain struct {
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
-	Nodes         []string      `yaml:"nodes" flag:"node" doc:"REST addresses of the chain's nodes; none serves collections alone"`
+	Nodes         []string      `yaml:"nodes" flag:"node" doc:"REST addresses of the chain's nodes"`
 	Comet         []string      `yaml:"comet" flag:"comet" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	Shape         string        `yaml:"shape" flag:"shape" doc:"documented: the documented shapes; node: the node's own bytes"`
 	MaxPageLimit  uint64        `yaml:"max_page_limit" doc:"largest pagination.limit"`
@@ -143,6 +143,8 @@ type HTTP struct {
 	AllowNoCache   bool          `yaml:"allow_no_cache" doc:"obey Cache-Control: no-cache and max-age=0 of requests: they get an answer read at the newest block or, where that is not known and for collections, since they came. Each may then cost a read of the origin"`
 	FastLane       bool          `yaml:"fast_lane" doc:"answer requests whose bytes were answered from memory before without parsing them again; false: net/http sees every request"`
 	MaxConnections int           `yaml:"max_connections" doc:"connections of clients at once, idle ones included; more wait to be accepted. 0 is no limit"`
+	MaxStreams     int           `yaml:"max_streams" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
+	ClientStreams  int           `yaml:"client_streams" doc:"of these, by one client address, an IPv6 /64 counting as one"`
 	DrainDelay     time.Duration `yaml:"drain_delay" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
 	Drain          time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
 }

@@ -52,7 +52,7 @@ func Default() Config {
 		HTTP: HTTP{
 			FastLane: true,
 			Request:  15 * time.Second, Header: 5 * time.Second, Idle: 2 * time.Minute,
-			Rate: "0", MaxConnections: 10_000, CORSOrigins: []string{"*"},
+			Rate: "0", MaxConnections: 10_000, MaxStreams: 5_000, ClientStreams: 100, CORSOrigins: []string{"*"},
 			MaxHeader: 16 << 10, MaxURL: 8 << 10, Drain: 20 * time.Second,
 		},
 		Log:     Log{Level: "info", Format: "json", Access: true, Sample: 1},

@@ -34,7 +34,7 @@ func TestAPastBlockIsReadOnceAndForever(t *testing.T) {
 		got := s.get(t, anyPath, "X-Block-Height", "100")
 		got.has(t, "X-Block-Height", "100")
 		got.has(t, "Cache-Control", "public, max-age=86400")
-		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, Accept-Encoding")
+		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, Accept, Accept-Encoding")
 		s.chain.grow(10_000)
 	}
 	s.get(t, anyPath, "X-Block-Height", "101").has(t, "X-Block-Height", "101")

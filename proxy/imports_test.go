@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"proxy/chain":       {"proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/cosmos":      {"proxy/chain", "proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/collections": {"proxy/web", "cache", "upstream/collections", "upstream/metadata"},
+	"proxy/stream":      {"proxy/web", "cache", "upstream/node"},
 	"proxy/web":         {"proxy/lane", "cache", "upstream"},
 	"proxy/lane":        {},
 	"cache":             {"cache/..."},

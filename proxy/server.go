@@ -6,11 +6,12 @@
 //
 //   - proxy/chain: the queries of the chain;
 //   - proxy/collections: the listing of collections;
+//   - proxy/stream: answers of the chain that come by themselves, as server-sent events;
 //   - proxy/docs: the OpenAPI document and the manual of both;
 //   - proxy/lane: requests that are repeated, before they come here;
 //   - proxy/web: what every answer has, whichever interface it belongs to.
 //
-// misses.go answers what no route does. explain.go says what a request would come
+// live.go streams several answers in one connection. misses.go answers what no route does. explain.go says what a request would come
 // to, and explain_why.go why, in sentences. selection.go names the keys to be
 // purged.
 package proxy
@@ -26,6 +27,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -35,10 +37,11 @@ type Options struct {
 	Web         web.Options
 	Chain       chain.Options
 	Collections *collections.Options // nil: the collection listing is not served
+	Streams     stream.Options       // its Heights are the Chain's
 }
 
-// Server answers the public interface. It owns no goroutine and needs no
-// closing.
+// Server answers the public interface. Its goroutines end with the streams that
+// it serves, so it needs no closing.
 type Server struct {
 	o       Options
 	stack   *web.Stack
@@ -46,6 +49,8 @@ type Server struct {
 	list    *collections.Handler // nil: not served
 	engine  *gin.Engine
 	explain *gin.Engine // the same routes, explained
+	feeds   *gin.Engine // those that can be streamed
+	streams *stream.Handler
 }
 
 // New checks the options, fills in the defaults and mounts every route.
@@ -53,12 +58,15 @@ func New(o Options) (*Server, error) {
 	if o.Cache == nil {
 		return nil, errors.New("proxy: Cache is required")
 	}
-	s := &Server{o: o, stack: web.New(o.Web, o.Cache), engine: newEngine(), explain: newEngine()}
+	s := &Server{o: o, stack: web.New(o.Web, o.Cache), engine: newEngine(), explain: newEngine(), feeds: newEngine()}
 	var err error
 	if s.chain, err = chain.New(o.Chain, s.stack, o.Cache); err != nil {
 		return nil, err
 	}
+	o.Streams.Heights = o.Chain.Nodes
+	s.streams = stream.New(o.Streams, s.stack)
 	s.mount(s.chain.Routes())
+	s.mountLive()
 	if o.Collections != nil {
 		if s.list, err = collections.New(*o.Collections, s.stack, o.Cache); err != nil {
 			return nil, err
@@ -73,7 +81,12 @@ func New(o Options) (*Server, error) {
 // mount mounts an interface's routes, and what explains them.
 func (s *Server) mount(routes []web.Route) {
 	for _, rt := range routes {
-		s.engine.Match(rt.Methods, rt.Pattern, rt.Handler)
+		serve := rt.Handler
+		if rt.Feed != nil {
+			serve = s.orStream(rt)
+			s.feeds.GET(rt.Pattern, feed(rt))
+		}
+		s.engine.Match(rt.Methods, rt.Pattern, serve)
 		s.explain.Handle(rt.Methods[0], rt.Pattern, s.explained(rt))
 	}
 }

@@ -40,7 +40,11 @@ func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
 		t.Errorf("asked %d times: %s", asked(), text)
 	}
 	r.get(r.base + "/staking/pool")
-	text := explained(t, r, r.base+"/staking/pool/")
+	var text string
+	r.eventually("stored in Redis, which the answer does not wait for", func() bool {
+		text = explained(t, r, r.base+"/staking/pool/")
+		return strings.Contains(text, "redis    fresh")
+	})
 	for _, line := range []string{"route    pool, class live", "key      documented/staking/pool", "memory   fresh, block 1000", "redis    fresh, block 1000", "verdict  hit", "why      Memory has it"} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no %q in\n%s", line, text)

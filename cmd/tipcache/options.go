@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/metadata"
@@ -97,7 +98,11 @@ func metadataOptions(cfg config.Config) metadata.Options {
 }
 
 func proxyOptions(cfg config.Config) proxy.Options {
-	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Collections: collectionsOptions(cfg)}
+	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Collections: collectionsOptions(cfg), Streams: streamOptions(cfg)}
+}
+
+func streamOptions(cfg config.Config) stream.Options {
+	return stream.Options{Max: cfg.HTTP.MaxStreams, PerClient: cfg.HTTP.ClientStreams, Write: cfg.HTTP.Request}
 }
 
 func webOptions(cfg config.Config) web.Options {
@@ -170,9 +175,8 @@ func validateRoutes(cfg config.Config) error {
 func collectionsOptions(cfg config.Config) *listing.Options {
 	c := cfg.Collections
 	return &listing.Options{
-		NoAuth:        c.Auth == "none",
-		MinHeightWait: cfg.Chain.MinHeightWait,
-		Policy:        cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
+		NoAuth: c.Auth == "none",
+		Policy: cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
 	}
 }
 

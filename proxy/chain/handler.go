@@ -120,6 +120,7 @@ func (h *Handler) Routes() []web.Route {
 			Handler: h.stack.Handle(rt.Name, WriteFailure, ep.serve),
 			Render:  WriteFailure,
 			Plan:    ep.plan,
+			Feed:    ep.feed,
 		}
 	}
 	return all

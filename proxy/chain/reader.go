@@ -14,6 +14,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// varyOn are the request headers that choose between answers of a URL: heights,
+// and Accept, which may ask for a stream.
+const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", Accept"
+
 // A Reader reads the chain by the block, in whatever dialect its nodes speak: it says at
 // which block a request is answered, and what is told of an answer.
 type Reader struct {
@@ -82,7 +86,7 @@ func (r *Reader) Answer(rec *web.Record, res cache.Result, query *cache.Query, t
 	return web.Answer{
 		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
 		CatchingUp: tip.CatchingUp && !query.Policy.Immutable,
-		Seconds:    !tip.Known && !query.Policy.Immutable, Private: r.auth, Vary: web.HeightHeader + ", " + web.MinHeightHeader,
+		Seconds:    !tip.Known && !query.Policy.Immutable, Private: r.auth, Vary: varyOn,
 	}
 }
 

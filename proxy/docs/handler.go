@@ -12,7 +12,8 @@
 //     operation.
 //
 // manual.go fills the page (manual.html, manual.css) from the document, and
-// manual_text.go renders its texts.
+// manual_text.go renders its texts. live.go serves a page that shows answers as
+// they are streamed.
 package docs
 
 import (
@@ -72,6 +73,7 @@ func (h *Handler) Routes() []web.Route {
 			}
 			return h.placed(everywhere, h.stack.BaseURL(c.Request)), nil
 		}),
+		h.route("docs_live", "/docs/live", live()),
 	}
 }
 

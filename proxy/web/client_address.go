@@ -1,6 +1,7 @@
 package web
 
 import (
+	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -24,6 +25,11 @@ func clientOf(remote string, forwarded []string, trusted []netip.Prefix) netip.A
 		from, way = next, way[:max(0, cut)]
 	}
 	return from
+}
+
+// ClientNetwork names what a request's client is limited by.
+func (a *Admission) ClientNetwork(r *http.Request) string {
+	return networkOf(clientOf(r.RemoteAddr, r.Header[forwardedFor], a.limits.Load().TrustedProxies))
 }
 
 // hop reads an address, with or without a port.

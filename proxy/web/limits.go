@@ -118,7 +118,7 @@ func (a *Admission) admitAddress(c *gin.Context) error {
 	if limits.Address == (Rate{}) {
 		return nil
 	}
-	return a.admitBy(c, "address", networkOf(clientOf(c.Request.RemoteAddr, c.Request.Header[forwardedFor], limits.TrustedProxies)), limits.Address)
+	return a.admitBy(c, "address", a.ClientNetwork(c.Request), limits.Address)
 }
 
 // admitTenant lets a request pass for as long as the name on its key may ask.

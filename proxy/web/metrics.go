@@ -40,6 +40,12 @@ type series struct {
 	ages      prometheus.Observer
 }
 
+// Gauge registers a measure that is read when it is asked for, under
+// tipcache_proxy_ and the name.
+func (s *Stack) Gauge(name, help string, value func() float64) {
+	promauto.With(s.o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_proxy_" + name, Help: help}, value)
+}
+
 // newMetrics registers them; a nil registerer keeps them to itself.
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)

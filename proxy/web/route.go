@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -15,6 +17,17 @@ type Route struct {
 	Handler gin.HandlerFunc
 	Render  Renderer                           // of Plan's errors
 	Plan    func(c *gin.Context) (Plan, error) // nil: the cache has no part in it
+	Feed    func(c *gin.Context) (Feed, error) // nil: it cannot be streamed
+}
+
+// A Feed is an answer that changes with the chain's blocks.
+type Feed struct {
+	Key   string        // of the request: those that mean the same have the same
+	Fixed bool          // it never changes: the client chose the height
+	Fresh time.Duration // how long it serves where no tip is known
+	// Read gives the newest answer. One that is not is in the result with the error
+	// that it stands in for.
+	Read func(ctx context.Context) (cache.Result, error)
 }
 
 // A Plan is what a request would ask of the cache, and on a miss of the origin.

@@ -1,0 +1,41 @@
+package chain
+
+import (
+	"context"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// feed is the request's answer as streams follow it. It waits for the block that
+// the request must see.
+func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
+	q, hs, err := ep.parse(c)
+	if err != nil {
+		return web.Feed{}, err
+	}
+	ctx := c.Request.Context()
+	tip, err := ep.settle(ctx, hs)
+	if err != nil {
+		return web.Feed{}, err
+	}
+	if pinned, at, ok := ep.snapshot(ctx, q, hs, tip); ok {
+		q, hs = pinned, at
+	}
+	return web.Feed{
+		Key: q.key, Fixed: hs.pinned > 0, Fresh: ep.policies.Load().rows[ep.row].Fresh,
+		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, hs) },
+	}, nil
+}
+
+// newest asks the cache for an answer that is not stale.
+func (ep *endpoint) newest(ctx context.Context, q cacheRequest, hs heights) (cache.Result, error) {
+	ctx, cancel := context.WithDeadline(ctx, ep.stack.Deadline(time.Now()))
+	defer cancel()
+	query := ep.query(q.key, hs, ep.o.Nodes.Tip())
+	query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
+	return ep.cache.Get(ctx, query, ep.origin(q))
+}

@@ -1,0 +1,100 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// LivePath streams several answers in one connection: browsers allow six of those
+// to an origin over HTTP/1.
+const LivePath = "/live"
+
+// maxLivePaths bounds the answers in one stream.
+const maxLivePaths = 20
+
+// Drain ends the streams, whose clients are told to come again, and begins no
+// more. It is for the beginning of a shutdown.
+func (s *Server) Drain() { s.streams.Drain() }
+
+// orStream answers requests for a stream of the route with one.
+func (s *Server) orStream(rt web.Route) gin.HandlerFunc {
+	streamed := s.streams.Handle(rt.Render, s.chain.Admit, func(c *gin.Context) ([]stream.Source, error) {
+		feed, err := rt.Feed(c)
+		return []stream.Source{{Feed: feed}}, err
+	})
+	return func(c *gin.Context) {
+		if stream.Wanted(c.Request) {
+			streamed(c)
+		} else {
+			rt.Handler(c)
+		}
+	}
+}
+
+// mountLive mounts the stream of several answers.
+func (s *Server) mountLive() {
+	h := s.streams.Handle(chain.WriteFailure, s.chain.Admit, s.liveSources)
+	s.engine.GET(LivePath, h)
+	s.engine.HEAD(LivePath, h)
+	s.feeds.NoRoute(func(c *gin.Context) { foundFeed(c).err = s.noPath(c) })
+}
+
+// liveSources are the feeds of the paths that a request for /live names.
+func (s *Server) liveSources(c *gin.Context) ([]stream.Source, error) {
+	paths := c.QueryArray("path")
+	if len(paths) == 0 || len(paths) > maxLivePaths {
+		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), maxLivePaths)
+	}
+	sources := make([]stream.Source, len(paths))
+	for i, path := range paths {
+		feed, err := s.feedOf(c.Request, path)
+		if err != nil {
+			return nil, err
+		}
+		sources[i] = stream.Source{Path: path, Feed: feed}
+	}
+	return sources, nil
+}
+
+type feedKey struct{}
+
+// A feedResult is what a path comes to.
+type feedResult struct {
+	feed web.Feed
+	err  error
+}
+
+func foundFeed(c *gin.Context) *feedResult {
+	found, _ := c.Request.Context().Value(feedKey{}).(*feedResult)
+	return found
+}
+
+// feedOf finds the feed of a path and query, with the headers of the request that
+// names it.
+func (s *Server) feedOf(asked *http.Request, target string) (web.Feed, error) {
+	u, err := url.ParseRequestURI(target)
+	if err != nil || !strings.HasPrefix(target, "/") {
+		return web.Feed{}, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
+	}
+	found := &feedResult{}
+	r := asked.WithContext(context.WithValue(asked.Context(), feedKey{}, found))
+	r.URL, r.RequestURI = u, target
+	s.feeds.ServeHTTP(&refusalWriter{header: http.Header{}}, tidied(r))
+	return found.feed, found.err
+}
+
+// feed makes a handler of Gin's of what finds the feed of a route.
+func feed(rt web.Route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		found := foundFeed(c)
+		found.feed, found.err = rt.Feed(c)
+	}
+}

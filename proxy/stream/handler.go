@@ -1,0 +1,201 @@
+// Package stream answers with server-sent events: an answer of the chain's
+// interface now, and again whenever a block changes it.
+//
+// A stream goes, top to bottom:
+//
+//  1. handler.go admits it within its limits, takes the options that EventSource
+//     cannot send as headers from the query (options.go), and names the feeds it
+//     follows: the request's own, or those of /live;
+//  2. topic.go follows a feed for all who stream it: it reads the answer once a
+//     block through the cache and tells its subscribers when it has changed;
+//  3. client.go writes what is new to one client. A client that is slow gets the
+//     newest answer next, never a backlog;
+//  4. event.go renders events; an event is rendered once for all clients.
+//
+// EventSource gives up for good on any status but 200. So a stream that cannot be
+// served now, because of a limit or while the server drains, is a 200 that says
+// when to try again, and ends.
+package stream
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Heights is what streams need of the chain's nodes; *node.Pool has it.
+type Heights interface {
+	// Tip is the newest block known.
+	Tip() node.Tip
+	// WaitHeight returns nil once the tip has reached the height.
+	WaitHeight(ctx context.Context, height int64) error
+}
+
+// Options configure a Handler. Heights is required.
+type Options struct {
+	Heights   Heights
+	Max       int           // streams at once; default 5000
+	PerClient int           // of these, by one client address (IPv6: /64); default 100
+	KeepAlive time.Duration // between comments on an idle stream; default 15 s
+	Write     time.Duration // longest time to send an event; default 10 s
+}
+
+func (o Options) withDefaults() Options {
+	o.Max = cmp.Or(o.Max, 5_000)
+	o.PerClient = cmp.Or(o.PerClient, 100)
+	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
+	o.Write = cmp.Or(o.Write, 10*time.Second)
+	return o
+}
+
+// A Resolver finds the feed of a request for one path, or says why there is none.
+type Resolver func(c *gin.Context) (web.Feed, error)
+
+// A Handler streams. Its goroutines end with the streams they serve.
+type Handler struct {
+	o        Options
+	stack    *web.Stack
+	topics   topics
+	draining chan struct{}
+	drain    sync.Once
+
+	mu      sync.Mutex
+	clients map[string]int // streams by client address
+	count   int
+}
+
+// New fills in the defaults.
+func New(o Options, stack *web.Stack) *Handler {
+	h := &Handler{o: o.withDefaults(), stack: stack, draining: make(chan struct{}), clients: map[string]int{}}
+	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}}
+	stack.Gauge("streams", "Streams of events that are open.", func() float64 { return float64(h.open()) })
+	return h
+}
+
+// Drain ends all streams, and those that come from now on, with the advice to
+// try again: another replica may serve them.
+func (h *Handler) Drain() { h.drain.Do(func() { close(h.draining) }) }
+
+// Wanted tells whether a request asks for a stream.
+func Wanted(r *http.Request) bool {
+	accept := r.Header["Accept"]
+	return len(accept) > 0 && strings.Contains(accept[0], eventType)
+}
+
+const eventType = "text/event-stream"
+
+// routeName is the name of streams in metrics and logs.
+const routeName = "stream"
+
+// Handle makes a handler of Gin's that streams what feeds finds.
+func (h *Handler) Handle(render web.Renderer, admit web.Handler, feeds func(c *gin.Context) ([]Source, error)) gin.HandlerFunc {
+	serve := h.stack.Handle(routeName, h.renderer(render), func(c *gin.Context, rec *web.Record) error {
+		return h.serve(c, rec, admit, feeds)
+	})
+	return func(c *gin.Context) {
+		c.Request = takeOptions(c.Request)
+		serve(c)
+	}
+}
+
+// A Source is a feed under the name that the client has for it.
+type Source struct {
+	Path string // as asked of /live; "" for a stream of one path
+	web.Feed
+}
+
+func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(c *gin.Context) ([]Source, error)) error {
+	if err := admit(c, rec); err != nil {
+		return err
+	}
+	sources, err := feeds(c)
+	if err != nil {
+		return err
+	}
+	leave, ok := h.enter(c.Request)
+	if !ok {
+		return errFull
+	}
+	defer leave()
+	setHeaders(c.Writer.Header())
+	c.Writer.WriteHeader(http.StatusOK)
+	if c.Request.Method == http.MethodHead {
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+	cl := h.newClient(c, sources)
+	defer cl.leave()
+	cl.run(c.Request.Context(), h.draining)
+	return nil
+}
+
+var errFull = &web.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
+
+// enter takes a place among the streams, if there is one.
+func (h *Handler) enter(r *http.Request) (leave func(), ok bool) {
+	select {
+	case <-h.draining:
+		return nil, false
+	default:
+	}
+	who := h.stack.ClientNetwork(r)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count >= h.o.Max || h.clients[who] >= h.o.PerClient {
+		return nil, false
+	}
+	h.count++
+	h.clients[who]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.count--
+		if h.clients[who]--; h.clients[who] == 0 {
+			delete(h.clients, who)
+		}
+	}, true
+}
+
+func (h *Handler) open() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count
+}
+
+func setHeaders(h http.Header) {
+	h.Set("Content-Type", eventType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "Accept")
+	h.Set("X-Accel-Buffering", "no") // nginx and its kin
+}
+
+// renderer writes the client's own mistakes as the interface does. What may pass
+// is a stream that ends at once and says when to try again.
+func (h *Handler) renderer(render web.Renderer) web.Renderer {
+	return func(c *gin.Context, f *web.Failure) {
+		if f.Status < http.StatusInternalServerError && f.Status != http.StatusTooManyRequests {
+			render(c, f)
+			return
+		}
+		setHeaders(c.Writer.Header())
+		c.Writer.WriteHeader(http.StatusOK)
+		_, _ = c.Writer.WriteString(retryAfter(f.RetryAfter))
+	}
+}
+
+// retryAfter tells EventSource when to come again, spread over some seconds, so
+// that replicas are not stormed.
+func retryAfter(least time.Duration) string {
+	wait := max(least, time.Second) + rand.N(4*time.Second)
+	return "retry: " + strconv.FormatInt(wait.Milliseconds(), 10) + "\n\n"
+}

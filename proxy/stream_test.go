@@ -1,0 +1,383 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// An eventStream is what a client has of a stream.
+type eventStream struct {
+	t    *testing.T
+	resp *http.Response
+	text *bufio.Reader
+	stop context.CancelFunc
+}
+
+// stream opens a stream that ends with the test.
+func (s *chainService) stream(t *testing.T, target string, headers ...string) *eventStream {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	es := &eventStream{t, resp, bufio.NewReader(resp.Body), stop}
+	t.Cleanup(es.close)
+	return es
+}
+
+func (es *eventStream) close() {
+	es.stop()
+	_ = es.resp.Body.Close()
+}
+
+// next is the next event, as its lines; comments are passed over. It is empty at the end.
+func (es *eventStream) next() string {
+	es.t.Helper()
+	var event strings.Builder
+	for {
+		line, err := es.text.ReadString('\n')
+		switch {
+		case err != nil:
+			return event.String()
+		case line == "\n" && event.Len() > 0:
+			return event.String()
+		case line == "\n" || strings.HasPrefix(line, ":"):
+		default:
+			event.WriteString(line)
+		}
+	}
+}
+
+func (es *eventStream) expect(want string) {
+	es.t.Helper()
+	if diff := cmp.Diff(want, es.next()); diff != "" {
+		es.t.Errorf("event (-want +got):\n%s", diff)
+	}
+}
+
+// saysPool makes the chain answer with a message.
+func saysPool(s *chainService, n int) (body string) {
+	body = fmt.Sprintf(`{"code":200,"msg":{"pool":%d},"error":""}`, n)
+	s.chain.says(200, body)
+	return body
+}
+
+// answered is the event of an answer at a height.
+func (s *chainService) answered(t *testing.T, height int64, body string) string {
+	t.Helper()
+	tag := s.get(t, anyPath, "X-Min-Block-Height", fmt.Sprint(height)).header.Get("Etag")
+	return fmt.Sprintf("id: %d.%s\ndata: %s\n", height, strings.Trim(tag, `"`), body)
+}
+
+func TestAStreamGivesTheAnswerAndItsChanges(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	first := saysPool(s, 1)
+	es := s.stream(t, anyPath)
+	for header, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Vary": "Accept", "X-Accel-Buffering": "no"} {
+		if got := es.resp.Header.Get(header); got != want {
+			t.Errorf("%s: %q, want %q", header, got, want)
+		}
+	}
+	es.expect(s.answered(t, 228, first))
+	s.chain.grow(1) // a block that changes nothing
+	second := saysPool(s, 2)
+	s.chain.grow(1)
+	es.expect(s.answered(t, 230, second))
+}
+
+func TestAStreamReadsOnceABlockHoweverManyFollowIt(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	var streams []*eventStream
+	body := saysPool(s, 0)
+	want := s.answered(t, 228, body)
+	for range 20 {
+		es := s.stream(t, anyPath)
+		es.expect(want)
+		streams = append(streams, es)
+	}
+	for block := 1; block <= 5; block++ {
+		body := saysPool(s, block)
+		s.chain.grow(1)
+		for _, es := range streams {
+			if got := es.next(); !strings.HasSuffix(got, "\ndata: "+body+"\n") {
+				t.Fatalf("event %q, want %s", got, body)
+			}
+		}
+	}
+	if n := s.chain.calls(); n != 6 {
+		t.Errorf("the node was asked %d times, want once for each of 6 blocks", n)
+	}
+}
+
+func TestAStreamGoesOnWhereTheLastOneEnded(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	first := saysPool(s, 1)
+	es := s.stream(t, anyPath)
+	event := es.next()
+	id, _, _ := strings.Cut(strings.TrimPrefix(event, "id: "), "\n")
+	es.close()
+	for _, again := range []*eventStream{
+		s.stream(t, anyPath, "Last-Event-ID", id),
+		s.stream(t, anyPath+"?stream.last_event_id="+url.QueryEscape(id)),
+	} {
+		body := saysPool(s, 2)
+		s.chain.grow(1)
+		if got := again.next(); !strings.HasSuffix(got, "data: "+body+"\n") {
+			t.Errorf("event %q, want %s", got, body)
+		}
+		saysPool(s, 1)
+		s.chain.grow(1)
+		if got := again.next(); !strings.HasSuffix(got, "data: "+first+"\n") {
+			t.Errorf("event %q, want %s", got, first)
+		}
+		again.close()
+	}
+}
+
+func TestAStreamTellsOfFailuresAndGoesOn(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	first := saysPool(s, 1)
+	es := s.stream(t, anyPath)
+	es.expect(s.answered(t, 228, first))
+	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node cannot be reached", Err: errors.New("refused")})
+	s.chain.grow(1)
+	es.expect("event: failure\ndata: {\"code\":502,\"error\":\"the chain node cannot be reached\"}\n")
+	second := saysPool(s, 2)
+	s.chain.grow(1)
+	if got := es.next(); !strings.HasSuffix(got, "data: "+second+"\n") {
+		t.Errorf("event %q, want %s", got, second)
+	}
+}
+
+func TestAStreamOfWhatIsNotThereIsTheNodesNotFound(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	es := s.stream(t, "/staking/validators/"+nobody)
+	if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.Contains(got, `data: {"code":404,`) {
+		t.Errorf("status %d, event %q", es.resp.StatusCode, got)
+	}
+}
+
+func TestWhatCannotBeStreamedIsRefusedByStatus(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	tooMany := "/live?" + strings.Repeat("path=/staking/pool&", 21)
+	tests := []struct {
+		name, target string
+		status       int
+		want         string
+	}{
+		{"a bad address", "/staking/validators/nope", 400, `validator_addr is \"nope\"`},
+		{"a future block", "/staking/pool?stream.block_height=9999", 400, "in the future"},
+		{"a bad height", "/staking/pool?stream.block_height=x", 400, "X-Block-Height"},
+		{"no path", "/live", 400, "path is given 0 times"},
+		{"too many paths", tooMany, 400, "path is given 21 times"},
+		{"a path of nothing", "/live?path=/nope", 404, "no such path: /nope"},
+		{"a path with a bad address", "/live?path=/staking/pool&path=/staking/validators/nope", 400, `validator_addr is \"nope\"`},
+		{"a foreign URL", "/live?path=http://example.com/staking/pool", 400, "expected a path of this server"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			es := s.stream(t, tt.target)
+			body := es.next()
+			if es.resp.StatusCode != tt.status || !strings.Contains(body, tt.want) {
+				t.Errorf("status %d: %s", es.resp.StatusCode, body)
+			}
+		})
+	}
+	if n := s.chain.calls(); n > 0 {
+		t.Errorf("the node was asked %d times", n)
+	}
+}
+
+func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	body := saysPool(s, 1)
+	es := s.stream(t, "/live?path="+url.QueryEscape(anyPath)+"&path="+url.QueryEscape("/staking/validators?status=bonded")+"&stream.blocks=true")
+	seen := map[string]bool{}
+	for range 3 {
+		event := es.next()
+		for what, part := range map[string]string{
+			"pool": `data: {"path":"/staking/pool","height":228,"answer":` + body + `}`, "validators": `"path":"/staking/validators?status=bonded"`,
+			"block": "event: block\ndata: {\"height\":228}\n",
+		} {
+			if strings.Contains(event, part) {
+				seen[what] = true
+			}
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("only of %v was told", seen)
+	}
+	s.chain.grow(1)
+	es.expect("event: block\ndata: {\"height\":229}\n")
+}
+
+func TestOverALimitAStreamEndsAtOnceAndSaysWhenToComeAgain(t *testing.T) {
+	s := startChain(t, proxy.Options{Streams: stream.Options{PerClient: 2}})
+	body := saysPool(s, 1)
+	first := s.stream(t, anyPath)
+	first.expect(s.answered(t, 228, body))
+	s.stream(t, anyPath).expect(s.answered(t, 228, body))
+	third := s.stream(t, anyPath)
+	if got := third.next(); third.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") || third.next() != "" {
+		t.Errorf("status %d: %s", third.resp.StatusCode, got)
+	}
+	first.close()
+	eventually(t, "the place is free again", func() bool { return strings.HasPrefix(s.stream(t, anyPath).next(), "id: ") })
+}
+
+func TestARateLimitEndsAStreamWithAdviceToo(t *testing.T) {
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
+	saysPool(s, 1)
+	s.stream(t, anyPath).next()
+	es := s.stream(t, anyPath)
+	if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") {
+		t.Errorf("status %d: %s", es.resp.StatusCode, got)
+	}
+}
+
+func TestDrainingEndsStreamsWithAdvice(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	body := saysPool(s, 1)
+	es := s.stream(t, anyPath)
+	es.expect(s.answered(t, 228, body))
+	s.proxy.Drain()
+	if got := es.next(); !strings.HasPrefix(got, "retry: ") || es.next() != "" {
+		t.Errorf("event %q", got)
+	}
+	late := s.stream(t, anyPath)
+	if got := late.next(); late.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") {
+		t.Errorf("status %d: %s", late.resp.StatusCode, got)
+	}
+}
+
+func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
+	var log logBuffer
+	s := startChain(t, proxy.Options{
+		Chain: chain.Options{Auth: true},
+		Web:   web.Options{Keys: []web.Key{keyOf("app", "secret")}, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+	})
+	saysPool(s, 1)
+	if es := s.stream(t, anyPath); es.resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a key: status %d", es.resp.StatusCode)
+	}
+	es := s.stream(t, anyPath+"?stream.api_key=secret")
+	if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "id: ") {
+		t.Errorf("status %d: %s", es.resp.StatusCode, got)
+	}
+	es.close()
+	eventually(t, "the stream is logged", func() bool { return strings.Contains(log.String(), `"status":200`) })
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("the key is in the log: %s", log.String())
+	}
+}
+
+func TestAStreamOfAChosenBlockNeverChanges(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	body := saysPool(s, 1)
+	es := s.stream(t, anyPath+"?stream.block_height=100&stream.blocks=1")
+	got := es.next() + es.next()
+	if !strings.Contains(got, "id: 100.") || !strings.Contains(got, "data: "+body) {
+		t.Errorf("events %q", got)
+	}
+	saysPool(s, 2)
+	s.chain.grow(1)
+	es.expect("event: block\ndata: {\"height\":229}\n")
+	if n := s.chain.calls(); n != 1 {
+		t.Errorf("the node was asked %d times", n)
+	}
+}
+
+func TestASlowReaderGetsTheNewestAnswerNext(t *testing.T) {
+	s := startChain(t, proxy.Options{Streams: stream.Options{Write: time.Minute}})
+	filler := strings.Repeat("x", 1<<20)
+	says := func(n int) {
+		s.chain.does(func(node.Request) (*node.Answer, error) {
+			return &node.Answer{Status: 200, NodeStatus: 200, Type: "application/json", Body: fmt.Appendf(nil, `{"code":200,"msg":{"n":%d,"x":%q},"error":""}`, n, filler)}, nil
+		})
+	}
+	says(0)
+	es := s.stream(t, anyPath)
+	const blocks = 60 // of 1 MiB: more than sockets hold
+	for n := 1; n <= blocks; n++ {
+		says(n)
+		s.chain.grow(1)
+		s.get(t, anyPath, "X-Min-Block-Height", fmt.Sprint(228+n))
+	}
+	last := fmt.Sprintf(`"n":%d,`, blocks)
+	for events := 1; ; events++ {
+		event := es.next()
+		if event == "" || events > blocks/2 {
+			t.Fatalf("after %d events not at the newest", events)
+		}
+		if strings.Contains(event, last) {
+			return
+		}
+	}
+}
+
+func TestHEADOfAStreamSendsHeadersOnly(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	got := s.do(t, http.MethodHead, anyPath, "", "Accept", "text/event-stream")
+	if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" || got.body != "" {
+		t.Errorf("status %d, %v", got.status, got.header)
+	}
+	if n := s.chain.calls(); n > 0 {
+		t.Errorf("the node was asked %d times", n)
+	}
+}
+
+// eventually waits for something that happens without anybody being told.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not so: %s", what)
+		}
+	}
+}
+
+// A logBuffer is written and read at the same time.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
