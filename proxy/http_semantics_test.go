@@ -215,7 +215,7 @@ func counted(t *testing.T, g prometheus.Gatherer, name string) (list []string) {
 			for _, label := range m.GetLabel() {
 				line += label.GetName() + ":" + strconv.Quote(label.GetValue()) + " "
 			}
-			list = append(list, line+strconv.FormatFloat(m.GetCounter().GetValue(), 'f', -1, 64))
+			list = append(list, line+strconv.FormatFloat(m.GetCounter().GetValue()+m.GetGauge().GetValue(), 'f', -1, 64))
 		}
 	}
 	return list

@@ -39,7 +39,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	query, res, err := ep.lookup(ctx, c.Request.Header, rec, q, hs, tip)
+	query, res, err := ep.lookup(ctx, c.Request, rec, q, hs, tip)
 	if err != nil {
 		return err
 	}
@@ -53,22 +53,22 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 
 // lookup asks the cache: a later page of a walk at the block of the walk, where
 // that can still be read.
-func (ep *endpoint) lookup(ctx context.Context, header http.Header, rec *web.Record, q cacheRequest, hs heights, tip node.Tip) (cache.Query, cache.Result, error) {
+func (ep *endpoint) lookup(ctx context.Context, r *http.Request, rec *web.Record, q cacheRequest, hs heights, tip node.Tip) (cache.Query, cache.Result, error) {
 	if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
 		query := ep.query(sq.key, shs, tip)
-		res, err := ep.cache.Get(ctx, query, ep.origin(sq))
+		res, err := ep.cache.Get(ctx, query, ep.origin(sq, r, rec))
 		if err != nil || !outOfReach(res) {
 			rec.Pinned = true
 			return query, res, err
 		}
 	}
 	query := ep.query(q.key, hs, tip)
-	if hs.pinned == 0 && ep.stack.WantsNoCache(header) {
+	if hs.pinned == 0 && ep.stack.WantsNoCache(r.Header) {
 		query = web.NoCache(query, rec.Start)
 	} else if q.walk.height == 0 && rec.Repeatable() {
 		rec.Repeat(&memory{ep, q.key, hs})
 	}
-	res, err := ep.cache.Get(ctx, query, ep.origin(q))
+	res, err := ep.cache.Get(ctx, query, ep.origin(q, r, rec))
 	return query, res, err
 }
 
@@ -98,11 +98,12 @@ func (ep *endpoint) query(key string, hs heights, tip node.Tip) cache.Query {
 	return query
 }
 
-// origin asks the node, which is what a miss comes to.
-func (ep *endpoint) origin(q cacheRequest) cache.Origin {
+// origin asks the node, which is what a miss comes to, on behalf of the client
+// of a request.
+func (ep *endpoint) origin(q cacheRequest, from *http.Request, rec *web.Record) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		r := q.request()
-		r.Background = cache.InBackground(ctx)
+		r.Client, r.Background = ep.stack.Client(from, rec), cache.InBackground(ctx)
 		a, err := ep.o.Nodes.Fetch(ctx, r)
 		if err != nil {
 			return nil, err

@@ -121,6 +121,15 @@ func (a *Admission) admitAddress(c *gin.Context) error {
 	return a.admitBy(c, "address", a.ClientNetwork(c.Request), limits.Address)
 }
 
+// Client names who asks, for those who let clients take turns: the name on the
+// request's key, or else its address, of which an IPv6 /64 counts as one.
+func (a *Admission) Client(r *http.Request, rec *Record) string {
+	if rec.tenant != "" {
+		return "key " + rec.tenant
+	}
+	return networkOf(clientOf(r.RemoteAddr, r.Header[forwardedFor], a.limits.Load().TrustedProxies))
+}
+
 // admitTenant lets a request pass for as long as the name on its key may ask.
 func (a *Admission) admitTenant(c *gin.Context, key Key) error {
 	rate := a.rateOf(key)

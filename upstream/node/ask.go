@@ -49,7 +49,7 @@ func (f *fetch) race(ctx context.Context, first *endpoint) result {
 // after the wait: it has moved on since.
 func (f *fetch) queue(ctx context.Context, e *endpoint) result {
 	r := f.request
-	if err := e.queue.acquire(ctx, r.Cost, r.Background); err != nil {
+	if err := e.queue.acquire(ctx, r); err != nil {
 		return result{endpoint: e, err: e.busy(err)}
 	}
 	defer e.queue.release(r.Cost)

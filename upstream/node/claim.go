@@ -105,7 +105,7 @@ func (p *Pool) peek(ctx context.Context, e *endpoint, height int64) (*Answer, er
 	ctx, cancel := context.WithTimeout(ctx, maxProof)
 	defer cancel()
 	r := Request{Path: p.speech.probe, Height: height}
-	if err := e.queue.acquire(ctx, r.Cost, false); err != nil {
+	if err := e.queue.acquire(ctx, r); err != nil {
 		return nil, e.busy(err)
 	}
 	defer e.queue.release(r.Cost)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -14,21 +13,15 @@ const foregroundRun = 3
 
 var errQueue = errors.New("no turn in time")
 
-// A limiter hands out an endpoint's slots: oldest first, foreground before
-// background, and Scans only into slots of their own. A Scan that waits for
-// such a slot does not hold up those behind it.
+// A limiter hands out an endpoint's slots: clients take turns (queue.go),
+// foreground goes before background, and Scans only into slots of their own.
 type limiter struct {
 	patience time.Duration // of the foreground; the background waits as long as its context
 
 	mu                     sync.Mutex
 	slots, free, freeScans int
-	foreground, background list.List // of *waiter
-	run                    int       // slots the foreground took since the background had to wait
-}
-
-type waiter struct {
-	scan bool
-	turn chan struct{} // closed when the slot is the waiter's
+	foreground, background queue
+	run                    int // slots the foreground took since the background had to wait
 }
 
 func newLimiter(slots, scans int, patience time.Duration) *limiter {
@@ -37,18 +30,17 @@ func newLimiter(slots, scans int, patience time.Duration) *limiter {
 
 // acquire waits for a slot; nil means release must be called with the same
 // cost. The error is errQueue or the context's.
-func (l *limiter) acquire(ctx context.Context, cost Cost, background bool) error {
-	w := &waiter{scan: cost == Scan, turn: make(chan struct{})}
+func (l *limiter) acquire(ctx context.Context, r Request) error {
 	queue := &l.foreground
-	if background {
+	if r.Background {
 		queue = &l.background
 	}
 	l.mu.Lock()
-	place := queue.PushBack(w)
+	w := queue.push(r.Client, r.Cost == Scan)
 	l.grant()
 	l.mu.Unlock()
 
-	err := l.wait(ctx, w, background)
+	err := l.wait(ctx, w, r.Background)
 	if err == nil {
 		return nil
 	}
@@ -58,7 +50,7 @@ func (l *limiter) acquire(ctx context.Context, cost Cost, background bool) error
 	case <-w.turn: // the turn came while giving up: take it
 		return nil
 	default:
-		queue.Remove(place)
+		queue.leave(w)
 		return err
 	}
 }
@@ -97,48 +89,39 @@ func (l *limiter) release(cost Cost) {
 // grant hands the free slots to those whose turn it is. Call with mu held.
 func (l *limiter) grant() {
 	for l.free > 0 {
-		w := l.next()
-		if w == nil {
+		scan, ok := l.next()
+		if !ok {
 			return
 		}
 		l.free--
-		if w.scan {
+		if scan {
 			l.freeScans--
 		}
-		close(w.turn)
 	}
 }
 
-// next takes the next waiter from its queue; nil if none can run now.
-func (l *limiter) next() *waiter {
-	front, back := l.oldest(&l.foreground), l.oldest(&l.background)
+// next gives the next waiter its turn; not ok where none can run now.
+func (l *limiter) next() (scan, ok bool) {
+	front, back := l.foreground.next(l.freeScans > 0), l.background.next(l.freeScans > 0)
 	switch {
 	case back != nil && (front == nil || l.run >= foregroundRun):
 		l.run = 0
-		return l.background.Remove(back).(*waiter)
+		l.background.take(back)
+		return back.scan, true
 	case front != nil:
 		if back != nil {
 			l.run++
 		}
-		return l.foreground.Remove(front).(*waiter)
+		l.foreground.take(front)
+		return front.scan, true
 	default:
-		return nil
+		return false, false
 	}
-}
-
-// oldest is the first place in a queue whose waiter could run now.
-func (l *limiter) oldest(queue *list.List) *list.Element {
-	for place := queue.Front(); place != nil; place = place.Next() {
-		if l.freeScans > 0 || !place.Value.(*waiter).scan {
-			return place
-		}
-	}
-	return nil
 }
 
 // load is how many requests are in flight and how many wait.
 func (l *limiter) load() (inFlight, waiting int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.slots - l.free, l.foreground.Len() + l.background.Len()
+	return l.slots - l.free, l.foreground.waiting + l.background.waiting
 }

@@ -12,29 +12,29 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// line queues requests at a limiter, and notes in what order they get turns.
-type line struct {
+// order queues requests at a limiter, and notes in what order they get turns.
+type order struct {
 	limiter *limiter
 	mu      sync.Mutex
-	order   []string
+	names   []string
 }
 
 // enter queues one request. Once it has a slot it holds it for a second, a
 // scan for ten.
-func (l *line) enter(name string, cost Cost, background bool) {
+func (l *order) enter(name string, r Request) {
 	hold := time.Second
-	if cost == Scan {
+	if r.Cost == Scan {
 		hold = 10 * time.Second
 	}
 	go func() {
-		if l.limiter.acquire(context.Background(), cost, background) != nil {
+		if l.limiter.acquire(context.Background(), r) != nil {
 			return
 		}
 		l.mu.Lock()
-		l.order = append(l.order, name)
+		l.names = append(l.names, name)
 		l.mu.Unlock()
 		time.Sleep(hold)
-		l.limiter.release(cost)
+		l.limiter.release(r.Cost)
 	}()
 	synctest.Wait()
 }
@@ -55,18 +55,61 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &line{limiter: newLimiter(tt.slots, 1, time.Hour)}
+				l := &order{limiter: newLimiter(tt.slots, 1, time.Hour)}
 				for _, c := range strings.Split(tt.enter, "") {
 					cost := Cheap
 					if strings.ContainsAny(c, "stS") {
 						cost = Scan
 					}
-					l.enter(c, cost, c == strings.ToUpper(c))
+					l.enter(c, Request{Cost: cost, Background: c == strings.ToUpper(c)})
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, strings.Join(l.order, "")); diff != "" {
+				if diff := cmp.Diff(tt.want, strings.Join(l.names, "")); diff != "" {
 					t.Errorf("order (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestClientsTakeTurns(t *testing.T) {
+	tests := []struct {
+		name  string
+		slots int
+		enter string // client and name of each request, s to u are scans; a dash is a second
+		want  string
+	}{
+		{"a client does not wait for all that another asks", 1, "A1 A2 A3 A4 A5 B6", "162345"},
+		{"two that flood have every second turn", 1, "A1 A2 A3 A4 B5 B6 B7", "1526374"},
+		{"a client that comes later passes those that had turns", 1, "A1 B2 A3 B4 A5 B6 C7", "1273456"},
+		{"one that asks again and again does not", 1, "A1 A2 A3 A4 B5 - B6 - B7", "1526374"},
+		{"new ones have three turns of four", 1, "A0 A1 A2 B3 C4 D5 E6 F7 G8 H9", "0345167829"},
+		{"a scan that waits holds up neither its client nor others", 2, "As At A1 Bu B2", "s12tu"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &order{limiter: newLimiter(tt.slots, 1, time.Hour)}
+				for _, step := range strings.Fields(tt.enter) {
+					if step == "-" {
+						time.Sleep(time.Second)
+						synctest.Wait()
+						continue
+					}
+					cost := Cheap
+					if strings.ContainsAny(step, "stu") {
+						cost = Scan
+					}
+					l.enter(step[1:], Request{Client: step[:1], Cost: cost})
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if diff := cmp.Diff(tt.want, strings.Join(l.names, "")); diff != "" {
+					t.Errorf("order (-want +got):\n%s", diff)
+				}
+				if kept := len(l.limiter.foreground.lines); kept != 0 {
+					t.Errorf("%d lines are kept of clients that have gone", kept)
 				}
 			})
 		})
@@ -75,9 +118,9 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 
 func TestNoMoreRunThanAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{limiter: newLimiter(4, 1, time.Hour)}
+		l := &order{limiter: newLimiter(4, 1, time.Hour)}
 		for range 10 {
-			l.enter("page", Page, false)
+			l.enter("page", Request{Cost: Page})
 		}
 		if inFlight, waiting := l.limiter.load(); inFlight != 4 || waiting != 6 {
 			t.Errorf("%d in flight, %d waiting; want 4 and 6", inFlight, waiting)
@@ -105,13 +148,13 @@ func TestPatienceEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLimiter(1, 1, 2*time.Second)
-				if err := l.acquire(t.Context(), Cheap, false); err != nil {
+				if err := l.acquire(t.Context(), Request{}); err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 				defer cancel()
 				start := time.Now()
-				err := l.acquire(ctx, Cheap, tt.background)
+				err := l.acquire(ctx, Request{Background: tt.background})
 				if !errors.Is(err, tt.want) || time.Since(start) != tt.after {
 					t.Errorf("error %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
 				}
@@ -119,7 +162,7 @@ func TestPatienceEnds(t *testing.T) {
 					t.Errorf("%d still wait", waiting)
 				}
 				l.release(Cheap)
-				if err := l.acquire(t.Context(), Cheap, false); err != nil {
+				if err := l.acquire(t.Context(), Request{}); err != nil {
 					t.Errorf("the slot is lost: %v", err)
 				}
 			})

@@ -17,8 +17,9 @@ type Request struct {
 	Height     int64  // AtTip, a height to read at, or 0 for the node's latest
 	Unpinned   bool   // the height only chooses the node, which is not told of it and answers as of its latest
 	Cost       Cost
-	Post       *Post // nil for a GET. It is sent to one node at most, and once
-	Background bool  // yields to foreground requests, and waits for its turn until its context ends
+	Client     string // on whose behalf: clients take turns at an endpoint
+	Post       *Post  // nil for a GET. It is sent to one node at most, and once
+	Background bool   // yields to foreground requests, and waits for its turn until its context ends
 }
 
 // told is the height that the node is told of, 0 for none.

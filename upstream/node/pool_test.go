@@ -51,7 +51,7 @@ func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 1, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
-	if err := p.endpoints[0].queue.acquire(t.Context(), Cheap, false); err != nil {
+	if err := p.endpoints[0].queue.acquire(t.Context(), Request{}); err != nil {
 		t.Fatal(err)
 	}
 	answered := make(chan *Answer)

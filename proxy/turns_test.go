@@ -1,0 +1,132 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A gatedNode answers one request for each token, and notes whom it was asked
+// about, in order.
+type gatedNode struct {
+	tokens chan struct{}
+	mu     sync.Mutex
+	asked  []string
+}
+
+func (n *gatedNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	who := r.URL.Path[len(r.URL.Path)-40:]
+	n.mu.Lock()
+	n.asked = append(n.asked, strings.TrimLeft(who, "0"))
+	n.mu.Unlock()
+	<-n.tokens
+	fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":"0x%s"}},"error":""}`, who)
+}
+
+// begun is how many requests the node was asked.
+func (n *gatedNode) begun() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.asked)
+}
+
+// becomes waits until something holds.
+func becomes(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it does not become true: %s", what)
+		}
+	}
+}
+
+// startTurns serves the chain of a node that works on one request at a time.
+func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
+	t.Helper()
+	upstream := httptest.NewServer(n)
+	t.Cleanup(upstream.Close)
+	registry := prometheus.NewPedanticRegistry()
+	pool, err := node.New(node.Options{
+		Endpoints: []node.Endpoint{{REST: upstream.URL}}, InFlight: 1, Queue: time.Minute, Timeout: time.Minute, Registerer: registry,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	c, err := cache.New(cache.Options{FlightTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	p, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: pool}, Web: web.Options{
+		RequestTimeout: time.Minute, Limits: web.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startServer(t, p.Handler(), nil, nil).URL, func(want int) {
+		t.Helper()
+		becomes(t, fmt.Sprintf("a queue of %d", want), func() bool {
+			return strings.HasSuffix(counted(t, registry, "tipcache_node_queue_length")[0], fmt.Sprintf(" %d", want))
+		})
+	}
+}
+
+// ask reads one validator as a client of an address.
+func ask(ctx context.Context, url, client string, validator int) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/staking/validators/0x%040d", url, validator), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("X-Forwarded-For", client)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: status %d", client, res.StatusCode)
+	}
+	return nil
+}
+
+func TestAFloodOfColdKeysIsPassedByOthers(t *testing.T) {
+	n := &gatedNode{tokens: make(chan struct{})}
+	url, queued := startTurns(t, n)
+	var clients sync.WaitGroup
+	begin := func(client string, validator, queue int) {
+		clients.Go(func() {
+			if err := ask(t.Context(), url, client, validator); err != nil {
+				t.Error(err)
+			}
+		})
+		becomes(t, "the node is asked", func() bool { return n.begun() == 1 })
+		queued(queue)
+	}
+	for i := range 20 { // of two addresses in a network, which are one client
+		begin(fmt.Sprintf("2001:db8::%d", i%2), i+1, i)
+	}
+	begin("192.0.2.1", 1000, 20)
+	begin("192.0.2.2", 2000, 21)
+	begin("192.0.2.1", 1001, 22)
+	close(n.tokens)
+	clients.Wait()
+	if diff := cmp.Diff([]string{"1", "1000", "2000", "2", "1001", "3"}, n.asked[:6]); diff != "" {
+		t.Errorf("asked about (-want +got):\n%s", diff)
+	}
+}

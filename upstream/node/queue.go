@@ -1,0 +1,128 @@
+package node
+
+import "container/list"
+
+// freshRun is how many turns in a row the fresh lines of a queue may take while
+// others wait in it.
+const freshRun = 3
+
+// A queue is where requests wait for a slot: the requests of each client in a
+// line of their own, oldest first. The lines take turns, and a fresh line, of a
+// client that had no turn lately, goes before the others, as in RFC 8290. So a
+// client that asks now and then passes one that floods the node, and also many
+// that do so together.
+type queue struct {
+	lines         map[string]*line // by client
+	fresh, served list.List        // of *line, in the order of their turns
+	run           int              // turns that fresh lines took since a served one had to wait
+	waiting       int
+}
+
+// A line stays among the served ones until its next turn, also when nobody waits
+// in it any more: a client that asks one thing after the other is not fresh each
+// time.
+type line struct {
+	client  string
+	waiters list.List // of *waiter
+	fresh   bool
+	place   *list.Element // in the queue
+}
+
+type waiter struct {
+	scan  bool
+	turn  chan struct{} // closed when the slot is the waiter's
+	line  *line
+	place *list.Element // in the line
+}
+
+func (q *queue) push(client string, scan bool) *waiter {
+	l := q.lines[client]
+	if l == nil {
+		l = &line{client: client, fresh: true}
+		l.place = q.fresh.PushBack(l)
+		if q.lines == nil {
+			q.lines = map[string]*line{}
+		}
+		q.lines[client] = l
+	}
+	q.waiting++
+	w := &waiter{scan: scan, turn: make(chan struct{}), line: l}
+	w.place = l.waiters.PushBack(w)
+	return w
+}
+
+// leave takes out a waiter that had no turn.
+func (q *queue) leave(w *waiter) {
+	q.waiting--
+	w.line.waiters.Remove(w.place)
+	if w.line.fresh && w.line.waiters.Len() == 0 {
+		q.drop(w.line)
+	}
+}
+
+// next is the waiter whose turn it is, of those that could run now; nil for none.
+func (q *queue) next(scans bool) *waiter {
+	fresh := q.first(&q.fresh, scans)
+	if fresh != nil && q.run < freshRun {
+		return fresh
+	}
+	if served := q.first(&q.served, scans); served != nil {
+		return served
+	}
+	return fresh
+}
+
+// first is the first waiter in some lines that could run now. A line in which
+// nobody waits when its turn has come ends.
+func (q *queue) first(lines *list.List, scans bool) *waiter {
+	var after *list.Element
+	for place := lines.Front(); place != nil; place = after {
+		after = place.Next()
+		l := place.Value.(*line)
+		if l.waiters.Len() == 0 {
+			q.drop(l)
+		} else if w := l.first(scans); w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// first is the oldest waiter that could run now: a scan that waits for a slot of
+// its own does not hold up those behind it.
+func (l *line) first(scans bool) *waiter {
+	for place := l.waiters.Front(); place != nil; place = place.Next() {
+		if w := place.Value.(*waiter); scans || !w.scan {
+			return w
+		}
+	}
+	return nil
+}
+
+// take gives the waiter its turn. Its line is the last to have another.
+func (q *queue) take(w *waiter) {
+	q.waiting--
+	l := w.line
+	l.waiters.Remove(w.place)
+	switch {
+	case !l.fresh:
+		q.run = 0
+		q.served.MoveToBack(l.place)
+	default:
+		if q.served.Len() > 0 {
+			q.run++
+		}
+		q.fresh.Remove(l.place)
+		l.fresh, l.place = false, q.served.PushBack(l)
+	}
+	close(w.turn)
+}
+
+func (q *queue) drop(l *line) {
+	delete(q.lines, l.client)
+	if l.fresh {
+		q.fresh.Remove(l.place)
+	} else {
+		q.served.Remove(l.place)
+	}
+}
