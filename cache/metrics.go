@@ -80,7 +80,7 @@ func gauge(name, help string, value func() float64) prometheus.Collector {
 
 func newLeaseSeconds() *prometheus.HistogramVec {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "tipcache_cache_lease_wait_seconds",
+		Name:    "tipcache_cache_lease_wait_duration_seconds",
 		Help:    "Waits for another replica's lease, by how they ended: woken, failed (the other's origin), expired, timeout.",
 		Buckets: prometheus.ExponentialBuckets(.001, 4, 8), // 1 ms to 16 s
 

@@ -53,9 +53,9 @@ type nodeSample struct {
 // The metrics that are drawn. Each is registered by the package that it tells of.
 const (
 	requestSeconds = "tipcache_proxy_request_duration_seconds"
-	nodeSeconds    = "tipcache_node_request_seconds"
+	nodeSeconds    = "tipcache_node_request_duration_seconds"
 	redisSeconds   = "tipcache_cache_shared_duration_seconds"
-	storeSeconds   = "tipcache_collections_list_seconds"
+	storeSeconds   = "tipcache_collections_list_duration_seconds"
 	staleness      = "tipcache_proxy_staleness_blocks"
 )
 

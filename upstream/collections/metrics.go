@@ -18,7 +18,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		return nil, nil
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "tipcache_collections_list_seconds",
+		Name:    "tipcache_collections_list_duration_seconds",
 		Help:    "Time the collection store took for a page, by result.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 

@@ -153,26 +153,26 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 	mustFetch(t, p, Request{Height: AtTip, Cost: Scan})
 	mustFetch(t, p, Request{Height: 1000})
 	want := map[string]float64{
-		"tipcache_node_answers_total ok":            3, // the first height was put to the proof
-		"tipcache_node_epochs_total":                0,
-		"tipcache_node_height":                      100,
-		"tipcache_node_lowest_height":               0,
-		"tipcache_node_source_aside":                0,
-		"tipcache_node_tip_out_of_reach":            0,
-		"tipcache_node_answers_total future_height": 1,
-		"tipcache_node_request_seconds cheap":       3,
-		"tipcache_node_request_seconds scan":        1,
-		"tipcache_node_tip_height":                  100,
-		"tipcache_node_tip_known":                   1,
-		"tipcache_node_answering":                   1,
-		"tipcache_node_breaker_state":               0,
-		"tipcache_node_shed_total":                  0,
-		"tipcache_node_websocket_reconnects_total":  0,
-		"tipcache_node_block_interval_seconds":      60,
-		"tipcache_node_lag_blocks":                  0,
-		"tipcache_node_in_flight":                   0,
-		"tipcache_node_queue_length":                0,
-		"tipcache_node_wrong_chain":                 0,
+		"tipcache_node_answers_total ok":               3, // the first height was put to the proof
+		"tipcache_node_epochs_total":                   0,
+		"tipcache_node_height":                         100,
+		"tipcache_node_lowest_height":                  0,
+		"tipcache_node_source_aside":                   0,
+		"tipcache_node_tip_out_of_reach":               0,
+		"tipcache_node_answers_total future_height":    1,
+		"tipcache_node_request_duration_seconds cheap": 3,
+		"tipcache_node_request_duration_seconds scan":  1,
+		"tipcache_node_tip_height":                     100,
+		"tipcache_node_tip_known":                      1,
+		"tipcache_node_answering":                      1,
+		"tipcache_node_breaker_state":                  0,
+		"tipcache_node_shed_total":                     0,
+		"tipcache_node_websocket_reconnects_total":     0,
+		"tipcache_node_block_interval_seconds":         60,
+		"tipcache_node_lag_blocks":                     0,
+		"tipcache_node_in_flight":                      0,
+		"tipcache_node_queue_length":                   0,
+		"tipcache_node_wrong_chain":                    0,
 	}
 	got := gather(t, registry, n.address)
 	if age := got["tipcache_node_block_age_seconds"]; age <= 0 || age > 60 {

@@ -29,7 +29,7 @@ func newMetrics(p *Pool, r prometheus.Registerer) *metrics {
 	return &metrics{
 		pool: p, registerer: r,
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "tipcache_node_request_seconds",
+			Name:    "tipcache_node_request_duration_seconds",
 			Help:    "Time a node took to answer or to fail, by cost class; waiting for a turn is not included.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 
