@@ -33,7 +33,7 @@ type Config struct {
 // Chain is the upstream node, or several of one chain.
 type Chain struct {
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
-	Nodes         []string      `yaml:"nodes" flag:"node" doc:"REST addresses of the chain's nodes"`
+	Nodes         []string      `yaml:"nodes" flag:"node" doc:"REST addresses of the chain's nodes; none serves collections alone"`
 	Comet         []string      `yaml:"comet" flag:"comet" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	Shape         string        `yaml:"shape" flag:"shape" doc:"documented: the documented shapes; node: the node's own bytes"`
 	MaxPageLimit  uint64        `yaml:"max_page_limit" doc:"largest pagination.limit"`

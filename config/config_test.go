@@ -164,3 +164,19 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+func TestNoNodeMeansNoHeightSource(t *testing.T) {
+	for _, sources := range []config.Sources{
+		{Environ: []string{"TIPCACHE_CHAIN_NODES=none"}},
+		{Environ: []string{"TIPCACHE_CHAIN_NODES=none", "TIPCACHE_CHAIN_ID=story-1", "TIPCACHE_REDIS_URL=redis://host"}},
+	} {
+		cfg, err := config.Load(sources)
+		if err != nil || len(cfg.Chain.Nodes)+len(cfg.Chain.Comet) != 0 {
+			t.Errorf("%q: %q, %q, %v", sources.Environ, cfg.Chain.Nodes, cfg.Chain.Comet, err)
+		}
+	}
+	sources := config.Sources{Environ: []string{"TIPCACHE_CHAIN_NODES=none", "TIPCACHE_REDIS_URL=redis://host"}}
+	if _, err := config.Load(sources); err == nil || !strings.Contains(err.Error(), "chain.id") {
+		t.Errorf("a shared Redis and nothing that names the chain: %v", err)
+	}
+}

@@ -47,7 +47,11 @@ func Load(s Sources) (Config, error) {
 	problems = append(problems, fromEnviron(s.Environ, said, where))
 	fromFlags(s.Flags, said, where)
 	cfg := defaultsFor(said)
-	problems = append(problems, decode(said, &cfg), cfg.Validate())
+	problems = append(problems, decode(said, &cfg))
+	if slices.Equal(cfg.Chain.Nodes, []string{"none"}) {
+		cfg.Chain.Nodes = nil
+	}
+	problems = append(problems, cfg.Validate())
 	if s.Check != nil {
 		problems = append(problems, s.Check(cfg))
 	}

@@ -87,7 +87,6 @@ func shown(value string) string {
 }
 
 func (v *validation) chain(c Chain) {
-	v.check(len(c.Nodes) > 0, "chain.nodes", "at least one is needed")
 	for i, n := range c.Nodes {
 		v.httpURL(fmt.Sprintf("chain.nodes[%d]", i), n)
 	}
@@ -128,7 +127,7 @@ func (v *validation) redis(c Config) {
 		v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url",
 			"not a redis:// or rediss:// URL, nor embedded, nor none")
 		blind := !slices.ContainsFunc(c.Chain.Comet, func(s string) bool { return s != "none" })
-		v.check(c.Chain.ID != "" || !blind, "chain.id", "needed with a shared Redis when chain.comet is none: nothing else tells chains apart")
+		v.check(c.Chain.ID != "" || !blind, "chain.id", "needed with a shared Redis when chain.nodes or chain.comet is none: nothing else tells chains apart")
 	}
 }
 

@@ -1,9 +1,11 @@
 package proxy_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -46,6 +48,8 @@ func TestViolations(t *testing.T) {
 		"a negative offset":                    {`{"pagination":{"offset":-1}}`, `[{"message":"expected number >= 0","location":"body.pagination.offset","value":-1}]`},
 		"a fraction":                           {`{"pagination":{"limit":1.5}}`, `[{"message":"expected integer","location":"body.pagination.limit","value":1.5}]`},
 		"a number in quotes":                   {`{"pagination":{"limit":"20"}}`, `[{"message":"expected integer","location":"body.pagination.limit","value":"20"}]`},
+		"a limit beyond 64 bits":               {`{"pagination":{"limit":99999999999999999999}}`, `[{"message":"expected number <= 200","location":"body.pagination.limit","value":99999999999999999999}]`},
+		"a limit below 64 bits":                {`{"pagination":{"limit":-99999999999999999999}}`, `[{"message":"expected number >= 1","location":"body.pagination.limit","value":-99999999999999999999}]`},
 		"more than 64 bits":                    {`{"pagination":{"offset":9223372036854775808}}`, `[{"message":"expected integer","location":"body.pagination.offset","value":9223372036854775808}]`},
 		"a number no float holds":              {`{"pagination":{"offset":1e999}}`, `[{"message":"expected integer","location":"body.pagination.offset","value":1e999}]`},
 		"a limit that is an object":            {`{"pagination":{"limit":{"$gt":0}}}`, `[{"message":"expected integer","location":"body.pagination.limit","value":{"$gt":0}}]`},
@@ -201,4 +205,39 @@ func references(schema string) []string {
 		refs = append(refs, ref)
 	}
 	return refs
+}
+
+func TestTheSchemaOfARequestIsIgnoredWhateverItIs(t *testing.T) {
+	s := startList(t, listing.Options{})
+	for _, given := range []string{`"https://host/x.json"`, `5`, `null`, `{"a":{"b":[1,2]}}`, `["x"]`, `1e999`, `true`} {
+		if res, body := s.post(t, `{"$schema":`+given+`,"pagination":{"limit":1}}`); res.StatusCode != http.StatusOK {
+			t.Errorf("$schema %s: status %d: %s", given, res.StatusCode, body)
+		}
+	}
+	if s.store.calls.Load() != 1 {
+		t.Errorf("the store was asked %d times for one page", s.store.calls.Load())
+	}
+}
+
+func TestACompressedRequestIsRefused(t *testing.T) {
+	s := startList(t, listing.Options{})
+	for coding, want := range map[string]int{"gzip": 415, "zstd, gzip": 415, "identity": 200, "Identity": 200} {
+		if res, body := s.post(t, `{}`, "Content-Encoding", coding); res.StatusCode != want {
+			t.Errorf("%s: status %d: %s", coding, res.StatusCode, body)
+		}
+	}
+}
+
+func TestABodyThatIsAnnouncedTooLargeIsNotWaitedFor(t *testing.T) {
+	s := startList(t, listing.Options{})
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: host\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 1048577\r\nExpect: 100-continue\r\n\r\n", listPath, testKey)
+	status, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.Contains(status, "413") {
+		t.Errorf("%q, %v", status, err)
+	}
 }

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,5 +90,94 @@ func TestANoCacheRequestDoesNotTrustTheGenerationKnown(t *testing.T) {
 	s.post(t, `{}`)
 	if s.post(t, `{}`, "Cache-Control", "no-cache"); s.store.calls.Load() != 2 {
 		t.Errorf("the store was asked %d times", s.store.calls.Load())
+	}
+}
+
+// indexed is a list service whose store follows a chain.
+func indexed(t *testing.T) (s *listService, to func(listing.Progress)) {
+	var known atomic.Pointer[listing.Progress]
+	known.Store(&listing.Progress{})
+	s = startList(t, listing.Options{
+		Policy: aDay, MinHeightWait: 300 * time.Millisecond,
+		Progress: func() listing.Progress { return *known.Load() },
+		Await: func(ctx context.Context, block int64) error {
+			for known.Load().Block < block {
+				select {
+				case <-time.After(5 * time.Millisecond):
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			return nil
+		},
+	})
+	return s, func(p listing.Progress) {
+		s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
+			if p.Block == 0 {
+				return collections.Page{Items: []collections.Collection{}, Generation: p.Generation}, nil
+			}
+			return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: p.Generation}, nil
+		})
+		known.Store(&p)
+	}
+}
+
+func TestAPageSaysItsBlock(t *testing.T) {
+	s, to := indexed(t)
+	says := func(want string) {
+		t.Helper()
+		if res, body := s.post(t, `{}`); res.StatusCode != http.StatusOK || res.Header.Get("X-Evm-Block") != want {
+			t.Errorf("status %d, block %q, want %q: %s", res.StatusCode, res.Header.Get("X-Evm-Block"), want, body)
+		}
+	}
+	to(listing.Progress{Generation: 1, Block: 100})
+	says("100")
+	to(listing.Progress{Generation: 1, Block: 105}) // blocks without events
+	says("105")
+	if s.store.calls.Load() != 1 {
+		t.Errorf("the store was asked %d times", s.store.calls.Load())
+	}
+	to(listing.Progress{Generation: 2, Block: 106})
+	says("106")
+	s.store.fail(errSilent)
+	p := listing.Progress{Generation: 3, Block: 107}
+	to(p)
+	s.store.fail(errSilent)
+	says("") // an outdated page
+}
+
+func TestABlockIsWaitedFor(t *testing.T) {
+	s, to := indexed(t)
+	ask := func(block string) (*http.Response, string) { return s.post(t, `{}`, "X-Min-Evm-Block", block) }
+	to(listing.Progress{Generation: 1, Block: 100})
+	for block, want := range map[string]int{"100": 200, "1": 200, "101": 504, "0": 400, "-1": 400, "+5": 400, "x": 400, "99999999999999999999": 400} {
+		res, body := ask(block)
+		if res.StatusCode != want || want == 504 && !strings.Contains(body, "block 101 has not been counted; the last one is 100") {
+			t.Errorf("%q: status %d: %s", block, res.StatusCode, body)
+		}
+		if want >= 400 && res.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%q: %s", block, res.Header.Get("Content-Type"))
+		}
+	}
+	time.AfterFunc(50*time.Millisecond, func() { to(listing.Progress{Generation: 2, Block: 101}) })
+	if res, body := ask("101"); res.StatusCode != http.StatusOK || res.Header.Get("X-Evm-Block") != "101" {
+		t.Errorf("status %d, block %s: %s", res.StatusCode, res.Header.Get("X-Evm-Block"), body)
+	}
+	to(listing.Progress{Generation: 3}) // it was imported
+	if res, body := ask("101"); res.StatusCode != http.StatusBadRequest || !strings.Contains(body, "no indexer fills this store") {
+		t.Errorf("status %d: %s", res.StatusCode, body)
+	}
+}
+
+func TestAStoreThatIsBeingFilledIsNotAnEmptyOne(t *testing.T) {
+	s, to := indexed(t)
+	to(listing.Progress{Generation: 1, Filling: true})
+	if res, body := s.post(t, `{}`); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" ||
+		!strings.Contains(body, "filled for the first time") {
+		t.Errorf("status %d: %s", res.StatusCode, body)
+	}
+	to(listing.Progress{Generation: 1, Block: 5})
+	if res, body := s.post(t, `{}`); res.StatusCode != http.StatusOK {
+		t.Errorf("status %d: %s", res.StatusCode, body)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	page    = "https://app.example"
-	exposed = "X-Block-Height, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link"
+	exposed = "X-Block-Height, X-Evm-Block, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link"
 )
 
 func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPreflightsAreAnsweredWithoutAskingAnybody(t *testing.T) {
 			for name, value := range map[string]string{
 				"Access-Control-Allow-Origin":  page,
 				"Access-Control-Allow-Methods": "GET, HEAD, POST",
-				"Access-Control-Allow-Headers": "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, If-None-Match, X-Request-Id, traceparent",
+				"Access-Control-Allow-Headers": "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, If-None-Match, X-Request-Id, traceparent",
 				"Access-Control-Max-Age":       "7200",
 			} {
 				if want[name] = ""; tt.allowed {

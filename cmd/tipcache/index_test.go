@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,7 +150,16 @@ func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
 		t.Errorf("Cache-Status: %s", status)
 	}
 	if got.height() != "" {
-		t.Errorf("a page says it is of block %s", got.height())
+		t.Errorf("a page says it is of the chain's block %s", got.height())
+	}
+	counted := func() int64 { return r.watch.mark.Load().Cursor.Block }
+	if block := got.header.Get("X-Evm-Block"); block != strconv.FormatInt(counted(), 10) {
+		t.Errorf("X-Evm-Block: %q, counted are %d", block, counted())
+	}
+	next := counted() + 2
+	time.AfterFunc(100*time.Millisecond, func() { d.Advance(3) })
+	if got = r.list(`{"pagination":{"limit":1}}`, "X-Min-Evm-Block", strconv.FormatInt(next, 10)); got.status != http.StatusOK || counted() < next {
+		t.Errorf("waiting for block %d: status %d, counted are %d: %s", next, got.status, counted(), got.body)
 	}
 	expectChain(t, r.store, d)
 }
@@ -204,4 +215,21 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	until("caught up", func() bool { s := replicas[1].indexer.Status(); return s.Head > 0 && s.Cursor.Block >= s.Head })
 	expectChain(t, store, d)
 	stop[1]()
+}
+
+func TestCollectionsAreServedWithoutAChainNode(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	r := startRunning(t, d, func(c *config.Config) { c.Chain.Nodes, c.Chain.Comet = nil, nil })
+	for _, want := range []string{"fwd=uri-miss", "hit"} {
+		if got := r.list(`{"pagination":{"limit":1}}`); got.status != http.StatusOK || !strings.Contains(got.header.Get("Cache-Status"), want) {
+			t.Errorf("status %d, %s: %s", got.status, got.header.Get("Cache-Status"), got.body)
+		}
+	}
+	if got := r.list(`{}`, "X-Min-Evm-Block", "1"); got.status != http.StatusBadRequest || !strings.Contains(got.body, "no indexer fills this store") {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+	if got := r.get(r.base + "/staking/params"); got.status != http.StatusBadGateway || !strings.Contains(got.body, "no chain node is configured") {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
 }

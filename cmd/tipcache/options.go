@@ -175,8 +175,9 @@ func validateRoutes(cfg config.Config) error {
 func collectionsOptions(cfg config.Config) *listing.Options {
 	c := cfg.Collections
 	return &listing.Options{
-		NoAuth: c.Auth == "none",
-		Policy: cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
+		NoAuth:        c.Auth == "none",
+		MinHeightWait: cfg.Chain.MinHeightWait,
+		Policy:        cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
 	}
 }
 

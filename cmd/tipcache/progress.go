@@ -17,12 +17,16 @@ import (
 // A storeWatch knows how far the collection store has come, whoever fills it:
 // this replica, another, or a command.
 type storeWatch struct {
-	store *collections.Store
-	mark  atomic.Pointer[collections.Mark] // nil until known
+	store   *collections.Store
+	indexed bool                             // an indexer of this configuration fills it
+	mark    atomic.Pointer[collections.Mark] // nil until known
+	moved   atomic.Pointer[chan struct{}]    // closed, and replaced, when the mark has changed
 }
 
-func newStoreWatch(store *collections.Store, registry prometheus.Registerer) *storeWatch {
-	w := &storeWatch{store: store}
+func newStoreWatch(store *collections.Store, indexed bool, registry prometheus.Registerer) *storeWatch {
+	w := &storeWatch{store: store, indexed: indexed}
+	moved := make(chan struct{})
+	w.moved.Store(&moved)
 	registry.MustRegister(w) // its names are its own
 	return w
 }
@@ -32,20 +36,47 @@ const watchInterval = 500 * time.Millisecond
 // run looks again and again until ctx ends. While the store is silent, what was
 // seen last stays.
 func (w *storeWatch) run(ctx context.Context) {
-	every(ctx, watchInterval, func() {
-		if m, err := w.store.Mark(ctx); err == nil {
-			w.mark.Store(&m)
+	w.look(ctx)
+	every(ctx, watchInterval, func() { w.look(ctx) })
+}
+
+func (w *storeWatch) look(ctx context.Context) {
+	m, err := w.store.Mark(ctx)
+	if err != nil {
+		return
+	}
+	if before := w.mark.Swap(&m); before == nil || *before != m {
+		moved := make(chan struct{})
+		close(*w.moved.Swap(&moved))
+	}
+}
+
+// await waits until the store has counted a block.
+func (w *storeWatch) await(ctx context.Context, block int64) error {
+	for {
+		moved := *w.moved.Load()
+		if m := w.mark.Load(); m != nil && m.Cursor.Block >= block {
+			return nil
 		}
-	})
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // progress is what the proxy needs to know.
 func (w *storeWatch) progress() (p listing.Progress) {
-	if m := w.mark.Load(); m != nil {
-		p.Generation = m.Generation
-		if m.Cursor.Chain != 0 {
-			p.Behind = time.Since(m.Cursor.Time)
-		}
+	m := w.mark.Load()
+	if m == nil {
+		return listing.Progress{Filling: w.indexed}
+	}
+	p.Generation, p.Block = m.Generation, m.Cursor.Block
+	if m.Cursor.Chain != 0 {
+		p.Behind = time.Since(m.Cursor.Time)
+	} else {
+		p.Filling = w.indexed && m.Total == 0
 	}
 	return p
 }

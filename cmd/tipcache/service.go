@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +101,11 @@ func (s *service) openCache(context.Context) error {
 		return err
 	}
 	s.onClose(s.cache.Close)
-	s.cache.SetNamespace(namespace(s.cfg.Chain.ID, 0))
+	if len(s.cfg.Chain.Nodes) == 0 { // nobody will tell of a chain
+		s.cache.SetNamespace(namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
+	} else {
+		s.cache.SetNamespace(namespace(s.cfg.Chain.ID, 0))
+	}
 	return nil
 }
 
@@ -127,7 +132,7 @@ func (s *service) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(s.store.Close)
-	s.watch = newStoreWatch(s.store, s.registry)
+	s.watch = newStoreWatch(s.store, s.cfg.Index.Enabled, s.registry)
 	if s.cfg.Index.Enabled {
 		o := indexOptions(s.cfg)
 		o.Store, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, true, s.log, s.registry, s.tracing
@@ -157,7 +162,7 @@ func (s *service) openProxy(context.Context) (err error) {
 	o := proxyOptions(s.cfg)
 	o.Cache, o.Chain.Nodes, o.Web.Lane = s.cache, s.pool, s.lane
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
-	o.Collections.Progress = s.watch.progress
+	o.Collections.Progress, o.Collections.Await = s.watch.progress, s.watch.await
 	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
 	o.Web.SharedLimits.Namespace = s.cache.Namespace
 	if s.metadata != nil {

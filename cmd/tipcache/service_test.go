@@ -124,9 +124,9 @@ func (r *running) get(url string, header ...string) reply {
 	return r.do(http.MethodGet, url, "", header...)
 }
 
-func (r *running) list(body string) reply {
+func (r *running) list(body string, headers ...string) reply {
 	r.t.Helper()
-	return r.do(http.MethodPost, r.base+"/api/v4/collections", body, "X-Api-Key", r.key, "Content-Type", "application/json")
+	return r.do(http.MethodPost, r.base+"/api/v4/collections", body, append(headers, "X-Api-Key", r.key, "Content-Type", "application/json")...)
 }
 
 func (r *running) eventually(what string, ok func() bool) {

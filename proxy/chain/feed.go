@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -25,17 +26,18 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 	if pinned, at, ok := ep.snapshot(ctx, q, hs, tip); ok {
 		q, hs = pinned, at
 	}
+	from := c.Request // all who follow the feed are served in the name of the first
 	return web.Feed{
 		Key: q.key, Fixed: hs.pinned > 0, Fresh: ep.policies.Load().rows[ep.row].Fresh,
-		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, hs) },
+		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, hs, from) },
 	}, nil
 }
 
 // newest asks the cache for an answer that is not stale.
-func (ep *endpoint) newest(ctx context.Context, q cacheRequest, hs heights) (cache.Result, error) {
+func (ep *endpoint) newest(ctx context.Context, q cacheRequest, hs heights, from *http.Request) (cache.Result, error) {
 	ctx, cancel := context.WithDeadline(ctx, ep.stack.Deadline(time.Now()))
 	defer cancel()
 	query := ep.query(q.key, hs, ep.o.Nodes.Tip())
 	query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
-	return ep.cache.Get(ctx, query, ep.origin(q))
+	return ep.cache.Get(ctx, query, ep.origin(q, from, &web.Record{}))
 }

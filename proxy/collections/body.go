@@ -26,10 +26,16 @@ const (
 	maxListMembers = 200     // members of one object; the documented ones are five at most
 )
 
-// readListBody reads the body to its end or to the request's deadline.
+// readListBody reads the body to its end or to the request's deadline. A client
+// that announces a body and waits for "100 Continue" is refused before it sends.
 func readListBody(w http.ResponseWriter, r *http.Request, deadline time.Time) ([]byte, error) {
-	if !isJSON(r.Header.Get("Content-Type")) {
+	switch {
+	case !isJSON(r.Header.Get("Content-Type")):
 		return nil, &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
+	case !isPlain(r.Header["Content-Encoding"]):
+		return nil, &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must not be compressed"}
+	case r.ContentLength > maxListBody:
+		return nil, tooLarge(maxListBody)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read does not look at contexts; fails only where there is no connection
 	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength)
@@ -42,17 +48,26 @@ func readListBody(w http.ResponseWriter, r *http.Request, deadline time.Time) ([
 // unreadable says why a body could not be read.
 func unreadable(err error) error {
 	var (
-		tooLarge *http.MaxBytesError
-		slow     net.Error
+		limited *http.MaxBytesError
+		slow    net.Error
 	)
 	switch {
-	case errors.As(err, &tooLarge):
-		return &web.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", tooLarge.Limit)}
+	case errors.As(err, &limited):
+		return tooLarge(limited.Limit)
 	case errors.As(err, &slow) && slow.Timeout():
 		return &web.Failure{Status: http.StatusRequestTimeout, Public: "request body read timeout", Err: err}
 	default:
 		return &web.Failure{Status: http.StatusBadRequest, Public: "cannot read request body", Err: err}
 	}
+}
+
+func tooLarge(limit int64) error {
+	return &web.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", limit)}
+}
+
+// isPlain reports whether a body comes without a content coding.
+func isPlain(codings []string) bool {
+	return len(codings) == 0 || len(codings) == 1 && (codings[0] == "" || strings.EqualFold(codings[0], "identity"))
 }
 
 // readAll reads to the end, into one piece of memory if the length that the
@@ -114,7 +129,7 @@ func malformedBody(err error) error {
 // validate lists the violations in the order of the schema; in an object, the
 // properties it does not know come last, in the order they were sent.
 func (s *listSchema) validate(body []byte) (violations, error) {
-	t := tree{registry: s.registry, extras: map[string][]member{}}
+	t := tree{registry: s.registry, extras: map[string][]member{}, large: map[string]json.RawMessage{}}
 	value := t.value(s.request, "body", gjson.ParseBytes(body))
 	if t.fault != nil {
 		return nil, t.fault
@@ -129,9 +144,13 @@ func (s *listSchema) validate(body []byte) (violations, error) {
 // schema, slices and scalars. What the schema has no use for stays raw.
 type tree struct {
 	registry huma.Registry
-	extras   map[string][]member // unexpected properties, by the location of their object
-	fault    error               // what makes the body malformed, though it is JSON
+	extras   map[string][]member        // unexpected properties, by the location of their object
+	large    map[string]json.RawMessage // integers that no int64 holds, by their location
+	fault    error                      // what makes the body malformed, though it is JSON
 }
+
+// schemaProperty may say anything, as it is ignored.
+const schemaProperty = "$schema"
 
 // A member is a property that the schema does not know.
 type member struct {
@@ -157,8 +176,13 @@ func (t *tree) value(s *huma.Schema, at string, v gjson.Result) any {
 	case v.IsArray() && s.Type == huma.TypeArray:
 		return t.array(s, at, v)
 	}
-	if n, err := strconv.ParseInt(v.Raw, 10, 64); err == nil {
+	n, err := strconv.ParseInt(v.Raw, 10, 64)
+	switch {
+	case err == nil:
 		return n
+	case errors.Is(err, strconv.ErrRange) && (s.Maximum != nil && n > 0 || s.Minimum != nil && n < 0):
+		t.large[at] = json.RawMessage(v.Raw)
+		return n // beyond the schema's bounds, as what was sent is
 	}
 	return json.RawMessage(v.Raw)
 }
@@ -178,6 +202,7 @@ func (t *tree) object(s *huma.Schema, at string, v gjson.Result) map[string]any 
 		case property == nil:
 			object["#"+strconv.Itoa(len(object))] = nil
 			t.extras[at] = append(t.extras[at], member{key.Str, json.RawMessage(value.Raw)})
+		case name == schemaProperty:
 		default:
 			object[name] = t.value(property, at+"."+name, value)
 		}

@@ -6,7 +6,8 @@
 //  2. body.go reads the body and validates it against the schema of schema.go;
 //     memo.go remembers what the same bytes asked for before;
 //  3. request.go makes of it the one spelling that is the cache key;
-//  4. progress.go says how fresh a page is by how far the store has come;
+//  4. progress.go says how fresh a page is by how far the store has come, and
+//     block.go waits for a block that the client has to see;
 //  5. on a miss, handler.go asks the store for the page and the metadata provider
 //     to describe what is on it, which page.go joins.
 //
@@ -23,6 +24,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -73,12 +75,18 @@ type Options struct {
 	// every request.
 	Progress func() Progress
 
+	// Await returns nil once Progress tells of a block, or a later one, and the
+	// context's error if that ends first. Nil: nothing can be waited for.
+	Await         func(ctx context.Context, block int64) error
+	MinHeightWait time.Duration // the longest wait for the block of X-Min-Evm-Block; default 10 s
+
 	Policy      cache.Policy  // in seconds; zero: fresh for 5 s, stale for a minute, an hour while the store fails
 	DegradedTTL time.Duration // life of a page that lacks metadata it should have; default 5 s
 }
 
 func (o Options) withDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: time.Hour})
+	o.MinHeightWait = cmp.Or(o.MinHeightWait, 10*time.Second)
 	o.DegradedTTL = cmp.Or(o.DegradedTTL, 5*time.Second)
 	return o
 }
@@ -90,6 +98,8 @@ type Handler struct {
 	cache  Cache
 	schema *listSchema
 	memo   memo
+
+	waiters atomic.Int64 // requests that wait for a block
 }
 
 // New checks the options and fills in the defaults.
@@ -97,7 +107,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
 	if o.Store == nil {
 		return nil, errors.New("collections: Store is required")
 	}
-	return &Handler{o.withDefaults(), stack, c, newListSchema(Prefix, documentSuffix), newMemo()}, nil
+	return &Handler{o: o.withDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo()}, nil
 }
 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.
@@ -125,14 +135,22 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	query := h.query(asked)
+	ctx := web.WithLazyDeadline(r.Context(), deadline)
+	defer ctx.Release()
+	least, err := readBlock(r.Header[web.MinEVMHeader])
+	if err != nil {
+		return err
+	}
+	progress, err := h.awaited(ctx, least)
+	if err != nil {
+		return err
+	}
+	query := h.query(asked, progress)
 	if h.stack.WantsNoCache(r.Header) {
 		query = web.NoCache(h.querySeconds(asked), rec.Start) // the generation known may be a moment old
 	} else if rec.Repeatable() {
-		rec.Repeat(&memory{h, asked, h.schemaURL(r, PageSchema)})
+		rec.Repeat(&memory{h, asked, least, h.schemaURL(r, PageSchema)})
 	}
-	ctx := web.WithLazyDeadline(r.Context(), deadline)
-	defer ctx.Release()
 	res, err := h.cache.Get(ctx, query, h.origin(asked))
 	if err != nil {
 		return err
@@ -140,35 +158,41 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	// The request is a query, and a POST only to have a body: If-None-Match gets
 	// the 304 of a GET and saves the page, not the 412 of a change.
 	var a web.Answer
-	h.answer(&a, rec, res, &query, h.schemaURL(r, PageSchema), time.Now())
+	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
 	h.stack.Respond(c.Writer, r, &a)
 	return nil
 }
 
-// answer makes of a what a result comes to.
-func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, schemaURL string, now time.Time) {
-	until := h.freshUntil(*query, res.Entry, now)
+// answer makes of a what a result comes to, of a query by the progress.
+func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, p Progress, schemaURL string, now time.Time) {
+	a.Now = now
+	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), holdsAt(res.Entry, query, p)
 	a.Own = h.withSchema(query.Key, res.Entry, schemaURL)
 	res.Entry = &a.Own
 	rec.Result(res)
 	rec.Degraded = !res.Entry.Expires.IsZero()
-	a.Result, a.Key, a.Policy, a.Now, a.Until = res, query.Key, h.o.Policy, now, until
-	a.Behind, a.Control = h.progress().Behind, "private, no-cache"
+	a.Result, a.Key, a.Policy = res, query.Key, h.o.Policy
+	a.Behind, a.Control = p.Behind, "private, no-cache"
 }
 
 // A memory answers a request for a listing again.
 type memory struct {
 	*Handler
 	asked     listing
+	least     int64 // block of the execution chain that the client has to see
 	schemaURL string
 }
 
 // Recall answers from the page that memory has.
 func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
-	query := m.query(m.asked)
+	p := m.progress()
+	if p.Block < m.least {
+		return false
+	}
+	query := m.query(m.asked, p)
 	res, ok := m.cache.Fresh(query)
 	if ok {
-		m.answer(a, rec, res, &query, m.schemaURL, rec.Start)
+		m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)
 	}
 	return ok
 }
@@ -188,6 +212,9 @@ func (h *Handler) origin(asked listing) cache.Origin {
 		page, err := h.list(ctx, asked)
 		if err != nil {
 			return nil, err
+		}
+		if page.Total == 0 && h.progress().Filling {
+			return nil, &web.Failure{Status: http.StatusServiceUnavailable, Public: "the collection store is being filled for the first time", RetryAfter: fillingRetry, Expected: true}
 		}
 		metadata, degraded := h.describe(ctx, page.Items)
 		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
@@ -248,5 +275,5 @@ func (h *Handler) plan(c *gin.Context) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
-	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + asked.String(), Origin: "the store", Query: h.query(asked)}, nil
+	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + asked.String(), Origin: "the store", Query: h.query(asked, h.progress())}, nil
 }

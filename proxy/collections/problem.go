@@ -89,6 +89,9 @@ func (t *tree) violations(found []error) violations {
 			t.extras[object] = t.extras[object][1:]
 			v.Location, v.Value = object+"."+web.Short(m.name), m.value
 		}
+		if sent, ok := t.large[d.Location]; ok {
+			v.Value = sent
+		}
 		v.Value = echo(v.Value)
 		all = append(all, v)
 	}

@@ -8,10 +8,12 @@ import (
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
-// Progress is how far the collection store has come.
+// Progress is how far the collection store has come: all of it as of one moment.
 type Progress struct {
 	Generation int64         // of store.Page, the newest known; 0: unknown, and pages are fresh by seconds
-	Behind     time.Duration // age of the last block the store has counted; 0: it does not follow a chain
+	Block      int64         // of the execution chain, the last that the store has counted; 0: none yet, or it follows no chain
+	Behind     time.Duration // age of that block
+	Filling    bool          // an indexer fills the store and has not counted anything yet, nor was anything imported
 }
 
 func (h *Handler) progress() (p Progress) {
@@ -24,10 +26,10 @@ func (h *Handler) progress() (p Progress) {
 // query asks the cache for a page. Where the store's generation is known, a page
 // is fresh until the store changes, and is judged as the chain's answers are by
 // blocks, only that its height is an edition.
-func (h *Handler) query(asked listing) cache.Query {
+func (h *Handler) query(asked listing, p Progress) cache.Query {
 	q := h.querySeconds(asked)
-	if g := h.progress().Generation; g > 0 && !asked.Nothing {
-		q.Tip = h.edition(g, time.Now())
+	if p.Generation > 0 && !asked.Nothing {
+		q.Tip = h.edition(p.Generation, time.Now())
 		// Reading the store anew takes milliseconds, so an outdated page is only
 		// for the time in which that fails.
 		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64

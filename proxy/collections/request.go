@@ -14,12 +14,18 @@ import (
 // listRequest is the body of POST /api/v4/collections. Its tags are the
 // documented schema: validation and the published document both read them.
 type listRequest struct {
-	Schema         string      `json:"$schema,omitempty" doc:"A URL to the JSON Schema for this object; ignored."`
+	Schema         ignored     `json:"$schema,omitempty" doc:"A URL to the JSON Schema for this object; ignored."`
 	OrderBy        string      `json:"orderBy,omitempty" enum:"updatedAt,assetCount,licensesCount" default:"updatedAt" doc:"Column the collections are ordered by."`
 	OrderDirection string      `json:"orderDirection,omitempty" enum:"asc,desc" default:"desc" doc:"desc has the most recent, or the greatest, first."`
 	Pagination     listWindow  `json:"pagination,omitempty"`
 	Where          listFilters `json:"where,omitempty"`
 }
+
+// ignored is a string in the document, and anything in a request.
+type ignored string
+
+// UnmarshalJSON takes whatever there is.
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
 type listWindow struct {
 	Limit  int `json:"limit,omitempty" minimum:"1" maximum:"200" default:"20" doc:"Collections on the page."`

@@ -20,7 +20,7 @@ func (d *description) addListing() {
 	d.add(&huma.Operation{
 		Method: http.MethodPost, Path: collections.Path, OperationID: "collections", Tags: []string{listingTag},
 		Summary: listingText.summary, Description: listingText.doc,
-		Parameters: []*huma.Param{{Ref: parameterRefs + ifNoneMatch}},
+		Parameters: []*huma.Param{{Ref: parameterRefs + web.MinEVMHeader}, {Ref: parameterRefs + ifNoneMatch}},
 		RequestBody: &huma.RequestBody{
 			Required: true, Description: "An object; it may be empty.",
 			Content: map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + collections.RequestSchema}, Example: e.Request}},
@@ -34,7 +34,7 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 	all := map[string]*huma.Response{
 		"200": {
 			Description: "A page of collections.",
-			Headers:     d.headersOf(etagHeader, linkHeader),
+			Headers:     d.headersOf(web.EVMBlockHeader, etagHeader, linkHeader),
 			Content:     map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + collections.PageSchema}, Example: answer}},
 		},
 		"304": {Description: "The page is still what the client has.", Headers: d.headersOf(etagHeader, linkHeader)},

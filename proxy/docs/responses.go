@@ -94,7 +94,7 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	for _, name := range chain.PageNames {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
-	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch} {
+	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, ifNoneMatch} {
 		all[name] = &huma.Param{Name: name, In: "header"}
 	}
 	for name, p := range all {

@@ -128,14 +128,14 @@ const notFoundError = "rpc error: code = NotFound desc = validator storyvaloper1
 
 // problemTexts are those of the collection listing.
 var problemTexts = []refusalText{
-	{http.StatusBadRequest, "The body is empty or malformed.", "request body is required", nil},
+	{http.StatusBadRequest, "The body is empty or malformed, or a header is.", "request body is required", nil},
 	{http.StatusUnauthorized, "The key is missing or not valid.", "the X-Api-Key header is required", []string{authenticateHeader}},
 	{http.StatusRequestTimeout, "The body did not come in time.", "request body read timeout", nil},
 	{http.StatusRequestEntityTooLarge, "The body is larger than 1 MiB.", "request body is too large limit=1048576 bytes", nil},
-	{http.StatusUnsupportedMediaType, "The body is not JSON.", "the request body must be application/json", nil},
+	{http.StatusUnsupportedMediaType, "The body is not JSON, or is compressed.", "the request body must be application/json", nil},
 	{http.StatusUnprocessableEntity, "The body is not as its schema says. Every violation is listed.", "validation failed", nil},
 	{http.StatusTooManyRequests, "The client has asked more often than it may.", "too many requests: the limit of this key is 100 in 1s", []string{retryAfterHeader}},
 	{http.StatusBadGateway, "The store cannot be reached or understood, and there is no older page to give.", "the collection store cannot be reached", []string{retryAfterHeader}},
-	{http.StatusServiceUnavailable, "The store or this server is overloaded.", "the collection store is busy", []string{retryAfterHeader}},
-	{http.StatusGatewayTimeout, "The store did not answer in time.", "the collection store did not answer in time", []string{retryAfterHeader}},
+	{http.StatusServiceUnavailable, "The store is being filled for the first time, or it or this server is overloaded.", "the collection store is busy", []string{retryAfterHeader}},
+	{http.StatusGatewayTimeout, "The store did not answer in time, or has not counted the block to be waited for.", "the collection store did not answer in time", []string{retryAfterHeader}},
 }

@@ -11,6 +11,8 @@ import (
 const (
 	HeightHeader    = "X-Block-Height"
 	MinHeightHeader = "X-Min-Block-Height"
+	EVMBlockHeader  = "X-Evm-Block"
+	MinEVMHeader    = "X-Min-Evm-Block"
 	RequestIDHeader = "X-Request-Id"
 )
 
@@ -28,6 +30,7 @@ type Answer struct {
 	Vary       string        // request headers the answer depends on, beside those of every answer
 	Control    string        // Cache-Control; "" derives one from the lifetime
 	Private    bool          // of the derived one: not for caches that others ask
+	EVMBlock   int64         // newest block of the execution chain that the answer holds at; 0: none is known
 	Behind     time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
 	CatchingUp bool          // the answer is of nodes that are behind their peers
 	Own        cache.Entry   // room for an Entry that is made for this answer
@@ -96,6 +99,9 @@ func (rs *Responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
 		h.setLines(a.More, e.Height)
+	}
+	if a.EVMBlock > 0 {
+		h.setInt(EVMBlockHeader, a.EVMBlock)
 	}
 	return status, body
 }

@@ -32,7 +32,6 @@ func TestOptionsAreChecked(t *testing.T) {
 		endpoints []Endpoint
 		want      string
 	}{
-		{"no endpoint", nil, "no endpoint"},
 		{"not a URL", []Endpoint{{REST: "http://user:secret@[::1"}}, "endpoint 1: REST address: not a URL"},
 		{"another scheme", []Endpoint{{REST: "ftp://node"}}, "not an http or https URL"},
 		{"no host", []Endpoint{{REST: "127.0.0.1:1317"}}, "endpoint 1"},

@@ -13,7 +13,7 @@ import (
 
 // Options configure a Pool. The zero value of a field means its default.
 type Options struct {
-	Endpoints []Endpoint // at least one
+	Endpoints []Endpoint // none: nothing can be read, and the Pool is ready
 	Dialect   Dialect    // Story
 	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
 

@@ -45,9 +45,6 @@ type Pool struct {
 // New checks the options. It neither connects nor starts anything.
 func New(o Options) (*Pool, error) {
 	o = o.withDefaults()
-	if len(o.Endpoints) == 0 {
-		return nil, errors.New("no endpoint of a chain node")
-	}
 	p := &Pool{
 		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, onEpoch: o.OnEpoch, log: o.Logger,
 		chainID: o.ChainID, done: make(chan struct{}), doubts: make(chan struct{}, 1),
@@ -268,7 +265,9 @@ func (p *Pool) nobody() error {
 		}
 	}
 	err := unreachable(errors.Join(reasons...))
-	if foreign == len(p.endpoints) {
+	if len(p.endpoints) == 0 {
+		err.Msg = "no chain node is configured"
+	} else if foreign == len(p.endpoints) {
 		err.Msg = origin + " serves another chain than " + p.ChainID()
 	}
 	return err
