@@ -63,7 +63,7 @@ func choose(names []string) ([]rig.Part, error) {
 }
 
 func usage(fs *flag.FlagSet) {
-	fmt.Fprint(fs.Output(), "bench [flags] [part ...]\nbench drive [flags]\n\nParts, all of them unless named:\n")
+	fmt.Fprint(fs.Output(), "bench [flags] [part ...]\nbench drive [flags]\nbench faults [flags] [scenario ...]\n\nParts, all of them unless named:\n")
 	for _, p := range parts() {
 		fmt.Fprintf(fs.Output(), "  %-12s %s\n", p.Name, p.About)
 	}

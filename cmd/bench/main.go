@@ -6,6 +6,7 @@
 //	go run ./cmd/bench peers herd         some of it
 //	go run ./cmd/bench -short start       see that it works
 //	go run ./cmd/bench drive -rolling     replicas under load; see drive -h
+//	go run ./cmd/bench faults set-back    what clients see of faults; see faults -h
 //
 // It starts everything it needs on free ports of 127.0.0.1, from the tools on
 // the PATH, and ends all of it. RESULTS.md has what was measured.
@@ -36,6 +37,7 @@ func parts() []rig.Part {
 // commands have flags of their own.
 var commands = map[string]func(ctx context.Context, args []string) error{
 	"drive":           faults.Drive,
+	"faults":          faults.Faults,
 	peers.BareCommand: func(_ context.Context, args []string) error { return peers.RunBare(args) },
 }
 

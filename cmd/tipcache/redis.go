@@ -30,8 +30,22 @@ func openRedis(cfg config.Redis) (client redis.UniversalClient, closer func() er
 		return nil, nil, err
 	}
 	redis.SetLogger(&quiet{}) // what it would print is counted and logged by the cache
-	client = redis.NewUniversalClient(o)
+	client = newRedis(o)
 	return client, client.Close, nil
+}
+
+// clusterReload is the age from which on the map of a Cluster is asked for anew. A
+// master that has died refuses connections, which tells the client nothing: until
+// then the keys of its slots are out of reach, although another has taken over.
+const clusterReload = 2 * time.Second
+
+func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
+	if o.MasterName == "" && (o.IsClusterMode || len(o.Addrs) > 1) {
+		c := o.Cluster()
+		c.ClusterStateReloadInterval = clusterReload
+		return redis.NewClusterClient(c)
+	}
+	return redis.NewUniversalClient(o)
 }
 
 // quiet keeps the client library from writing to standard error on its own.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
 )
@@ -39,6 +40,21 @@ func TestARedisURLSaysWhatIsBehindIt(t *testing.T) {
 		}
 		if !o.ContextTimeoutEnabled {
 			t.Errorf("%s: deadlines do not bind", test.name)
+		}
+	}
+}
+
+func TestTheMapOfAClusterIsAskedForAnewSoon(t *testing.T) {
+	for _, url := range []string{"redis://a:1,b:2,c:3", "redis://a:1?cluster=true"} {
+		o, err := redisOptions(config.Redis{URL: url, Timeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := newRedis(o)
+		defer client.Close()
+		c, ok := client.(*redis.ClusterClient)
+		if !ok || c.Options().ClusterStateReloadInterval > 5*time.Second {
+			t.Errorf("%s: %T is blind to a failover for long", url, client)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package clients
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 )
 
@@ -10,12 +13,13 @@ import (
 // begins when the chain was set back.
 type Fork struct {
 	Began time.Time
+	From  int64 // the height that the chain was set back to
 	Truth *Truth
 }
 
 // A Model is what answers may be, by what the chain was:
 //
-//   - a key has one content for a height, the node's;
+//   - a key has one content for a height, the node's, or one at all if it is a POST;
 //   - on a connection the height of a key falls once at most each time that the
 //     chain is set back;
 //   - no answer is of a block that there was not when it came, and none of a fork
@@ -23,7 +27,7 @@ type Fork struct {
 type Model struct {
 	Forks []Fork // the first begins before the run
 	Grace time.Duration
-	Lost  func(server string) bool // tells servers that were killed, whose answers may be lost
+	Lost  func(*Answer) bool // tells which requests may be without an answer; nil: none
 }
 
 // A Verdict is what was found in a history.
@@ -38,35 +42,52 @@ type Verdict struct {
 	Examples   []string       // of what is wrong, a few
 }
 
-// Check holds a history against the model.
-func (m *Model) Check(answers []Answer) *Verdict {
-	v := &Verdict{Failed: map[string]int{}}
-	known := map[string]time.Time{} // when a key was answered first
+// Check holds a history against the model. What it finds is of the requests that
+// were sent from a moment to another.
+func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
+	v, before := &Verdict{Failed: map[string]int{}}, &Verdict{Failed: map[string]int{}}
+	known := map[string]*Answer{} // the first to each key
 	seen := map[line]lineState{}
 	for i := range answers {
-		a := &answers[i]
-		since, answered := known[a.Key]
+		a, into := &answers[i], v
+		if a.Sent.Before(from) || a.Sent.After(to) {
+			into = before
+		}
+		first := known[a.Key]
 		switch {
-		case a.OK() && !answered:
-			known[a.Key] = a.Came()
-		case a.OK() || m.Lost != nil && m.Lost(a.Server) && a.Status == 0:
-		case answered && since.Before(a.Sent):
-			v.Failed[fmt.Sprint(a.Status, " ", a.Err)]++
+		case a.OK() && first == nil:
+			known[a.Key] = a
+			m.answer(into, a, a, seen)
+		case a.OK():
+			m.answer(into, a, first, seen)
+		case m.lost(a):
+		case first != nil && first.Came().Before(a.Sent):
+			into.Failed[fmt.Sprint(a.Status, " ", a.Err)]++
+			into.example(a, "failed")
 		default:
-			v.Cold++
+			into.Cold++
 		}
-		if !a.OK() {
-			continue
+	}
+	return v
+}
+
+func (m *Model) lost(a *Answer) bool { return m.Lost != nil && a.Status == 0 && m.Lost(a) }
+
+// answer checks one, given the first to its key.
+func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
+	v.Answers++
+	switch {
+	case strings.HasPrefix(a.Key, http.MethodPost):
+		if a.Hash != first.Hash {
+			v.Wrong++
+			v.example(a, "is not what it was")
 		}
-		v.Answers++
-		if a.Height == 0 {
-			v.Heightless++
-			continue
-		}
+	case a.Height == 0:
+		v.Heightless++
+	default:
 		m.content(v, a)
 		m.order(v, a, seen)
 	}
-	return v
 }
 
 // content checks what an answer says.
@@ -126,8 +147,8 @@ func (m *Model) begun(by time.Time) int {
 // Fresh tells whether an answer is the node's own at the newest block, or was
 // that not more than a number of blocks ago.
 func (m *Model) Fresh(a *Answer, blocks int64) bool {
-	if !a.OK() {
-		return false
+	if !a.OK() || strings.HasPrefix(a.Key, http.MethodPost) {
+		return a.OK()
 	}
 	height, ok := m.Forks[m.begun(a.Sent)-1].Truth.Until(a.Key, a.Hash, a.Tip+1)
 	return ok && height >= a.Tip-blocks
@@ -138,8 +159,7 @@ func (m *Model) Fresh(a *Answer, blocks int64) bool {
 func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) (last time.Duration) {
 	for i := range answers {
 		a := &answers[i]
-		lost := m.Lost != nil && m.Lost(a.Server) && a.Status == 0
-		if a.Sent.After(from) && a.Sent.Before(end) && !lost && !m.Fresh(a, blocks) {
+		if a.Sent.After(from) && a.Sent.Before(end) && !m.lost(a) && !m.Fresh(a, blocks) {
 			last = max(last, a.Sent.Sub(from))
 		}
 	}
@@ -148,7 +168,7 @@ func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) 
 
 func (v *Verdict) example(a *Answer, what string) {
 	if len(v.Examples) < 5 {
-		v.Examples = append(v.Examples, fmt.Sprintf("%s at %d from %s %s (tip %d, %s)", a.Key, a.Height, a.Server, what, a.Tip, a.Cache))
+		v.Examples = append(v.Examples, fmt.Sprintf("%s at %d from %s %s (tip %d, %s)", a.Key, a.Height, a.Server, what, a.Tip, cmp.Or(a.Err, a.Cache)))
 	}
 }
 
@@ -169,7 +189,7 @@ func (v *Verdict) Broken() error {
 		}
 	}
 	check(v.Answers > 0, "nothing was answered")
-	check(v.Failures() == 0, "%d requests failed for keys that were answered before: %v", v.Failures(), v.Failed)
+	check(v.Failures() == 0, "%d requests failed for keys that were answered before: %v %q", v.Failures(), v.Failed, v.Examples)
 	check(v.Wrong == 0, "%d answers are not the node's at their height: %q", v.Wrong, v.Examples)
 	check(v.Early == 0, "%d answers are of blocks that were not there: %q", v.Early, v.Examples)
 	check(v.Fell == 0, "heights fell %d times on a connection: %q", v.Fell, v.Examples)

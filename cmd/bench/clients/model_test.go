@@ -35,8 +35,9 @@ func with(a Answer, change func(*Answer)) Answer {
 }
 
 func TestAModelFindsWhatIsWrong(t *testing.T) {
-	forks := []Fork{{at(0), own(0, 90, 150)}, {at(50), own(1, 90, 150)}}
+	forks := []Fork{{Began: at(0), Truth: own(0, 90, 150)}, {Began: at(50), Truth: own(1, 90, 150)}}
 	fork1 := func(a *Answer) { a.Hash += 1000 }
+	page := func(a *Answer) { a.Key = "POST /pages {}" }
 	type wrong struct{ Failures, Cold, Wrong, Early, Fell, Heightless int }
 	for name, tt := range map[string]struct {
 		answers []Answer
@@ -62,11 +63,13 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		"a killed server": {
 			[]Answer{answer(1, 100), with(answer(2, 101), func(a *Answer) { a.Status, a.Server = 0, "killed" })}, wrong{},
 		},
+		"pages that stay":            {[]Answer{with(answer(1, 0), page), with(answer(2, 0), page)}, wrong{}},
+		"pages that change":          {[]Answer{with(answer(1, 0), page), with(answer(2, 1), page), with(answer(3, 2), page)}, wrong{Wrong: 1}},
 		"an answer without a height": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Height = 0 })}, wrong{Heightless: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := Model{Forks: forks, Grace: 15 * time.Second, Lost: func(server string) bool { return server == "killed" }}
-			v := m.Check(tt.answers)
+			m := Model{Forks: forks, Grace: 15 * time.Second, Lost: func(a *Answer) bool { return a.Server == "killed" }}
+			v := m.Check(tt.answers, at(0), at(100))
 			got := wrong{v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Heightless}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s%q", diff, v.Examples)
@@ -79,7 +82,7 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestFreshAgainIsAfterTheLastOldAnswer(t *testing.T) {
-	m := Model{Forks: []Fork{{at(0), own(0, 90, 150)}}}
+	m := Model{Forks: []Fork{{Began: at(0), Truth: own(0, 90, 150)}}}
 	old := func(a *Answer) { a.Tip, a.After = a.Height+10, a.Height+10 }
 	answers := []Answer{with(answer(1, 100), old), answer(2, 112), with(answer(4, 103), old), answer(5, 115), with(answer(20, 120), old)}
 	for from, want := range map[float64]time.Duration{0: 4 * time.Second, 3: time.Second, 4.5: 0} {

@@ -43,6 +43,22 @@ type History struct {
 	Answers []Answer // in the order in which they came
 }
 
+// All tells whether every answer to requests sent since a moment is as it should
+// be. There is one at least.
+func (h *History) All(since time.Time, good func(*Answer) bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	some := false
+	for i := len(h.Answers) - 1; i >= 0 && h.Answers[i].Came().After(since); i-- {
+		if a := &h.Answers[i]; a.Sent.After(since) {
+			if some = true; !good(a) {
+				return false
+			}
+		}
+	}
+	return some
+}
+
 func (h *History) add(a Answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +69,7 @@ func (h *History) add(a Answer) {
 // connection of its own.
 type Polling struct {
 	Clients int
-	Keys    []string
+	Keys    []string      // paths of GETs, or POST, path and body
 	Pause   time.Duration // on average, between two requests of a client
 	Clock   *Clock
 	Server  func(client int) string // the address for a client's next request
@@ -86,7 +102,7 @@ var bodySeed = maphash.MakeSeed()
 
 func (p *Polling) ask(ctx context.Context, c *Conn, client int, key string) {
 	a := Answer{Server: c.Addr, Client: client, Key: key, Sent: time.Now(), Tip: p.Clock.Tip()}
-	r, err := c.Get(ctx, key)
+	r, err := c.Do(ctx, requestOf(key))
 	a.Took, a.After, a.Opened = time.Since(a.Sent), p.Clock.Tip(), c.Opened
 	if err != nil {
 		a.Err = err.Error()
@@ -95,6 +111,14 @@ func (p *Polling) ask(ctx context.Context, c *Conn, client int, key string) {
 		a.Hash = maphash.Bytes(bodySeed, r.Body)
 	}
 	p.History.add(a)
+}
+
+func requestOf(key string) []byte {
+	if post, ok := strings.CutPrefix(key, http.MethodPost+" "); ok {
+		path, body, _ := strings.Cut(post, " ")
+		return Request(http.MethodPost, path, body, "Content-Type: application/json")
+	}
+	return Request(http.MethodGet, key, "")
 }
 
 // outcome is Cache-Status without its numbers.

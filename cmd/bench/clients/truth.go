@@ -17,8 +17,9 @@ type Truth struct {
 	hashes      map[string][]uint64 // of the bodies, by key, from the first height on
 }
 
-// Learn asks a node for keys at all heights from first to last.
-func Learn(ctx context.Context, node string, keys []string, first, last int64) (*Truth, error) {
+// Learn asks a node for keys at all heights from first to last, but for those that
+// are known up to a height already.
+func Learn(ctx context.Context, node string, keys []string, first, last int64, known *Truth, upTo int64) (*Truth, error) {
 	t := &Truth{First: max(1, first), Last: last, hashes: map[string][]uint64{}}
 	for _, key := range keys {
 		t.hashes[key] = make([]uint64, last-t.First+1)
@@ -28,6 +29,10 @@ func Learn(ctx context.Context, node string, keys []string, first, last int64) (
 		all.Go(func() error {
 			for i := range t.hashes[key] {
 				h := t.First + int64(i)
+				if known != nil && known.First <= h && h <= min(upTo, known.Last) {
+					t.hashes[key][i] = known.hashes[key][h-known.First]
+					continue
+				}
 				body, err := rig.GetAt(ctx, node+key, strconv.FormatInt(h, 10))
 				if err != nil {
 					return fmt.Errorf("what the node says to %s at %d: %w", key, h, err)

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,51 +21,93 @@ type plan struct {
 	nodeLatency             time.Duration
 }
 
+// setup says what stands behind the replicas of a run.
+type setup struct {
+	redis    string // one of the constants below; "": none
+	nodes    int    // of the chain; default 1
+	links    bool   // all is reached through links that can fail
+	postgres bool   // there are collections, in PostgreSQL
+}
+
+const (
+	oneRedis  = "one"
+	sentinels = "sentinels"
+	cluster   = "cluster"
+)
+
 // A bed is what the clients of a run ask, and what stands behind it.
 type bed struct {
 	*rig.Rig
 	plan     plan
+	setup    setup
 	chain    *devnet.Devnet
+	nodes    []*devnet.Node
 	judge    *devnet.Node // the same chain, asked by this program alone
 	clock    *clients.Clock
-	redis    *rig.Redis
+	redis    *rig.Redis    // the only one, if there is one
+	failover *rig.Failover // else
+	links    map[string]link
 	replicas []*replica
-	keys     []string
+	keys     []string // that are answered by the nodes
+	pages    []string // that are answered from the store
 	history  clients.History
 
-	began time.Time
-	mu    sync.Mutex
-	notes []string
+	began  time.Time
+	lowest int64 // the lowest that the chain was
+	forks  []clients.Fork
+	trials []trial
+	mu     sync.Mutex
+	notes  []string
 }
 
 // A replica is one that a load balancer knows.
 type replica struct {
 	*rig.Replica
-	ready  atomic.Bool // takes requests, as far as the balancer knows
-	killed atomic.Bool // requests to it may be lost
+	addrs []string    // of its public listener; the second is behind a link
+	ready atomic.Bool // takes requests, as far as the balancer knows
+	down  atomic.Bool // was killed
+
+	mu    sync.Mutex
+	kills []time.Time
 }
 
 // noticed is how long a replica that was told to end still takes requests: ten
 // times the pause between two looks of the load balancer.
 const noticed = time.Second
 
-func newBed(ctx context.Context, r *rig.Rig, p plan) (b *bed, err error) {
-	b = &bed{Rig: r, plan: p, began: time.Now()}
-	b.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: p.blockTime, Faults: devnet.Faults{Node: devnet.Fault{Latency: p.nodeLatency}}})
-	if err != nil {
-		return nil, err
-	}
-	b.clock = clients.NewClock(b.chain.Height)
-	if b.judge, err = b.chain.AddNode(devnet.NodeOptions{}); err != nil {
+func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error) {
+	b = &bed{Rig: r, plan: p, setup: s, began: time.Now(), links: map[string]link{}}
+	if err := b.startChain(); err != nil {
 		return nil, err
 	}
 	if b.keys, err = keys(b.chain.Validators(), p.keys); err != nil {
 		return nil, err
 	}
-	if b.redis, err = r.Redis(ctx); err != nil {
+	flags, err := b.serving(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return b, b.startReplicas(ctx)
+	return b, b.startReplicas(ctx, flags)
+}
+
+func (b *bed) startChain() (err error) {
+	fault := devnet.Fault{Latency: b.plan.nodeLatency}
+	b.chain, err = b.Chain(devnet.Options{Seed: 1, Interval: b.plan.blockTime, Faults: devnet.Faults{Node: fault}})
+	if err != nil {
+		return err
+	}
+	b.clock, b.lowest = clients.NewClock(b.chain.Height), b.chain.Height()
+	b.forks = []clients.Fork{{Began: b.began}}
+	b.nodes = []*devnet.Node{b.chain.Node()}
+	for len(b.nodes) < b.setup.nodes {
+		n, err := b.chain.AddNode(devnet.NodeOptions{})
+		if err != nil {
+			return err
+		}
+		b.nodes = append(b.nodes, n)
+	}
+	b.judge, err = b.chain.AddNode(devnet.NodeOptions{})
+	return err
 }
 
 // keys are n distinct requests whose answers a block may change.
@@ -80,17 +123,20 @@ func keys(validators []string, n int) ([]string, error) {
 }
 
 // startReplicas starts each when the one before is ready.
-func (b *bed) startReplicas(ctx context.Context) error {
+func (b *bed) startReplicas(ctx context.Context, s rig.Serving) error {
 	for range b.plan.replicas {
-		t, err := b.Replica(ctx, rig.Serving{
-			Node: b.chain.NodeURL(), Comet: b.chain.CometURL(),
-			Flags: []string{"--shape", "node", "--redis", b.redis.URL()},
-			Env:   []string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()},
-		})
+		t, err := b.Replica(ctx, s)
 		if err != nil {
 			return err
 		}
-		r := &replica{Replica: t}
+		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}}
+		if b.setup.links {
+			addr, err := b.through(clientLink, r.addrs[0])
+			if err != nil {
+				return err
+			}
+			r.addrs = append(r.addrs, addr)
+		}
 		r.ready.Store(true)
 		b.replicas = append(b.replicas, r)
 	}
@@ -112,21 +158,24 @@ func (b *bed) drive(ctx context.Context) {
 		all.Go(func() { r.watch(ctx) })
 	}
 	polling := clients.Polling{
-		Clients: b.plan.clients, Keys: b.keys, Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
+		Clients: b.plan.clients, Keys: slices.Concat(b.keys, b.pages), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
 	}
 	polling.Run(ctx)
 	all.Wait()
 }
 
 // balance returns the address for the next request of a client: that of its own
-// replica, or of the next one that takes requests.
+// replica, or of the next one that takes requests. Every other client of two is
+// behind a link, where there are any.
 func (b *bed) balance(client int) string {
+	own := b.replicas[client%len(b.replicas)]
 	for n := range b.replicas {
 		if r := b.replicas[(client+n)%len(b.replicas)]; r.ready.Load() {
-			return rig.Host(r.URL)
+			own = r
+			break
 		}
 	}
-	return rig.Host(b.replicas[client%len(b.replicas)].URL)
+	return own.addrs[client/len(b.replicas)%len(own.addrs)]
 }
 
 // watch keeps ready true to the replica, as a load balancer's health check
@@ -134,17 +183,40 @@ func (b *bed) balance(client int) string {
 func (r *replica) watch(ctx context.Context) {
 	for rig.Pause(ctx, noticed/10) {
 		_, err := rig.Get(ctx, r.Admin+"/readyz?exclude=node&exclude=store")
-		r.ready.Store(err == nil && !r.killed.Load())
+		r.ready.Store(err == nil && !r.down.Load())
 	}
 }
 
-// kill ends the last replica without a goodbye.
-func (b *bed) kill() {
-	r := b.replicas[len(b.replicas)-1]
+// kill ends a replica without a goodbye.
+func (b *bed) kill(i int) {
+	r := b.replicas[i]
 	b.note("replica %s killed", r.URL)
-	r.killed.Store(true)
+	r.mu.Lock()
+	r.kills = append(r.kills, time.Now())
+	r.mu.Unlock()
+	r.down.Store(true)
 	r.ready.Store(false)
 	r.Kill()
+}
+
+// lost tells whether a request may be without an answer: its replica was killed
+// meanwhile, or the client is behind a link that may have failed.
+func (b *bed) lost(a *clients.Answer) bool {
+	for _, r := range b.replicas {
+		if slices.Contains(r.addrs[1:], a.Server) {
+			return true
+		}
+		if r.addrs[0] == a.Server && r.killedDuring(a) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *replica) killedDuring(a *clients.Answer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.kills, func(at time.Time) bool { return a.Sent.Before(at.Add(noticed)) && a.Came().After(at) })
 }
 
 // rollingRestart replaces the replicas one after another, each when the one

@@ -45,15 +45,7 @@ func Drive(ctx context.Context, args []string) error {
 		return errors.Join(rig.ErrUsage, err)
 	}
 	part := rig.Part{Name: "drive", Needs: []rig.Tool{rig.RedisTool}, Run: d.run}
-	if err := rig.Lacking([]rig.Part{part}); err != nil {
-		return err
-	}
-	r, err := rig.New(ctx, d.options)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return r.Run(ctx, part)
+	return runAlone(ctx, d.options, part)
 }
 
 func (p *plan) addFlags(fs *flag.FlagSet) {
@@ -67,7 +59,7 @@ func (p *plan) addFlags(fs *flag.FlagSet) {
 }
 
 func (d *driven) run(ctx context.Context, r *rig.Rig) error {
-	b, err := newBed(ctx, r, d.plan)
+	b, err := newBed(ctx, r, d.plan, setup{redis: oneRedis})
 	if err != nil {
 		return err
 	}
@@ -88,10 +80,11 @@ func (d *driven) run(ctx context.Context, r *rig.Rig) error {
 	if err != nil {
 		return err
 	}
-	verdict, err := b.check(ctx)
+	m, err := b.model(ctx)
 	if err != nil {
 		return err
 	}
+	verdict := m.Check(b.history.Answers, b.began, time.Now())
 	b.report(verdict, before, after)
 	if d.check {
 		return d.broken(b, verdict)
@@ -105,7 +98,7 @@ func (d *driven) disturb(ctx context.Context, b *bed) error {
 		return nil
 	}
 	if d.killReplica {
-		b.kill()
+		b.kill(len(b.replicas) - 1)
 	}
 	if d.rolling {
 		if err := b.rollingRestart(ctx); err != nil {

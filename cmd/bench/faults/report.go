@@ -34,27 +34,6 @@ func (b *bed) usage(ctx context.Context) (u usage, err error) {
 
 const residentMemory = "process_resident_memory_bytes"
 
-// check holds the history against the node's own answers.
-func (b *bed) check(ctx context.Context) (*clients.Verdict, error) {
-	first := b.chain.Height()
-	for _, a := range b.history.Answers {
-		if a.Height > 0 {
-			first = min(first, a.Height)
-		}
-	}
-	truth, err := clients.Learn(ctx, b.judge.RESTURL(), b.keys, first, b.chain.Height())
-	if err != nil {
-		return nil, err
-	}
-	m := clients.Model{Forks: []clients.Fork{{Began: b.began, Truth: truth}}, Lost: b.lost}
-	return m.Check(b.history.Answers), nil
-}
-
-// lost tells whether a server is a replica that was killed.
-func (b *bed) lost(server string) bool {
-	return slices.ContainsFunc(b.replicas, func(r *replica) bool { return r.killed.Load() && rig.Host(r.URL) == server })
-}
-
 // report prints what was measured.
 func (b *bed) report(v *clients.Verdict, before, after usage) {
 	p, w := b.plan, b.W

@@ -20,7 +20,7 @@ type lateness struct {
 
 // rows are a group's servers together.
 func (f *freshnessRun) rows(ctx context.Context, first, last int64) ([][]string, error) {
-	truth, err := clients.Learn(ctx, f.judge.RESTURL(), f.keys, first-20, f.chain.Height())
+	truth, err := clients.Learn(ctx, f.judge.RESTURL(), f.keys, first-20, f.chain.Height(), nil, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -2,14 +2,12 @@ package peers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -125,18 +123,8 @@ var keyLines = regexp.MustCompile(`key\s+(\S+)\s+line\s+(\S+)`)
 // collections imports those of the chain into a store, makes a key, and returns
 // it with the flags that let it in.
 func (p *peersRun) collections(ctx context.Context, d *devnet.Devnet) (key string, flags []string, err error) {
-	var lines strings.Builder
-	for c := range d.Collections() {
-		if err := json.NewEncoder(&lines).Encode(c); err != nil {
-			return "", nil, err
-		}
-	}
-	file, err := p.File("collections.jsonl", lines.String())
-	if err != nil {
-		return "", nil, err
-	}
 	store := "sqlite:" + filepath.Join(p.Dir, "collections.db")
-	if _, err := p.Tipcache(ctx, "import", "--store", store, file); err != nil {
+	if err := p.Import(ctx, d, store); err != nil {
 		return "", nil, err
 	}
 	text, err := p.Tipcache(ctx, "key", "new", "bench")

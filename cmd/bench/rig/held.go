@@ -39,17 +39,12 @@ type Watch struct {
 }
 
 // Run looks every 30 s, and 20 times at least in a run of that length, until ctx
-// ends.
+// ends. A look that fails, since the replica is away, is left out.
 func (w *Watch) Run(ctx context.Context, length time.Duration) (all []Held, err error) {
 	for Pause(ctx, max(time.Second, min(30*time.Second, length/20))) {
-		h, err := w.Look(ctx)
-		if ctx.Err() != nil {
-			break
+		if h, err := w.Look(ctx); err == nil {
+			all = append(all, h)
 		}
-		if err != nil {
-			return all, err
-		}
-		all = append(all, h)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return all, nil

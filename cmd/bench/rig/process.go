@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -20,6 +21,11 @@ type Process struct {
 	env  []string // as in KEY=value, beside the environment
 	dir  string
 
+	running atomic.Pointer[running]
+}
+
+// running is a program that was started once.
+type running struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when it has ended
 }
@@ -54,7 +60,7 @@ func (p *Process) Restart(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	p.cmd, p.ended = cmd, ended
+	p.running.Store(&running{cmd, ended})
 	go func() {
 		_ = cmd.Wait() // ExitCode has it
 		close(ended)
@@ -63,15 +69,16 @@ func (p *Process) Restart(ctx context.Context) error {
 }
 
 // Signal sends a signal to the process alone.
-func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+func (p *Process) Signal(s syscall.Signal) { _ = p.running.Load().cmd.Process.Signal(s) }
 
 // Ended is closed once the process has ended.
-func (p *Process) Ended() <-chan struct{} { return p.ended }
+func (p *Process) Ended() <-chan struct{} { return p.running.Load().ended }
 
 // Wait returns once the process has ended: nil if it did so in order.
 func (p *Process) Wait() error {
-	<-p.ended
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+	now := p.running.Load()
+	<-now.ended
+	if code := now.cmd.ProcessState.ExitCode(); code != 0 {
 		return fmt.Errorf("%s ended with %d%s", p.name, code, p.lastWords())
 	}
 	return nil
@@ -81,7 +88,7 @@ func (p *Process) Wait() error {
 func (p *Process) Stop() {
 	p.Signal(syscall.SIGTERM)
 	select {
-	case <-p.ended:
+	case <-p.Ended():
 	case <-time.After(patience):
 	}
 	p.Kill()
@@ -89,8 +96,9 @@ func (p *Process) Stop() {
 
 // Kill ends the process and its children at once.
 func (p *Process) Kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.ended
+	now := p.running.Load()
+	_ = syscall.Kill(-now.cmd.Process.Pid, syscall.SIGKILL)
+	<-now.ended
 }
 
 // lastWords is the end of what the process wrote, for an error.
@@ -108,7 +116,7 @@ func (p *Process) Ready(ctx context.Context, try func(context.Context) error) er
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-p.ended:
+		case <-p.Ended():
 			cancel(errors.New("it ended"))
 		case <-ctx.Done():
 		}

@@ -17,13 +17,17 @@ type Redis struct {
 
 // Redis starts a server. Arguments are those of redis-server.
 func (r *Rig) Redis(ctx context.Context, args ...string) (*Redis, error) {
+	return r.startRedis(ctx, "redis", append([]string{"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...)...)
+}
+
+func (r *Rig) startRedis(ctx context.Context, name string, args ...string) (*Redis, error) {
 	path, err := RedisTool.Path()
 	if err != nil {
 		return nil, err
 	}
 	s := &Redis{Addr: FreeAddr()}
-	argv := []string{path, "--port", Port(s.Addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.Dir}
-	if s.Process, err = r.Start(ctx, "redis-"+Port(s.Addr), nil, append(argv, args...)...); err != nil {
+	argv := append(append([]string{path}, args...), "--port", Port(s.Addr), "--dir", r.Dir)
+	if s.Process, err = r.Start(ctx, name+"-"+Port(s.Addr), nil, argv...); err != nil {
 		return nil, err
 	}
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})

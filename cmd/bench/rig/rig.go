@@ -5,11 +5,13 @@ package rig
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,4 +136,20 @@ func (r *Rig) Tipcache(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("tipcache %s: %w\n%s", args[0], err, out)
 	}
 	return string(out), nil
+}
+
+// Import puts the collections of a chain into a store.
+func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) error {
+	var lines strings.Builder
+	for c := range d.Collections() {
+		if err := json.NewEncoder(&lines).Encode(c); err != nil {
+			return err
+		}
+	}
+	file, err := r.File("collections.jsonl", lines.String())
+	if err != nil {
+		return err
+	}
+	_, err = r.Tipcache(ctx, "import", "--store", store, file)
+	return err
 }

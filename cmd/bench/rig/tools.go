@@ -25,6 +25,7 @@ var (
 	NginxTool    = Tool{name: "nginx", debian: "nginx-light", dirs: "/usr/sbin", version: []string{"-v"}}
 	VarnishTool  = Tool{name: "varnishd", debian: "varnish", dirs: "/usr/sbin", version: []string{"-V"}}
 	RedisTool    = Tool{name: "redis-server", debian: "redis-server", version: []string{"--version"}}
+	RedisCLITool = Tool{name: "redis-cli", debian: "redis-tools"}
 	InitdbTool   = Tool{name: "initdb", debian: "postgresql", dirs: "/usr/lib/postgresql/*/bin", version: []string{"--version"}}
 	PostgresTool = Tool{name: "postgres", debian: "postgresql", dirs: "/usr/lib/postgresql/*/bin"}
 )

@@ -17,7 +17,7 @@ type Usage struct {
 
 // Usage is of the process and its children.
 func (p *Process) Usage() (Usage, error) {
-	u, err := usageOf(p.cmd.Process.Pid)
+	u, err := usageOf(p.running.Load().cmd.Process.Pid)
 	if err != nil {
 		return u, fmt.Errorf("%s: %w%s", p.name, err, p.lastWords())
 	}

@@ -1,0 +1,69 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
+	killed := time.Unix(100, 0)
+	b := &bed{replicas: []*replica{
+		{Replica: &rig.Replica{}, addrs: []string{"a", "link"}, kills: []time.Time{killed}},
+		{Replica: &rig.Replica{}, addrs: []string{"b"}},
+	}}
+	got := map[string]bool{}
+	for name, a := range map[string]clients.Answer{
+		"under way when it was killed": {Server: "a", Sent: killed.Add(-time.Second), Took: 2 * time.Second},
+		"sent just after":              {Server: "a", Sent: killed.Add(time.Millisecond)},
+		"answered before":              {Server: "a", Sent: killed.Add(-2 * time.Second), Took: time.Second},
+		"sent long after":              {Server: "a", Sent: killed.Add(5 * time.Second)},
+		"to another":                   {Server: "b", Sent: killed},
+		"behind a link":                {Server: "link", Sent: killed.Add(time.Hour)},
+	} {
+		got[name] = b.lost(&a)
+	}
+	want := map[string]bool{
+		"under way when it was killed": true, "sent just after": true, "answered before": false, "sent long after": false,
+		"to another": false, "behind a link": true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestClientsAreSpreadOverReplicasAndLinks(t *testing.T) {
+	b := &bed{}
+	for _, name := range []string{"a", "b"} {
+		r := &replica{Replica: &rig.Replica{}, addrs: []string{name, name + " behind a link"}}
+		r.ready.Store(true)
+		b.replicas = append(b.replicas, r)
+	}
+	spread := func() []string {
+		return []string{b.balance(0), b.balance(1), b.balance(2), b.balance(3)}
+	}
+	if diff := cmp.Diff([]string{"a", "b", "a behind a link", "b behind a link"}, spread()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	b.replicas[0].ready.Store(false)
+	if diff := cmp.Diff([]string{"b", "b", "b behind a link", "b behind a link"}, spread()); diff != "" {
+		t.Errorf("one is not ready (-want +got)\n%s", diff)
+	}
+}
+
+func TestScenariosAreNamedOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range scenarios() {
+		if seen[s.name] || len(s.faults) == 0 {
+			t.Errorf("%s: twice, or without a fault", s.name)
+		}
+		seen[s.name] = true
+	}
+	if _, err := chooseScenarios([]string{"lie", "nonsense"}); err == nil {
+		t.Error("chose a scenario that there is not")
+	}
+}

@@ -1,0 +1,65 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// The links that can fail.
+const (
+	clientLink   = "client"
+	nodeLink     = "node"
+	redisLink    = "redis"
+	postgresLink = "postgres"
+)
+
+var linkNames = []string{clientLink, nodeLink, redisLink, postgresLink}
+
+// A link is a network path to some servers, as a TCP proxy before each.
+type link []*toxiproxy.Proxy
+
+// weathers are the ways in which a link can fail, as toxics of toxiproxy. A
+// half-open connection takes what is sent and delivers nothing.
+var weathers = map[string][]string{
+	"latency":    {`{"type":"latency","stream":"downstream","attributes":{"latency":300,"jitter":200}}`},
+	"resets":     {`{"type":"reset_peer","stream":"downstream","attributes":{"timeout":20}}`},
+	"half-open":  {`{"type":"timeout","stream":"downstream","attributes":{"timeout":0}}`, `{"type":"timeout","stream":"upstream","attributes":{"timeout":0}}`},
+	"slow close": {`{"type":"slow_close","stream":"downstream","attributes":{"delay":3000}}`, `{"type":"slow_close","stream":"upstream","attributes":{"delay":3000}}`},
+}
+
+var weatherNames = []string{"latency", "resets", "half-open", "slow close"}
+
+// through puts a link between a server and those who are told the address that
+// it returns.
+func (b *bed) through(name, addr string) (string, error) {
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := toxiproxy.NewProxy(server, name, "127.0.0.1:0", addr)
+	if err := p.Start(); err != nil {
+		return "", fmt.Errorf("link %s: %w", name, err)
+	}
+	b.OnStop(p.Stop)
+	b.links[name] = append(b.links[name], p)
+	return p.Listen, nil
+}
+
+func (l link) fail(weather string) error {
+	for _, p := range l {
+		for _, toxic := range weathers[weather] {
+			if _, err := p.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+				return errors.Join(fmt.Errorf("toxic %s", toxic), err)
+			}
+		}
+	}
+	return nil
+}
+
+func (l link) mend(ctx context.Context) {
+	for _, p := range l {
+		p.Toxics.ResetToxics(ctx)
+	}
+}

@@ -1,0 +1,60 @@
+package faults
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+func TestALinkFailsInEachWayAndIsMended(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
+	defer s.Close()
+	r, err := rig.New(t.Context(), rig.Options{Bin: "unused"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b := &bed{Rig: r, links: map[string]link{}}
+	addr, err := b.through(nodeLink, rig.Host(s.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(patience time.Duration) error {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
+		_, err = io.ReadAll(conn)
+		return err
+	}
+	l := b.links[nodeLink]
+	for weather, want := range map[string]error{
+		"latency": os.ErrDeadlineExceeded, "resets": syscall.ECONNRESET, "half-open": os.ErrDeadlineExceeded, "slow close": os.ErrDeadlineExceeded,
+	} {
+		if err := l.fail(weather); err != nil {
+			t.Fatal(err)
+		}
+		patience := 90 * time.Millisecond
+		if weather == "resets" {
+			patience = 10 * time.Second
+		}
+		if err := ask(patience); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", weather, err, want)
+		}
+		l.mend(t.Context())
+		if err := ask(10 * time.Second); err != nil {
+			t.Errorf("after %s: %v", weather, err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// A fault is something that goes wrong for a time, or at a moment.
+type fault struct {
+	name  string
+	begin func(ctx context.Context, b *bed) error
+	hold  time.Duration
+	end   func(ctx context.Context, b *bed) error // nil: nothing needs to be mended
+}
+
+// A trial is a fault of a run and the time until all is well again.
+type trial struct {
+	name          string
+	began, mended time.Time
+	end           time.Time
+}
+
+const (
+	freshWithin = 15 * time.Second // answers are fresh again so long after a fault, and those of a chain that is gone are over
+	freshBlocks = 2                // an answer is fresh that was the node's own so many blocks ago
+)
+
+// try has a fault, and waits until the clients get fresh answers again.
+func (b *bed) try(ctx context.Context, f fault) error {
+	t := trial{name: f.name, began: time.Now()}
+	b.note("%s begins", f.name)
+	if err := f.begin(ctx, b); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	if f.hold > 0 {
+		rig.Pause(ctx, f.hold)
+	}
+	if f.end != nil {
+		if err := f.end(context.WithoutCancel(ctx), b); err != nil {
+			return fmt.Errorf("end of %s: %w", f.name, err)
+		}
+		b.note("%s ends", f.name)
+	}
+	t.mended = time.Now()
+	b.settle(ctx)
+	t.end = time.Now()
+	b.trials = append(b.trials, t)
+	return nil
+}
+
+// settle waits until all answers of two seconds are at the tip, or too long.
+func (b *bed) settle(ctx context.Context) {
+	const quiet = 2 * time.Second
+	for end := time.Now().Add(freshWithin + 5*time.Second); time.Now().Before(end); {
+		from := time.Now()
+		if !rig.Pause(ctx, quiet) || b.history.All(from, b.atTip) {
+			return
+		}
+	}
+}
+
+func (b *bed) atTip(a *clients.Answer) bool {
+	behind := a.Tip - a.Height
+	return b.lost(a) || a.OK() && (a.Height == 0 || -freshBlocks <= behind && behind <= freshBlocks)
+}
+
+// verdictHead is the head of the table of verdicts.
+var verdictHead = []string{"fault", "answers", "failed, were cached", "failed, cold", "wrong content", "before its block", "height fell", "without height", "fresh again after s"}
+
+// row is a trial's line of the table, and an error where a promise was broken.
+func (b *bed) row(m *clients.Model, t trial) ([]string, error) {
+	v := m.Check(b.history.Answers, t.began, t.end)
+	late := m.FreshAgain(b.history.Answers, t.mended, t.end, freshBlocks)
+	err := v.Broken()
+	if late > freshWithin && err == nil {
+		err = fmt.Errorf("answers are fresh again after %v", late)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", t.name, err)
+	}
+	return []string{
+		t.name, fmt.Sprint(v.Answers), fmt.Sprint(v.Failures()), fmt.Sprint(v.Cold), fmt.Sprint(v.Wrong), fmt.Sprint(v.Early), fmt.Sprint(v.Fell),
+		fmt.Sprint(v.Heightless), figures.Decimal(late.Seconds()),
+	}, err
+}
