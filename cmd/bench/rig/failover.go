@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // A Failover is several servers of which another one takes over when the master
@@ -100,6 +101,7 @@ func (r *Rig) Cluster(ctx context.Context, key string) (*Failover, error) {
 	if err := create.Wait(); err != nil {
 		return nil, err
 	}
+	logging.Disable() // it would tell of each failed dial
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: time.Second})
 	r.OnStop(func() { _ = c.Close() })
 	f := &Failover{URL: "redis://" + strings.Join(addrs, ",")}
