@@ -99,11 +99,13 @@ func (ep *endpoint) query(key string, hs heights, tip node.Tip) cache.Query {
 }
 
 // origin asks the node, which is what a miss comes to, on behalf of the client
-// of a request.
+// of a request; of many clients together where there is none.
 func (ep *endpoint) origin(q cacheRequest, from *http.Request, rec *web.Record) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		r := q.request()
-		r.Client, r.Background = ep.stack.Client(from, rec), cache.InBackground(ctx)
+		if r.Background = cache.InBackground(ctx); from != nil {
+			r.Client = ep.stack.Client(from, rec)
+		}
 		a, err := ep.o.Nodes.Fetch(ctx, r)
 		if err != nil {
 			return nil, err
