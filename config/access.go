@@ -21,6 +21,7 @@ func (v *validation) access(c Config) {
 	v.check(c.HTTP.ClientStreams > 0, "http.client_streams", "%d is not positive", c.HTTP.ClientStreams)
 	v.check(c.HTTP.MaxConnections >= 0, "http.max_connections", "%d is negative", c.HTTP.MaxConnections)
 	v.admin(c.Admin, c.AdminToken)
+	v.check((c.HTTP.TLS.Cert == "") == (c.HTTP.TLS.Key == ""), "http.tls", "cert and key go together: set both or none")
 }
 
 // keys checks that each key says one thing about whose it is, and each name one

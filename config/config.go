@@ -147,6 +147,13 @@ type HTTP struct {
 	ClientStreams  int           `yaml:"client_streams" doc:"of these, by one client address, an IPv6 /64 counting as one"`
 	DrainDelay     time.Duration `yaml:"drain_delay" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
 	Drain          time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
+	TLS            TLS           `yaml:"tls"`
+}
+
+// TLS is for both listeners, which speak HTTP/2 with it.
+type TLS struct {
+	Cert string `yaml:"cert" doc:"PEM file with the certificate of both listeners, those of its issuers behind it; empty: no TLS. Files that are replaced are read anew"`
+	Key  string `yaml:"key" doc:"PEM file with the certificate's key"`
 }
 
 // Log is what is written to standard error.

@@ -75,7 +75,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
 	s := startChain(t, proxy.Options{Web: web.Options{MaxURL: 300}})
-	for _, path := range []string{"/", "/nowhere", "/cosmos/staking/v1beta1/params", "/staking/validators/" + val5 + "/nothing", "/Staking/params", "/staking/../auth/params", "/staking/delegators/" + del0} {
+	for _, path := range []string{"/nowhere", "/cosmos/staking/v1beta1/params", "/staking/validators/" + val5 + "/nothing", "/Staking/params", "/staking/../auth/params", "/staking/delegators/" + del0} {
 		s.get(t, path).refuses(t, 404, `{"code":404,"msg":{},"error":"no such path: `+short(path)+`"}`+"\n")
 	}
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"} {
@@ -86,6 +86,17 @@ func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
 	s.get(t, anyPath+"?"+strings.Repeat("x", 300)).refuses(t, 414, `{"code":414,"msg":{},"error":"the request target is longer than 300 bytes"}`+"\n")
 	if n := s.chain.calls(); n > 0 {
 		t.Errorf("the node was asked %d times", n)
+	}
+}
+
+func TestTheAddressAloneLeadsToTheManual(t *testing.T) {
+	got := startChain(t, proxy.Options{}).get(t, "/")
+	if got.status != http.StatusOK || !strings.Contains(got.body, "<title>tipcache") { // the client has followed
+		t.Errorf("%d %.200s", got.status, got.body)
+	}
+	node := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+	if got := node.get(t, "/"); got.status != http.StatusNotFound {
+		t.Errorf("in the node's shape, which has nothing there: %d", got.status)
 	}
 }
 

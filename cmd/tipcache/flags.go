@@ -75,7 +75,7 @@ func flagUsage(k config.Key) string {
 
 // load reads flags, environment and file into a valid configuration.
 func (s *settingFlags) load() (config.Config, error) {
-	cfg, err := config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: s.values, Check: validateRoutes})
+	cfg, err := config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: s.values, Check: validateRest})
 	if err != nil {
 		return cfg, fmt.Errorf("the configuration has problems:\n%w", err)
 	}

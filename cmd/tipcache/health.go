@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -37,17 +38,26 @@ func health(ctx context.Context, cfg config.Config, w io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	return askReady(ctx, cfg.Admin, w)
+	return askReady(ctx, cfg, w)
 }
 
-// askReady prints what the admin listener at address says. An error means it
-// is not ready, or does not answer before ctx ends.
-func askReady(ctx context.Context, address string, w io.Writer) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+dialable(address)+"/readyz", nil)
+// askReady prints what the admin listener says. An error means it is not ready, or
+// does not answer before ctx ends.
+func askReady(ctx context.Context, cfg config.Config, w io.Writer) error {
+	scheme, client := "http", http.DefaultClient
+	if cfg.HTTP.TLS.Cert != "" {
+		scheme = "https"
+		// The certificate is of another name. What is asked is no secret, and the
+		// answer comes from this machine.
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+		defer transport.CloseIdleConnections()
+		client = &http.Client{Transport: transport}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+dialable(cfg.Admin)+"/readyz", nil)
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}

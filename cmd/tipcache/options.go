@@ -159,7 +159,23 @@ func routeClass(cfg config.Config, name string) config.Class {
 	return cfg.Routes[name].Over(base)
 }
 
-// validateRoutes checks what the configuration cannot know: the route table.
+// validateRest checks what the configuration cannot know: the route table, and
+// what is in files.
+func validateRest(cfg config.Config) error {
+	return errors.Join(validateRoutes(cfg), validateTLS(cfg.HTTP.TLS))
+}
+
+func validateTLS(c config.TLS) error {
+	if c.Cert == "" || c.Key == "" {
+		return nil
+	}
+	if _, err := web.NewCertificate(c.Cert, c.Key, nil); err != nil {
+		return config.Problem{Key: "http.tls.cert", Text: err.Error()}
+	}
+	return nil
+}
+
+// validateRoutes checks the names of routes, and what their classes come to.
 func validateRoutes(cfg config.Config) error {
 	var problems []error
 	for name := range cfg.Routes {

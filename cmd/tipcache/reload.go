@@ -42,7 +42,7 @@ func (r *reloader) reload() {
 	}
 	merged := r.running
 	changed, restart := merged.Reload(next)
-	if err := errors.Join(merged.Validate(), validateRoutes(merged)); err != nil {
+	if err := errors.Join(merged.Validate(), validateRest(merged)); err != nil {
 		log.Error("configuration refused without a restart, the one before stays in force", "error", oneLine(err), "needs_restart", restart)
 		return
 	}

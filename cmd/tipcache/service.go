@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/client_golang/prometheus"
 	goredis "github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
@@ -52,6 +53,7 @@ type service struct {
 
 	public, admin net.Listener // admin is nil when switched off
 	adminPages    *admin.Handler
+	certificate   *web.Certificate // of both; nil: no TLS
 	stopping      atomic.Bool
 	closers       []func() error
 }
@@ -152,7 +154,7 @@ func (s *service) openMetadata(context.Context) (err error) {
 
 // openLane makes the fast lane before whatever has it forget.
 func (s *service) openLane(context.Context) error {
-	if h := s.cfg.HTTP; h.FastLane {
+	if h := s.cfg.HTTP; h.FastLane && h.TLS.Cert == "" { // it reads HTTP/1, not TLS
 		s.lane = lane.New(lane.Options{IdleTimeout: h.Idle, ReadHeaderTimeout: h.Header, WriteTimeout: writeTimeout(h), Registerer: s.registry})
 	}
 	return nil
@@ -173,6 +175,11 @@ func (s *service) openProxy(context.Context) (err error) {
 }
 
 func (s *service) listen(ctx context.Context) (err error) {
+	if files := s.cfg.HTTP.TLS; files.Cert != "" {
+		if s.certificate, err = web.NewCertificate(files.Cert, files.Key, s.log); err != nil {
+			return fmt.Errorf("http.tls.cert: %w", err)
+		}
+	}
 	if s.public, err = web.Listen(ctx, s.cfg.Listen, s.lane, s.cfg.HTTP.MaxConnections); err != nil {
 		return err
 	}
@@ -211,18 +218,32 @@ func (s *service) run(ctx context.Context) error {
 	if s.indexer != nil {
 		group.Go(func() error { s.runIndexer(gctx); return nil })
 	}
-	group.Go(func() error { return served(public.Serve(s.public)) })
+	group.Go(func() error { return s.serve(public, s.public) })
 	if s.admin != nil {
-		group.Go(func() error { return served(admin.Serve(s.admin)) })
+		group.Go(func() error { return s.serve(admin, s.admin) })
 	}
 	group.Go(func() error {
 		<-gctx.Done()
 		return s.drain(public, admin)
 	})
 	s.log.Info("serving", "listen", s.public.Addr().String(), "admin", s.adminAddr(), "store", s.store.Name())
+	notifySystemd(daemon.SdNotifyReady)
 	err := group.Wait()
 	return errors.Join(err, s.close())
 }
+
+// serve answers on a listener, with TLS where a certificate is configured.
+func (s *service) serve(server *http.Server, l net.Listener) error {
+	if s.certificate == nil {
+		return served(server.Serve(l))
+	}
+	server.TLSConfig = s.certificate.Config()
+	return served(server.ServeTLS(l, "", ""))
+}
+
+// notifySystemd tells the service manager how far the process is, where it is one
+// that wants to know (Type=notify).
+func notifySystemd(state string) { _, _ = daemon.SdNotify(false, state) }
 
 // writeTimeout is for the answer to a request that took all its time.
 func writeTimeout(h config.HTTP) time.Duration { return 2 * h.Request }
@@ -243,6 +264,7 @@ func (s *service) leaving(h http.Handler) http.Handler {
 // public listener, so that the admin one tells of it to the end.
 func (s *service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
+	notifySystemd(daemon.SdNotifyStopping)
 	if s.lane != nil {
 		s.lane.Drain()
 	}

@@ -63,7 +63,7 @@ func (h *Handler) Routes() []web.Route {
 	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })
 	document := once(made, web.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
 	page := once(made, "text/html; charset=utf-8", renderManual)
-	return []web.Route{
+	routes := []web.Route{
 		h.route("openapi", "/openapi.json", func(*gin.Context) (*cache.Content, error) { return document() }),
 		h.route("docs", "/docs", func(c *gin.Context) (*cache.Content, error) {
 			c.Header("Content-Security-Policy", manualPolicy())
@@ -74,6 +74,23 @@ func (h *Handler) Routes() []web.Route {
 			return h.placed(everywhere, h.stack.BaseURL(c.Request)), nil
 		}),
 		h.route("docs_live", "/docs/live", live()),
+	}
+	if h.o.Chain.Shape == chain.Documented { // the node has nothing there
+		routes = append(routes, h.welcome())
+	}
+	return routes
+}
+
+// welcome leads whoever opens the server's address in a browser to the manual.
+func (h *Handler) welcome() web.Route {
+	serve := func(c *gin.Context, _ *web.Record) error {
+		c.Header("Location", "docs") // relative: a proxy before us may serve it below a path
+		web.Send(c.Writer, c.Request, http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
+		return nil
+	}
+	return web.Route{
+		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: "/",
+		Handler: h.stack.Handle("welcome", chain.WriteFailure, serve), Render: chain.WriteFailure,
 	}
 }
 

@@ -21,7 +21,7 @@
 //     (metrics.go) and to the collector of traces (trace.go).
 //
 // repeat.go leaves behind what answers the same bytes again, in the fast lane.
-// cors.go says to browsers which pages may read the answers. route.go is how an
+// certificate.go has the listeners' certificate. cors.go says to browsers which pages may read the answers. route.go is how an
 // interface names its paths to those who mount them.
 package web
 

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// certify writes a certificate of 127.0.0.1 and its key, over those that are
+// there, and returns a pool that trusts it.
+func certify(t *testing.T, c config.TLS, serial int64) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	writePEM(t, c.Cert, encoded)
+	writePEM(t, c.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(encoded)
+	return trusted
+}
+
+func writePEM(t *testing.T, file string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// getTLS asks on a connection of its own.
+func getTLS(t *testing.T, url string, trusted *x509.CertPool) (*http.Response, error) {
+	t.Helper()
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get(url)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return resp, err
+}
+
+func TestBothListenersSpeakTLSAndRenewTheirCertificate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
+	trusted := certify(t, files, 1)
+	r := startUnready(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.HTTP.TLS = files })
+	public, admin := strings.Replace(r.base, "http:", "https:", 1), strings.Replace(r.admin, "http:", "https:", 1)
+	r.eventually("ready", func() bool {
+		resp, err := getTLS(t, admin+"/readyz", trusted)
+		return err == nil && resp.StatusCode == http.StatusOK
+	})
+	for range 3 {
+		resp, err := getTLS(t, public+"/staking/params", trusted)
+		if err != nil || resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+	}
+	if _, err := runs(t, "health", "--admin", r.service.admin.Addr().String(), "--config", configFile(t, files)); err != nil {
+		t.Errorf("health: %v", err)
+	}
+	writePEM(t, files.Key, []byte("half a key"))
+	time.Sleep(1100 * time.Millisecond)
+	if _, err := getTLS(t, public+"/", trusted); err != nil {
+		t.Errorf("files that do not fit each other are in force: %v", err)
+	}
+	renewed := certify(t, files, 2)
+	r.eventually("the new certificate", func() bool {
+		_, err := getTLS(t, public+"/staking/params", renewed)
+		return err == nil
+	})
+	if _, err := getTLS(t, public+"/staking/params", trusted); err == nil {
+		t.Error("the old certificate is still in force")
+	}
+}
+
+func configFile(t *testing.T, files config.TLS) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tipcache.yaml")
+	writePEM(t, file, []byte("http: {tls: {cert: "+files.Cert+", key: "+files.Key+"}}"))
+	return file
+}
+
+func TestACertificateThatCannotBeReadIsRefusedByItsLine(t *testing.T) {
+	missing := config.TLS{Cert: filepath.Join(t.TempDir(), "tls.crt"), Key: "tls.key"}
+	_, err := runs(t, "check", "--config", configFile(t, missing))
+	if err == nil || !strings.Contains(err.Error(), "tipcache.yaml:1: http.tls.cert: ") || !strings.Contains(err.Error(), "no such file") {
+		t.Error(err)
+	}
+}
+
+func TestTheServiceManagerIsTold(t *testing.T) {
+	t.Parallel()
+	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--node", "http://127.0.0.1:1", "--comet", "none", "--store", "sqlite::memory:", "--collections-auth", "none")
+	for _, want := range []string{"READY=1", "STOPPING=1"} {
+		buffer := make([]byte, 100)
+		_ = socket.SetReadDeadline(time.Now().Add(30 * time.Second))
+		n, _, err := socket.ReadFrom(buffer)
+		if err != nil || string(buffer[:n]) != want {
+			t.Fatalf("%q, %v, want %s; %s", buffer[:n], err, want, p.said.String())
+		}
+		_ = p.cmd.Process.Signal(os.Interrupt)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		t.Error("it does not end")
+	}
+}
