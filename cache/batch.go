@@ -26,7 +26,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // counted there; what has come is used all the same
 	for key, e := range shared {
 		if !e.expired(c.o.Now()) {
-			found[key] = ch.memory.put(key, e).entry
+			found[key] = ch.memory.put(&Query{Key: key}, e).entry
 		}
 	}
 	return found
@@ -37,7 +37,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.Duration) {
 	ch := c.chain.Load()
 	for key, e := range entries {
-		ch.memory.put(key, e)
+		ch.memory.put(&Query{Key: key}, e)
 	}
 	if ch.waiters != nil && keep > 0 && len(entries) > 0 {
 		c.o.Shared.Save(ctx, ch.namespace, entries, keep)

@@ -111,7 +111,7 @@ func (f *flight) awaitLease(ctx context.Context, woken <-chan bool, left time.Du
 // read later), this flight's callers are given e all the same.
 func (f *flight) keep(e *Entry) *slot {
 	now := f.c.o.Now()
-	kept, mine := f.ch.memory.put(f.q.Key, e), &slot{entry: e}
+	kept, mine := f.ch.memory.put(&f.q, e), &slot{entry: e}
 	if f.q.state(kept, now) > f.q.state(mine, now) {
 		return mine
 	}

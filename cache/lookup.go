@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -99,7 +100,7 @@ func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query, origin Ori
 	var at *slot
 	ch.lookups.endRead(q.Key, func() {
 		if e != nil {
-			at = ch.memory.put(q.Key, e)
+			at = ch.memory.put(&q, e)
 		}
 	})
 	if q.state(at, c.o.Now()) > Stale { // memory has had something else meanwhile
@@ -174,7 +175,7 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 		if err != nil {
 			return found
 		}
-		if reply.Entry != nil && !reply.Entry.sameAs(found.at) {
+		if reply.Entry != nil && !f.q.above(reply.Entry) && !reply.Entry.sameAs(found.at) {
 			found.at, found.store = f.keep(reply.Entry), inShared
 		}
 		switch reply.State {
@@ -234,13 +235,15 @@ func (c *Cache) serve(ctx context.Context, ch *chain, q Query, origin Origin, r 
 }
 
 // serveStale answers q after a failure, from what the flight had at hand or
-// memory has by now.
+// memory has by now. An origin that is behind has nothing better than the oldest
+// entry.
 func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (Result, error) {
 	at, store := r.at, r.store
 	if at == nil {
 		at, store = ch.memory.get(q.Key), inMemory
 	}
-	if q.state(at, c.o.Now()) > StaleIfError {
+	usable := q.state(at, c.o.Now()) <= StaleIfError || errors.Is(failure, ErrBehind) && q.stands(at, c.o.Now())
+	if !usable {
 		return Result{}, failure
 	}
 	return Result{Entry: at.entry, Outcome: StaleError, Store: store, Forward: r.forward, Err: failure}, nil

@@ -87,10 +87,11 @@ func (m *memory) get(key string) *slot {
 	return s
 }
 
-// put keeps e unless a newer entry is there, and returns the slot of the key.
-func (m *memory) put(key string, e *Entry) *slot {
-	s, _ := m.store.Compute(key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
-		if found && !e.newerThan(old.entry) {
+// put keeps e unless a newer entry is there that q believes, and returns the slot
+// of the key.
+func (m *memory) put(q *Query, e *Entry) *slot {
+	s, _ := m.store.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
+		if found && !e.newerThan(old.entry) && !q.above(old.entry) {
 			return old, otter.CancelOp
 		}
 		if e.Height > 0 {

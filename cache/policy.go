@@ -31,8 +31,8 @@ type Policy struct {
 
 // State judges an entry for a caller to whom tip is the newest block, 0 for
 // unknown. A block nobody tells of cannot make an entry old, and an entry of
-// unknown height is never fresh to a caller who knows the tip: it may be of any
-// earlier block.
+// unknown height serves a caller who knows the tip only when the origin fails: it
+// may be of any earlier block.
 func (p Policy) State(e *Entry, tip int64, now time.Time) State {
 	switch {
 	case e.expired(now):
@@ -42,7 +42,7 @@ func (p Policy) State(e *Entry, tip int64, now time.Time) State {
 	case tip > 0 && e.Height > 0:
 		return p.byBlocks(tip-e.Height, now.Sub(e.ReadAt))
 	case tip > 0:
-		return max(Stale, p.bySeconds(now.Sub(e.ReadAt)))
+		return max(StaleIfError, p.bySeconds(now.Sub(e.ReadAt)))
 	default:
 		return p.bySeconds(now.Sub(e.ReadAt))
 	}
@@ -79,14 +79,23 @@ type Query struct {
 	Key       string
 	Policy    Policy
 	Tip       int64     // newest block known, 0 = none: seconds count
+	MaxHeight int64     // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
 	MinHeight int64     // entries below it are Expired for this caller (read your writes); 0 = none
 	Since     time.Time // where no tip is known, entries read before it are Expired for this caller; zero = none
 }
 
 // state judges a slot of memory, which may be nil.
 func (q *Query) state(s *slot, now time.Time) State {
-	if s == nil || s.entry.Height < q.MinHeight || q.Tip == 0 && s.entry.ReadAt.Before(q.Since) {
+	if s == nil || s.entry.Height < q.MinHeight || q.above(s.entry) || q.Tip == 0 && s.entry.ReadAt.Before(q.Since) {
 		return Expired
 	}
 	return q.Policy.State(s.entry, q.Tip, now)
+}
+
+// above tells whether e is above what can be believed.
+func (q *Query) above(e *Entry) bool { return q.MaxHeight > 0 && e.Height > q.MaxHeight }
+
+// stands tells whether a slot can stand in however old it is.
+func (q *Query) stands(s *slot, now time.Time) bool {
+	return s != nil && !s.entry.expired(now) && s.entry.Height >= q.MinHeight && !q.above(s.entry)
 }

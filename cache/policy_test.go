@@ -47,8 +47,8 @@ func TestPolicyState(t *testing.T) {
 		{"without a tip seconds count: for errors", live, 100, time.Hour, 0, 0, cache.StaleIfError},
 		{"without a tip seconds count: gone", live, 100, time.Hour + 1, 0, 0, cache.Expired},
 		{"of unknown height, without a tip, is fresh by seconds", live, 0, 0, 0, 0, cache.Fresh},
-		{"of unknown height is never fresh at a tip", live, 0, 0, 0, 100, cache.Stale},
-		{"of unknown height gets older by seconds at a tip", live, 0, 21 * time.Second, 0, 100, cache.StaleIfError},
+		{"of unknown height is for errors at a tip", live, 0, 0, 0, 100, cache.StaleIfError},
+		{"of unknown height stays for errors at a tip", live, 0, 21 * time.Second, 0, 100, cache.StaleIfError},
 		{"of unknown height gets lost by seconds at a tip", live, 0, 2 * time.Hour, 0, 100, cache.Expired},
 		{"read by a clock ahead of ours is fresh", live, 0, -time.Minute, 0, 0, cache.Fresh},
 

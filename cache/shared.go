@@ -95,6 +95,7 @@ type Requirement struct {
 	ByBlocks       bool  // judge entries of known height by MinHeight
 	MinHeight      int64 // lowest height, where ByBlocks says so
 	OtherMinHeight int64 // lowest height of the others
+	MaxHeight      int64 // entries above it are absent; 0: none are
 	OtherSince     int64 // earliest reading of the others, in microseconds since 1970
 	Now            int64 // entries that expire by then are absent, in microseconds since 1970
 }
@@ -114,13 +115,14 @@ func (q *Query) requirement(accept State, now time.Time) Requirement {
 		ByBlocks:       q.Tip > 0,
 		MinHeight:      max(q.MinHeight, q.Tip-blocks),
 		OtherMinHeight: q.MinHeight,
+		MaxHeight:      q.MaxHeight,
 		OtherSince:     now.Add(-age).UnixMicro(),
 		Now:            now.UnixMicro(),
 	}
 	switch {
 	case p.Immutable:
 		r.ByBlocks, r.OtherSince = false, 0
-	case q.Tip > 0 && accept == Fresh:
+	case q.Tip > 0:
 		r.OtherSince = Never
 	}
 	if q.Tip == 0 && !q.Since.IsZero() {

@@ -113,7 +113,7 @@ func TestStories(t *testing.T) {
 			{"seconds count: stale, read anew at an unknown height", 0, "b", 0, 0, 10, "A", "stale memory: a at 100", 1},
 			{"which was read later, so it replaces the known one", 0, "b", 0, 0, 0, "A", "hit memory: b at 0", 0},
 			{"also on other replicas", 0, "b", 0, 0, 0, "B", "hit shared: b at 0", 0},
-			{"known again: what is of unknown height is not fresh", 110, "c", 110, 0, 1, "A", "stale memory: b at 0", 1},
+			{"known again: what is of unknown height is not served", 110, "c", 110, 0, 1, "A", "miss stale: c at 110", 1},
 			{"and is replaced", 110, "c", 110, 0, 0, "A", "hit memory: c at 110", 0},
 		}},
 		{"a cold replica takes a stale entry rather than wait", []step{

@@ -22,6 +22,10 @@ const (
 	BadAnswer                   // truncated, too large or not the origin's format: 502
 )
 
+// ErrBehind is in the chain of an [Error] where no origin has a state as new as
+// what was asked for.
+var ErrBehind = errors.New("no endpoint has the block yet")
+
 // Status is the HTTP status a proxy answers with.
 func (k Kind) Status() int {
 	switch k {

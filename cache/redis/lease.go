@@ -19,6 +19,7 @@ type lease struct {
 	channel string
 	keepFor time.Duration // expiry of the entry
 	token   string
+	most    int64  // entries above this height are as good as absent; 0: none
 	held    bool   // it is ours, or may be: the reply was lost
 	seen    string // ETag of the entry in the store, "" for none
 	stop    func() // ends the renewal
@@ -53,13 +54,14 @@ func (l *lease) Acquire(ctx context.Context, r cache.Requirement, known *cache.E
 
 func (l *lease) acquireOnce(ctx context.Context, r cache.Requirement, known *cache.Entry) (cache.LeaseReply, error) {
 	tag := ""
+	l.most = r.MaxHeight
 	if known != nil {
 		tag = known.ETag
 	}
 	var reply []any
 	err := l.s.do(ctx, func(ctx context.Context) (err error) {
 		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(),
-			r.ByBlocks, r.MinHeight, r.OtherMinHeight, r.OtherSince, r.Now, tag, l.token, l.s.o.Lease.Milliseconds()).Slice()
+			r.ByBlocks, r.MinHeight, r.OtherMinHeight, r.OtherSince, r.Now, tag, l.token, l.s.o.Lease.Milliseconds(), r.MaxHeight).Slice()
 		return err
 	})
 	if err != nil {
@@ -146,7 +148,7 @@ func (l *lease) Settle(ctx context.Context, e *cache.Entry) error {
 func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (reply string, err error) {
 	err = l.do(ctx, func(ctx context.Context) (err error) { // counted
 		reply, err = l.s.settle.Run(ctx, l.s.rdb, l.keys(),
-			meta, body, keep.Milliseconds(), l.token, l.channel, l.key).Text()
+			meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most).Text()
 		return err
 	})
 	return reply, err

@@ -15,6 +15,9 @@ local function parse(m)
 	local h, r, x, etag = string.match(m or '', '^1 (%d+) (%d+) (%d+) (%S+) ')
 	return tonumber(h), tonumber(r), tonumber(x), etag
 end
+local function believed(h, most)
+	return h and (tonumber(most) == 0 or h <= tonumber(most))
+end
 local function stored()
 	local m = redis.pcall('HGET', KEYS[1], 'm')
 	if type(m) == 'table' then return nil, true end
@@ -28,13 +31,15 @@ end
 // and one that would last longer than the caller's is cut to that: it is no
 // replica's, or one's that renews it.
 //
+// An entry above the highest height that is believed is as good as absent.
+//
 // KEYS: entry, lease. ARGV: byBlocks, least, floor, since, now, known ETag,
-// token, lease in milliseconds.
+// token, lease in milliseconds, highest height (0: any).
 const acquireScript = parse + `
 local m, foreign = stored()
 local h, r, x, etag = parse(m)
 local b = false
-if not h then m = false end
+if not believed(h, ARGV[9]) then m, h = false, nil end
 if h and etag ~= ARGV[6] then b = redis.call('HGET', KEYS[1], 'b') end
 if h and (x == 0 or x > tonumber(ARGV[5])) then
 	local enough
@@ -63,12 +68,14 @@ return {foreign and 'foreign' or 'granted', m, b, 0}
 // the answer is 'body'. A write that is refused (for want of memory) still gives
 // the lease back.
 //
-// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel, key.
+// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel, key,
+// highest height (0: any).
 const settleScript = parse + `
 local old, foreign = stored()
 if foreign then redis.call('DEL', KEYS[1]) end
 local h, r, _, etag = parse(ARGV[1])
 local oh, orr, _, oetag = parse(old)
+if not believed(oh, ARGV[7]) then oh = nil end
 local newer = not oh or r >= orr
 if oh and h > 0 and oh > 0 and h ~= oh then newer = h > oh end
 local done = 'older'

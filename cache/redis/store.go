@@ -77,8 +77,14 @@ func newBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 		IsSuccessful: func(err error) bool { return err == nil || isReply(err) },
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) },
 		// Runs under the breaker's mutex, so it must not call the breaker.
-		OnStateChange: func(name string, from, to gobreaker.State) {
-			log.Warn("breaker changed", "breaker", name, "from", from.String(), "to", to.String())
+		// Its trials in between are no news.
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			switch {
+			case from == gobreaker.StateClosed:
+				log.Warn("shared store is left alone after failures", "breaker", to.String())
+			case to == gobreaker.StateClosed:
+				log.Info("shared store answers again", "breaker", to.String())
+			}
 		},
 	})
 }

@@ -73,6 +73,15 @@ func nodeOptions(cfg config.Config) node.Options {
 	return o
 }
 
+// A ledger is the shared store as the nodes' pool knows it.
+type ledger struct{ *redis.Store }
+
+// Agreement implements node.Ledger.
+func (l ledger) Agreement(ctx context.Context, chainID string, epoch int64) (node.Agreement, error) {
+	a, err := l.Store.Agreement(ctx, chainID, epoch)
+	return node.Agreement(a), err
+}
+
 // namespace keeps chains apart, and the epochs of one. The first epoch is told
 // only where the chain's own name could be taken for one.
 func namespace(chainID string, epoch int64) string {

@@ -42,6 +42,7 @@ type service struct {
 	tracing  trace.TracerProvider // nil: no traces
 
 	redis    goredis.UniversalClient // nil: none
+	ledger   node.Ledger             // nil: no other replica
 	cache    *cache.Cache
 	pool     *node.Pool
 	store    *collections.Store
@@ -95,9 +96,11 @@ func (s *service) openCache(context.Context) error {
 	if client != nil {
 		shared := sharedOptions(s.cfg)
 		shared.Logger, shared.Registerer = s.log, s.registry
-		if o.Shared, err = redis.New(client, shared); err != nil {
+		store, err := redis.New(client, shared)
+		if err != nil {
 			return err
 		}
+		o.Shared, s.ledger = store, ledger{store}
 	}
 	if s.cache, err = cache.New(o); err != nil {
 		return err
@@ -105,8 +108,6 @@ func (s *service) openCache(context.Context) error {
 	s.onClose(s.cache.Close)
 	if len(s.cfg.Chain.Nodes) == 0 { // nobody will tell of a chain
 		s.cache.SetNamespace(namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
-	} else {
-		s.cache.SetNamespace(namespace(s.cfg.Chain.ID, 0))
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (s *service) openCache(context.Context) error {
 func (s *service) openPool(context.Context) (err error) {
 	o := nodeOptions(s.cfg)
 	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(namespace(id, epoch)) }
-	o.Logger, o.Registerer = s.log, s.registry
+	o.Ledger, o.Logger, o.Registerer = s.ledger, s.log, s.registry
 	if s.pool, err = node.New(o); err == nil {
 		s.onClose(s.pool.Close)
 	}

@@ -88,7 +88,7 @@ func (ep *endpoint) parse(c *gin.Context) (q cacheRequest, hs heights, err error
 // block by block, and one for each block that is asked for by its height.
 func (ep *endpoint) query(key string, hs heights, tip node.Tip) cache.Query {
 	inForce := ep.policies.Load()
-	query := cache.Query{Key: key, Policy: inForce.rows[ep.row], MinHeight: hs.min}
+	query := cache.Query{Key: key, Policy: inForce.rows[ep.row], MinHeight: hs.min, MaxHeight: tip.Limit}
 	if tip.Known {
 		query.Tip = tip.Height
 	}
@@ -107,12 +107,17 @@ func (ep *endpoint) origin(q cacheRequest, from *http.Request, rec *web.Record) 
 			r.Client = ep.stack.Client(from, rec)
 		}
 		a, err := ep.o.Nodes.Fetch(ctx, r)
-		if err != nil {
+		switch {
+		case errors.Is(err, upstream.ErrBehind):
+			return nil, fmt.Errorf("%w: %w", cache.ErrBehind, err)
+		case err != nil:
 			return nil, err
 		}
 		if lagging := a.Reason == node.FutureHeight || a.Reason == node.Pruned; lagging && q.height == 0 {
 			// The height was our choice, so the refusal says nothing to the client.
-			return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: errors.New(a.Text)}
+			return nil, fmt.Errorf("%w: %w", cache.ErrBehind, &upstream.Error{
+				Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: errors.New(a.Text),
+			})
 		}
 		return ep.entry(q, a, prev)
 	}

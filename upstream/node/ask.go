@@ -56,7 +56,7 @@ func (f *fetch) queue(ctx context.Context, e *endpoint) result {
 	now, height := f.pool.Tip(), f.height()
 	v := e.look()
 	if height <= now.Height && v.reach(height, now.Interval) == behind {
-		return result{endpoint: e, height: height, err: errBehind}
+		return result{endpoint: e, height: height, err: upstream.ErrBehind}
 	}
 	answer, err := e.ask(ctx, r, height)
 	if err == nil {

@@ -38,7 +38,7 @@ func (c *claimant) claim(ctx context.Context, said tip.Claim) bool {
 	if back {
 		c.log.Info("node's height source is believed again", "height", said.Height)
 	}
-	c.pool.stirred()
+	c.pool.stirred(ctx)
 	return true
 }
 
@@ -66,12 +66,12 @@ func (c *claimant) proven(ctx context.Context, said *tip.Claim) bool {
 	case err != nil && c.pool.Tip().Height == 0:
 		return true
 	}
-	c.putAside(said.Height, err)
+	c.putAside(ctx, said.Height, err)
 	return false
 }
 
 // putAside says once that the source is not believed any longer.
-func (c *claimant) putAside(height int64, err error) {
+func (c *claimant) putAside(ctx context.Context, height int64, err error) {
 	if !c.pool.tip.PutAside(c.source) {
 		return
 	}
@@ -81,7 +81,7 @@ func (c *claimant) putAside(height int64, err error) {
 		cause = err.Error()
 	}
 	c.log.Warn("node's height source is put aside", "claims", height, "tip", c.pool.Tip().Height, "cause", cause)
-	c.pool.stirred()
+	c.pool.stirred(ctx)
 }
 
 // beat is the time between two polls: about one block.
@@ -159,7 +159,7 @@ func (p *Pool) prove(ctx context.Context, height int64) {
 		case err == nil && has:
 			p.tip.Prove(epoch, height)
 		case err == nil:
-			c.putAside(height, nil)
+			c.putAside(ctx, height, nil)
 		}
 	}
 }

@@ -29,6 +29,10 @@
 // log line tells of each. A tip that somebody waits for in vain is put to the
 // proof, too.
 //
-// An epoch is the time between two resets of the chain. When one begins,
-// Options.OnEpoch is told first, then the tip falls.
+// An epoch is the time between two resets of the chain. It ends when every source
+// has named lower heights for some time, or a block has another hash than before.
+// When one begins, Options.OnEpoch is told first, then the tip falls. Replicas
+// agree on it through a Ledger: the highest epoch that any of them has told is in
+// force, and the hashes of some blocks, the anchors, show one that starts what
+// chain the others had read.
 package node

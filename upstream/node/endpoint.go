@@ -40,6 +40,7 @@ type view struct {
 	unseen     bool // it has a height source that has not been asked yet
 	chainID    string
 	refused    bool      // it serves another chain
+	forked     bool      // it has another block than our chain
 	height     int64     // newest committed block
 	lowest     int64     // nothing below can be read; 0 unknown
 	blockTime  time.Time // of the newest header
@@ -95,6 +96,9 @@ func (e *endpoint) update(change func(*view)) {
 	defer e.mu.Unlock()
 	change(&e.view)
 }
+
+// foreign says that an endpoint's answers are not of our chain.
+func (v *view) foreign() bool { return v.refused || v.forked }
 
 // reach says how sure it is that an endpoint can answer at a height.
 type reach int

@@ -31,8 +31,9 @@ type fakeNode struct {
 	lie        int64 // what /status, /abci_info and headers add to it
 	hang       bool  // /abci_info does not answer, as with an execution client that hangs
 	catchingUp bool
-	mute       bool // headers are not sent, the sockets stay open
-	noSocket   bool // the websocket is refused
+	mute       bool  // headers are not sent, the sockets stay open
+	noSocket   bool  // the websocket is refused
+	forkedAt   int64 // blocks from here on have other hashes; 0: none
 	blockTime  time.Time
 	rest       http.HandlerFunc // instead of the usual answers
 	sockets    []*websocket.Conn
@@ -56,6 +57,7 @@ func (n *fakeNode) start(address string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/status", n.serveStatus)
 	mux.HandleFunc("/abci_info", n.serveInfo)
+	mux.HandleFunc("/header", n.serveHeader)
 	mux.HandleFunc("/websocket", n.serveSocket)
 	mux.HandleFunc("/", n.serveREST)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
@@ -98,11 +100,30 @@ func (n *fakeNode) commit(height int64) {
 // stream sends a header to all subscribers. Call with mu held.
 func (n *fakeNode) stream(height int64) {
 	event := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"query":"tm.event='NewBlockHeader'","data":{"type":"tendermint/event/NewBlockHeader",`+
-		`"value":{"header":{"version":{"block":"11"},"chain_id":%q,"height":"%d","time":%q}}}}}`,
-		n.chain, height+n.lie, n.blockTime.UTC().Format(time.RFC3339Nano))
+		`"value":{"header":{"version":{"block":"11"},"chain_id":%q,"height":"%d","time":%q,"last_block_id":{"hash":%q}}}}}}`,
+		n.chain, height+n.lie, n.blockTime.UTC().Format(time.RFC3339Nano), n.hash(height-1))
 	for _, conn := range n.sockets {
 		_ = conn.Write(context.Background(), websocket.MessageText, []byte(event))
 	}
+}
+
+// hash is that of a block. Call with mu held.
+func (n *fakeNode) hash(height int64) string {
+	if n.forkedAt > 0 && height >= n.forkedAt {
+		return fmt.Sprintf("F0%d", height)
+	}
+	return fmt.Sprintf("A0%d", height)
+}
+
+func (n *fakeNode) serveHeader(w http.ResponseWriter, r *http.Request) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	height, _ := strconv.ParseInt(r.URL.Query().Get("height"), 10, 64)
+	if height > n.height {
+		http.Error(w, `{"jsonrpc":"2.0","id":-1,"error":{"message":"Internal error","data":"no such block"}}`, http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"header":{"chain_id":%q,"height":"%d","last_block_id":{"hash":%q}}}}`, n.chain, height, n.hash(height-1))
 }
 
 // drop ends the subscriptions, in silence.

@@ -21,10 +21,7 @@ const (
 	near = 8 * time.Millisecond // endpoints that answer as fast are equally near; so are those within a factor of two
 )
 
-var (
-	errBehind = errors.New("the endpoint does not have the block yet")
-	errClosed = errors.New("closed")
-)
+var errClosed = errors.New("closed")
 
 // Fetch asks an endpoint that can answer, and others where one is silent, no
 // longer has the height or does not have it yet; it waits for a block that the
@@ -95,7 +92,7 @@ func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
 		switch {
-		case e == except || v.refused || slices.Contains(f.asked, e):
+		case e == except || v.foreign() || slices.Contains(f.asked, e):
 		case reach == pruned:
 			f.gone = true
 		case e.open():
@@ -138,7 +135,7 @@ type result struct {
 func (f *fetch) settles(ctx context.Context, r result) bool {
 	exists := 0 < r.height && r.height <= f.pool.Tip().Height
 	switch {
-	case errors.Is(r.err, errBehind), r.is(FutureHeight) && exists:
+	case errors.Is(r.err, upstream.ErrBehind), r.is(FutureHeight) && exists:
 		f.lagging = append(f.lagging, r.endpoint)
 		return false
 	case r.is(Pruned):
@@ -175,7 +172,7 @@ func (f *fetch) lastWord() (*Answer, error) {
 	case f.far && !f.resting:
 		return nil, &upstream.Error{
 			Kind: upstream.Overloaded, Msg: origin + " is too far behind its chain",
-			Err: errBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
+			Err: upstream.ErrBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
 		}
 	default:
 		return nil, f.pool.nobody()

@@ -30,6 +30,7 @@ type follower struct {
 	headers  int   // that counted, so far
 	sockets  int   // subscriptions so far
 	told     bool  // that there are no headers
+	fork     int64 // a block of which it has another than ours; 0: none
 }
 
 // run follows until ctx ends: a subscription while it lives, polls between.
@@ -83,6 +84,7 @@ func (f *follower) follow(ctx context.Context) error {
 	if err := f.check(ctx); err != nil {
 		return err
 	}
+	f.recognizeNewest(ctx)
 	if f.sockets++; f.sockets > 1 {
 		f.pool.metrics.reconnects.WithLabelValues(f.endpoint.name).Inc()
 	}
@@ -157,7 +159,7 @@ func (f *follower) patience() time.Duration {
 
 // take says whether a message was a header that counts.
 func (f *follower) take(ctx context.Context, m message) (bool, error) {
-	h := m.header
+	h, epoch := m.header, f.pool.Tip().Epoch
 	switch {
 	case m.err != nil:
 		f.endpoint.update(func(v *view) { v.cometErr = m.err })
@@ -166,11 +168,14 @@ func (f *follower) take(ctx context.Context, m message) (bool, error) {
 		return false, nil
 	case !f.admit(h.ChainID):
 		return false, errWrongChain
-	case f.endpoint.look().catchingUp:
+	case !f.recognize(ctx, epoch, h.Height-1, h.Last.Hash) || f.endpoint.look().catchingUp:
 		return false, nil
 	}
 	if !f.claim(ctx, tip.Claim{Height: h.Height, Time: h.Time}) {
 		return false, nil
+	}
+	if f.pool.Tip().Epoch == epoch {
+		f.pool.anchors.note(h.Height-1, h.Last.Hash)
 	}
 	f.headers++
 	f.streamed = h.Height
@@ -194,7 +199,11 @@ func (f *follower) patrol(ctx context.Context) error {
 	}
 	// The headers of a node that catches up did not count, so none was missed;
 	// a node that was set back streams lower ones.
-	if now := f.endpoint.look(); before.catchingUp || now.height < f.streamed {
+	now := f.endpoint.look()
+	if now.height < f.streamed {
+		f.recognizeNewest(ctx)
+	}
+	if before.catchingUp || now.height < f.streamed {
 		f.streamed = now.height
 	}
 	return nil
@@ -236,7 +245,9 @@ func (f *follower) ask(ctx context.Context) error {
 	case err != nil:
 		height = min(status.Height, known)
 	}
-	f.claim(ctx, tip.Claim{Height: height, CatchingUp: status.CatchingUp})
+	if f.fork == 0 {
+		f.claim(ctx, tip.Claim{Height: height, CatchingUp: status.CatchingUp})
+	}
 	return nil
 }
 

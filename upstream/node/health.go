@@ -18,7 +18,7 @@ const (
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.speech.probe, Height: AtTip, Background: true}}
 	for {
-		if v := e.look(); !v.refused && time.Since(v.answered) >= probeEvery {
+		if v := e.look(); !v.foreign() && time.Since(v.answered) >= probeEvery {
 			_ = f.queue(ctx, e).err // noted in the endpoint's health
 		}
 		select {
@@ -39,7 +39,7 @@ func (p *Pool) Health() []Health {
 	for _, e := range p.endpoints {
 		v := e.look()
 		h := Health{
-			Name: e.name, ChainID: v.chainID, WrongChain: v.refused, Height: v.height,
+			Name: e.name, ChainID: v.chainID, WrongChain: v.foreign(), Height: v.height,
 			CatchingUp: v.catchingUp, Connected: v.connected, Breaker: e.breaker.State().String(),
 			Answering: v.answering(), Unasked: v.unseen, Lowest: v.lowest, Aside: v.aside, Heard: v.current(interval),
 		}
@@ -72,6 +72,8 @@ func (p *Pool) Ready() error {
 // away is no lack: answers then age in seconds instead of blocks.
 func (p *Pool) lack(h Health) error {
 	switch {
+	case h.WrongChain && h.ChainID == p.ChainID():
+		return errors.New("is on another fork of its chain")
 	case h.WrongChain:
 		return fmt.Errorf("serves chain %q instead of %q", h.ChainID, p.ChainID())
 	case h.Unasked || !h.Answering && h.LastError == "":

@@ -133,7 +133,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, tip Tip) {
 	inFlight, waiting := e.queue.load()
 	gauge(ch, inFlightDesc, float64(inFlight), e.name)
 	gauge(ch, queueDesc, float64(waiting), e.name)
-	flag(ch, wrongDesc, v.refused, e.name)
+	flag(ch, wrongDesc, v.foreign(), e.name)
 	flag(ch, upDesc, v.answering(), e.name)
 	flag(ch, asideDesc, v.aside, e.name)
 	gauge(ch, breakerDesc, float64(e.breaker.State()), e.name)

@@ -96,7 +96,7 @@ type Tip = tip.Tip
 type Health struct {
 	Name       string        // host:port
 	ChainID    string        // as the node says; "" unknown
-	WrongChain bool          // another chain than ours: never read from
+	WrongChain bool          // another chain than ours, or another fork of it: never read from
 	Answering  bool          // its REST server answered within the last 15s
 	Unasked    bool          // it has a height source that has not been asked for its chain yet: not read from until then
 	Height     int64         // newest committed block; 0 unknown

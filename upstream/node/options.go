@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,14 +30,36 @@ type Options struct {
 	BlockInterval time.Duration // time between blocks until it has been learned; 2s
 	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back; 10s
 
-	// OnEpoch is called from Run as soon as the chain is known, at once if
-	// ChainID is set, else when the first endpoint has named it; and with another
+	// OnEpoch is called from Run as soon as the chain and its epoch are known:
+	// ChainID or an endpoint names the chain, Ledger the epoch; and with another
 	// epoch whenever the chain was reset or set back. Nothing of one epoch is
 	// true in another. It is called before the tip falls.
 	OnEpoch func(chainID string, epoch int64)
 
+	Ledger     Ledger                // nil: no other replica is to agree
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// A Ledger is where the replicas of one cache agree on the epoch of a chain. Its
+// methods answer within a fraction of a second, or fail.
+type Ledger interface {
+	// Agreement gives the highest epoch that any replica has told; epoch is ours.
+	Agreement(ctx context.Context, chainID string, epoch int64) (Agreement, error)
+
+	// NextEpoch moves the chain from one epoch to another, unless another replica
+	// was faster, and gives the epoch in force then.
+	NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error)
+
+	// AddAnchor notes, or confirms, the hash of a block of an epoch.
+	AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error
+}
+
+// An Agreement is what the replicas know of a chain.
+type Agreement struct {
+	Epoch     int64            // in force
+	Anchors   map[int64]string // hashes of some of its blocks, by height
+	Confirmed time.Duration    // since a replica last confirmed the highest anchor
 }
 
 // An Endpoint is one node.

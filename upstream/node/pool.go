@@ -33,7 +33,11 @@ type Pool struct {
 	claimants []*claimant   // of both
 	doubts    chan struct{} // somebody could not be answered at the tip
 
-	epochs sync.Mutex // held while an epoch begins
+	ledger        Ledger
+	rollbackAfter time.Duration
+	anchors       anchors
+	epochs        sync.Mutex // held while an epoch begins
+	told          bool       // OnEpoch was; guarded by epochs
 
 	mu      sync.Mutex
 	chainID string
@@ -46,7 +50,7 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.withDefaults()
 	p := &Pool{
-		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, onEpoch: o.OnEpoch, log: o.Logger,
+		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, onEpoch: o.OnEpoch, ledger: o.Ledger, rollbackAfter: o.RollbackAfter, log: o.Logger,
 		chainID: o.ChainID, done: make(chan struct{}), doubts: make(chan struct{}, 1),
 	}
 	var err error
@@ -121,9 +125,6 @@ func (p *Pool) Run(ctx context.Context) error {
 	defer p.runs.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if p.ChainID() != "" {
-		p.tell()
-	}
 	var workers sync.WaitGroup
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })
@@ -135,6 +136,7 @@ func (p *Pool) Run(ctx context.Context) error {
 		workers.Go(func() { f.run(ctx) })
 	}
 	workers.Go(func() { p.verify(ctx) })
+	workers.Go(func() { p.agree(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-p.done:
@@ -183,30 +185,21 @@ func (p *Pool) ChainID() string {
 // ours if none was configured.
 func (p *Pool) claim(id string) bool {
 	p.mu.Lock()
-	first := p.chainID == ""
-	if first {
+	defer p.mu.Unlock()
+	if p.chainID == "" {
 		p.chainID = id
 	}
-	ours := p.chainID == id
-	p.mu.Unlock()
-	if first {
-		p.tell()
-	}
-	return ours
+	return p.chainID == id
 }
 
 // Tip is the newest block over all endpoints. It takes no lock and does not
 // allocate.
 func (p *Pool) Tip() Tip { return p.tip.Read() }
 
-// MaxHeight is the highest height that a stored answer may have to be believed;
-// 0 while no tip is known.
-func (p *Pool) MaxHeight() int64 { return p.tip.Limit() }
-
 // stirred follows a change of what sources claim.
-func (p *Pool) stirred() {
+func (p *Pool) stirred(ctx context.Context) {
 	if epoch := p.Tip().Epoch; p.tip.SetBack() {
-		p.turn(epoch, "every source is lower")
+		p.turn(ctx, epoch, "every source is lower")
 	}
 	p.moved.flash()
 }
@@ -257,7 +250,7 @@ func (p *Pool) nobody() error {
 	foreign := 0
 	for _, e := range p.endpoints {
 		v := e.look()
-		if v.refused {
+		if v.foreign() {
 			v.restErr, foreign = errWrongChain, foreign+1
 		}
 		if v.restErr != nil {
@@ -277,7 +270,7 @@ func (p *Pool) nobody() error {
 // to have any.
 func (p *Pool) reached() (height int64) {
 	for _, e := range p.endpoints {
-		if v := e.look(); !v.refused {
+		if v := e.look(); !v.foreign() {
 			height = max(height, v.height)
 		}
 	}
@@ -288,7 +281,7 @@ func (p *Pool) reached() (height int64) {
 func (p *Pool) lowest() int64 {
 	lowest := p.Tip().Height
 	for _, e := range p.endpoints {
-		if v := e.look(); !v.refused {
+		if v := e.look(); !v.foreign() {
 			lowest = min(lowest, max(v.lowest, 1))
 		}
 	}

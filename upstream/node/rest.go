@@ -55,7 +55,7 @@ func (f *restFollower) round(ctx context.Context) time.Duration {
 
 // stands says whether the REST server has to stand in for CometBFT.
 func (f *restFollower) stands(v view) bool {
-	return !v.unseen && !v.refused && (f.endpoint.comet == nil || v.cometDown || v.aside)
+	return !v.unseen && !v.foreign() && (f.endpoint.comet == nil || v.cometDown || v.aside)
 }
 
 func (f *restFollower) check(ctx context.Context) error {

@@ -24,6 +24,9 @@ func (t *Tracker) settle(now time.Time, heard bool) {
 	if heard {
 		v.Seen = now
 	}
+	if v.Limit = 0; t.base > 0 {
+		v.Limit = max(t.base+Slack+int64(v.Seen.Sub(t.baseAt)/v.Interval), v.Height)
+	}
 	v.CatchingUp = t.watchLower(now, v.Interval)
 	if v.Height <= t.proved {
 		t.unproved = time.Time{}

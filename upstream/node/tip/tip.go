@@ -12,6 +12,7 @@ const Slack = 10
 // A Tip is the newest block that can be read.
 type Tip struct {
 	Height     int64         // 0 until one is known; falls below a height that was read at only with a new epoch
+	Limit      int64         // highest height that anybody's word is to be taken for as of now; 0: any
 	Epoch      int64         // changes when the chain was reset or set back; heights of two epochs have nothing to do with each other
 	Known      bool          // a height source was heard from lately, so Height is current
 	CatchingUp bool          // every source that is heard from says that it is behind its peers
@@ -66,7 +67,11 @@ func New(sources int, interval, rollback time.Duration) *Tracker {
 // Read is the tip as of now. It takes no lock and does not allocate.
 func (t *Tracker) Read() Tip {
 	v := *t.value.Load()
-	v.Known = v.Height > 0 && time.Since(v.Seen) <= HeardFor(v.Interval)
+	silent := time.Since(v.Seen)
+	v.Known = v.Height > 0 && silent <= HeardFor(v.Interval)
+	if v.Limit > 0 {
+		v.Limit += int64(silent / v.Interval)
+	}
 	return v
 }
 
@@ -208,15 +213,4 @@ func (t *Tracker) Raise(height int64) bool {
 	t.raised = height
 	t.settle(now, false)
 	return true
-}
-
-// Limit is the highest height that an entry may have to be believed; 0 while no
-// tip is known.
-func (t *Tracker) Limit() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.base == 0 {
-		return 0
-	}
-	return max(t.limit(time.Now()), t.value.Load().Height)
 }

@@ -1,0 +1,48 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+)
+
+func TestAnEntryFromBeyondTheTipIsNoAnswer(t *testing.T) {
+	store := miniredis.RunT(t)
+	liar, honest := replica(t, store.Addr(), redis.Options{}), replica(t, store.Addr(), redis.Options{})
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	mustGet(t, liar, q, answer(1<<52, []byte("lie")))
+	eventually(t, "the lie is shared", func() bool { return store.Exists("tipcache:1:{story-1:k}") })
+
+	q.MaxHeight = 110
+	for name, c := range map[string]*cache.Cache{"from the shared store": honest, "from memory": liar} {
+		if res := mustGet(t, c, q, answer(100, []byte("truth"))); string(res.Entry.Body) != "truth" || res.Entry.Height != 100 {
+			t.Errorf("%s: got %s at %d", name, res.Entry.Body, res.Entry.Height)
+		}
+	}
+	eventually(t, "the truth is shared", func() bool {
+		return strings.HasPrefix(store.HGet("tipcache:1:{story-1:k}", "m"), "1 100 ")
+	})
+}
+
+func TestAnOriginThatIsBehindFailsNobodyWhoCanBeServed(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	mustGet(t, c, q, answer(100, []byte("old")))
+	q.Tip = 100_000 // far beyond all bounds
+	behind := func(context.Context, *cache.Entry) (*cache.Entry, error) {
+		return nil, fmt.Errorf("%w: at 200", cache.ErrBehind)
+	}
+	if res := mustGet(t, c, q, behind); string(res.Entry.Body) != "old" || res.Outcome != cache.StaleError {
+		t.Errorf("got %s, %v", res.Entry.Body, res.Outcome)
+	}
+	q.MinHeight = 101
+	if _, err := c.Get(t.Context(), q, behind); err == nil {
+		t.Error("an entry below the least height was served")
+	}
+}

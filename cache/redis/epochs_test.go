@@ -1,0 +1,110 @@
+package redis
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+)
+
+// newStore is a store of a Redis of its own.
+func newStore(t *testing.T) (*Store, *miniredis.Miniredis) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s, err := New(rdb, Options{Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, server
+}
+
+func (s *Store) mustAgree(t *testing.T, epoch int64) Agreement {
+	t.Helper()
+	a, err := s.Agreement(t.Context(), "story-1", epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestReplicasAgreeOnTheHighestEpoch(t *testing.T) {
+	s, _ := newStore(t)
+	for _, step := range []struct{ told, want int64 }{{0, 0}, {7, 7}, {0, 7}, {8, 8}, {7, 8}} {
+		if got := s.mustAgree(t, step.told).Epoch; got != step.want {
+			t.Errorf("told %d: epoch %d, want %d", step.told, got, step.want)
+		}
+	}
+	if other, err := s.Agreement(t.Context(), "story-2", 0); err != nil || other.Epoch != 0 {
+		t.Errorf("another chain is in epoch %d, error %v", other.Epoch, err)
+	}
+}
+
+func TestAnEpochIsMovedOnOnce(t *testing.T) {
+	s, _ := newStore(t)
+	for _, to := range []int64{100, 101} { // two replicas that saw the same
+		if got, err := s.NextEpoch(t.Context(), "story-1", 0, to); err != nil || got != 100 {
+			t.Errorf("moved to %d, error %v; want 100", got, err)
+		}
+	}
+}
+
+func TestAnchorsAreKeptForTheirEpoch(t *testing.T) {
+	s, server := newStore(t)
+	add := func(epoch, height int64, hash string) {
+		t.Helper()
+		if err := s.AddAnchor(t.Context(), "story-1", epoch, height, hash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(0, 10, "aa")
+	add(0, 20, "bb")
+	add(0, 15, "cc") // below the highest: of no use
+	add(5, 30, "dd") // of another epoch
+	if diff := cmp.Diff(map[int64]string{10: "aa", 20: "bb"}, s.mustAgree(t, 0).Anchors); diff != "" {
+		t.Errorf("anchors (-want +got):\n%s", diff)
+	}
+	for height := int64(21); height < 100; height++ {
+		add(0, height, "ee")
+	}
+	if got := len(s.mustAgree(t, 0).Anchors); got != maxAnchors {
+		t.Errorf("%d anchors, want %d", got, maxAnchors)
+	}
+	if server.TTL(epochKey("story-1")) <= 0 {
+		t.Error("the epoch never expires")
+	}
+	if got := s.mustAgree(t, 1).Anchors; len(got) > 0 {
+		t.Errorf("a new epoch begins with %v", got)
+	}
+}
+
+func TestWhatIsNoEpochIsReplaced(t *testing.T) {
+	key := epochKey("story-1")
+	tests := map[string]func(*miniredis.Miniredis){
+		"a string":             func(m *miniredis.Miniredis) { _ = m.Set(key, "x") },
+		"a list":               func(m *miniredis.Miniredis) { _, _ = m.Push(key, "x") },
+		"no number":            func(m *miniredis.Miniredis) { m.HSet(key, "e", "x") },
+		"a negative number":    func(m *miniredis.Miniredis) { m.HSet(key, "e", "-5") },
+		"a fraction":           func(m *miniredis.Miniredis) { m.HSet(key, "e", "0.5") },
+		"one from the future":  func(m *miniredis.Miniredis) { m.HSet(key, "e", "9007199254740992") },
+		"a time of no meaning": func(m *miniredis.Miniredis) { m.HSet(key, "t", "x") },
+		"anchors that are none": func(m *miniredis.Miniredis) {
+			m.HSet(key, "a", "x 1 :y -5:z 99999999999999999999:aa 0:bb 7:")
+		},
+	}
+	for name, does := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, server := newStore(t)
+			does(server)
+			if diff := cmp.Diff(Agreement{Anchors: map[int64]string{}}, s.mustAgree(t, 0)); diff != "" {
+				t.Errorf("agreement (-want +got):\n%s", diff)
+			}
+			if got := s.mustAgree(t, 3).Epoch; got != 3 {
+				t.Errorf("epoch %d, want 3", got)
+			}
+		})
+	}
+}

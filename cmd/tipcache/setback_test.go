@@ -1,0 +1,83 @@
+package main
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// heightOf is the block that a replica answers at, 0 for none.
+func heightOf(t *testing.T, r *running) int64 {
+	t.Helper()
+	got := r.get(r.base + "/staking/pool")
+	height, _ := strconv.ParseInt(got.header.Get("X-Block-Height"), 10, 64)
+	if got.status != 200 {
+		height = 0
+	}
+	return height
+}
+
+// comes waits until a replica answers at a height.
+func comes(t *testing.T, r *running, height int64) {
+	t.Helper()
+	for end := time.Now().Add(15 * time.Second); heightOf(t, r) != height; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("answered at %d, want %d; nodes %+v, epoch %+v", heightOf(t, r), height, r.pool.Health(), r.pool.Tip())
+		}
+	}
+}
+
+func TestAChainThatIsSetBackIsServedAnew(t *testing.T) {
+	for _, store := range []string{"alone", "with Redis"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			d := newDevnet(t, devnet.Options{Interval: -1})
+			options := func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "none" }
+			if store != "alone" {
+				address, _ := realRedis(t)
+				options = func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address }
+			}
+			a, b := startRunning(t, d, options), startRunning(t, d, options)
+			d.Advance(60)
+			before := d.Height()
+			comes(t, a, before)
+			comes(t, b, before)
+			d.SetBack(50)
+			comes(t, a, before-50)
+			comes(t, b, before-50)
+			d.Advance(5)
+			comes(t, a, before-45)
+			comes(t, b, before-45)
+			if a.pool.Tip().Epoch == 0 || store != "alone" && a.pool.Tip().Epoch != b.pool.Tip().Epoch {
+				t.Errorf("epochs %d and %d", a.pool.Tip().Epoch, b.pool.Tip().Epoch)
+			}
+			late := startRunning(t, d, options)
+			comes(t, late, before-45)
+		})
+	}
+}
+
+func TestLeftoversOfAnotherChainAreNotServed(t *testing.T) {
+	t.Parallel()
+	address, _ := realRedis(t)
+	options := func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address }
+	old := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, StartHeight: 5000})
+	t.Run("before", func(t *testing.T) {
+		r := startRunning(t, old, options)
+		r.eventually("blocks", func() bool { return heightOf(t, r) > 5005 })
+	})
+
+	reset := newDevnet(t, devnet.Options{Interval: -1, StartHeight: 3000})
+	second := startRunning(t, reset, options)
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if got := heightOf(t, second); got != 3000 {
+			t.Fatalf("answered at %d, want 3000", got)
+		}
+	}
+	if second.pool.Tip().Epoch == 0 {
+		t.Error("no epoch began")
+	}
+}

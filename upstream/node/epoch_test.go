@@ -1,0 +1,216 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A memoryLedger is a Ledger of one process.
+type memoryLedger struct {
+	mu        sync.Mutex
+	down      bool
+	agreed    Agreement
+	confirmed time.Time
+}
+
+func (l *memoryLedger) do(f func()) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		return errors.New("down")
+	}
+	f()
+	return nil
+}
+
+func (l *memoryLedger) Agreement(_ context.Context, _ string, epoch int64) (a Agreement, err error) {
+	err = l.do(func() {
+		l.raise(epoch)
+		a = l.agreed
+		a.Anchors, a.Confirmed = maps.Clone(a.Anchors), time.Since(l.confirmed)
+	})
+	return a, err
+}
+
+func (l *memoryLedger) raise(epoch int64) {
+	if epoch > l.agreed.Epoch {
+		l.agreed = Agreement{Epoch: epoch}
+	}
+}
+
+func (l *memoryLedger) NextEpoch(_ context.Context, _ string, from, to int64) (epoch int64, err error) {
+	err = l.do(func() {
+		if l.agreed.Epoch <= from {
+			l.raise(to)
+		}
+		epoch = l.agreed.Epoch
+	})
+	return epoch, err
+}
+
+func (l *memoryLedger) AddAnchor(_ context.Context, _ string, epoch, height int64, hash string) error {
+	return l.do(func() {
+		if epoch != l.agreed.Epoch {
+			return
+		}
+		if l.agreed.Anchors == nil {
+			l.agreed.Anchors = map[int64]string{}
+		}
+		l.agreed.Anchors[height], l.confirmed = hash, time.Now()
+	})
+}
+
+// sharing runs a pool that agrees with others.
+func sharing(t *testing.T, l *memoryLedger, nodes ...*fakeNode) *Pool {
+	t.Helper()
+	return run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond}, nodes...)
+}
+
+// anchored is a ledger that a replica has left behind, after block 100.
+func anchored(t *testing.T) *memoryLedger {
+	t.Helper()
+	l := new(memoryLedger)
+	n := newFakeNode(t, 99)
+	p := sharing(t, l, n)
+	eventually(t, "the subscription", connected(p))
+	n.commit(100)
+	eventually(t, "an anchor", func() bool {
+		a, _ := l.Agreement(t.Context(), "", 0)
+		return a.Anchors[99] != ""
+	})
+	_ = p.Close()
+	n.stop()
+	return l
+}
+
+func epochOf(t *testing.T, l *memoryLedger) int64 {
+	t.Helper()
+	a, err := l.Agreement(t.Context(), "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Epoch
+}
+
+func TestABlockWithAnotherHashIsAnotherChain(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{RollbackAfter: time.Hour}, n)
+	eventually(t, "the subscription", connected(p))
+	for height := int64(101); height < 105; height++ {
+		n.commit(height)
+		wantTip(t, p, height)
+	}
+	n.stop()
+	n.height, n.forkedAt = 110, 102 // it was set back, and has passed its fork point meanwhile
+	n.start(n.address)
+	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 && p.Tip().Height == 110 })
+}
+
+func TestAForkThatAnotherNodeDoesNotShareIsNotRead(t *testing.T) {
+	log := new(buffer)
+	ours, other := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{RollbackAfter: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))}, other, ours)
+	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
+	other.change(func() { other.forkedAt = 102 })
+	for height := int64(101); height < 106; height++ {
+		ours.commit(height)
+		wantTip(t, p, height)
+		other.commit(height)
+	}
+	eventually(t, "the exclusion", func() bool { return p.Health()[0].WrongChain })
+	before := len(other.heights())
+	for range 5 {
+		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, ours) {
+			t.Errorf("answer %s", a.Body)
+		}
+	}
+	if p.Tip().Epoch != 0 || len(other.heights()) != before || log.count("another fork") != 1 {
+		t.Errorf("epoch %d, asked %d times more, %d lines", p.Tip().Epoch, len(other.heights())-before, log.count("another fork"))
+	}
+	other.change(func() { other.forkedAt = 0 })
+	ours.commit(106)
+	wantTip(t, p, 106)
+	other.commit(106)
+	eventually(t, "the return", func() bool { return !p.Health()[0].WrongChain })
+}
+
+func TestReplicasAgreeOnAnEpoch(t *testing.T) {
+	l := new(memoryLedger)
+	n := newFakeNode(t, 1000)
+	a, b := sharing(t, l, n), sharing(t, l, n)
+	mustFetch(t, a, Request{Height: AtTip}) // b has nothing that was read
+	n.stop()
+	n.height = 950
+	n.start(n.address)
+	eventually(t, "the epoch of both", func() bool { return a.Tip().Epoch > 0 && a.Tip().Epoch == b.Tip().Epoch })
+	time.Sleep(time.Second)
+	if a.Tip().Epoch != epochOf(t, l) || b.Tip().Epoch != epochOf(t, l) {
+		t.Errorf("epochs %d and %d, agreed on %d", a.Tip().Epoch, b.Tip().Epoch, epochOf(t, l))
+	}
+}
+
+func TestWhoStartsLearnsWhichChainTheOthersHadRead(t *testing.T) {
+	tests := []struct {
+		name string
+		node func(*fakeNode)
+		same bool
+	}{
+		{"the same", func(n *fakeNode) { n.height = 120 }, true},
+		{"the same, a little behind and moving on", func(n *fakeNode) { n.height = 100 }, true},
+		{"one that was reset, and is lower", func(n *fakeNode) { n.height, n.forkedAt = 50, 1 }, false},
+		{"one that was reset, and has passed", func(n *fakeNode) { n.height, n.forkedAt = 120, 1 }, false},
+		{"one that catches up", func(n *fakeNode) { n.height, n.catchingUp = 50, true }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := anchored(t)
+			n := newFakeNode(t, 1)
+			tt.node(n)
+			p := sharing(t, l, n)
+			if !tt.same {
+				eventually(t, "another epoch", func() bool { return p.Tip().Epoch > 0 && epochOf(t, l) == p.Tip().Epoch })
+				return
+			}
+			time.Sleep(time.Second)
+			if p.Tip().Epoch != 0 || epochOf(t, l) != 0 {
+				t.Errorf("epoch %d, agreed on %d", p.Tip().Epoch, epochOf(t, l))
+			}
+		})
+	}
+}
+
+func TestANodeThatLagsDoesNotEndTheOthersEpoch(t *testing.T) {
+	l := new(memoryLedger)
+	ahead, behind := newFakeNode(t, 99), newFakeNode(t, 80)
+	a := sharing(t, l, ahead)
+	eventually(t, "the subscription", connected(a))
+	ahead.commit(100)
+	b := sharing(t, l, behind)
+	time.Sleep(1500 * time.Millisecond)
+	if a.Tip().Epoch != 0 || b.Tip().Epoch != 0 {
+		t.Errorf("epochs %d and %d, want none", a.Tip().Epoch, b.Tip().Epoch)
+	}
+}
+
+func TestNobodyIsToldOfAnEpochThatIsNotAgreedOn(t *testing.T) {
+	l := &memoryLedger{down: true, agreed: Agreement{Epoch: 5}}
+	n := newFakeNode(t, 100)
+	told := make(chan int64, 10)
+	p := run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond, OnEpoch: func(_ string, epoch int64) { told <- epoch }}, n)
+	wantTip(t, p, 100)
+	time.Sleep(200 * time.Millisecond)
+	if len(told) > 0 {
+		t.Errorf("told of %d", <-told)
+	}
+	l.mu.Lock()
+	l.down = false
+	l.mu.Unlock()
+	if epoch := <-told; epoch != 5 {
+		t.Errorf("told of %d, want 5", epoch)
+	}
+}
