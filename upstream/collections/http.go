@@ -21,6 +21,7 @@ import (
 type httpStore struct {
 	endpoint string
 	key      string
+	secret   *strings.Replacer // hides the key, which a server may echo
 	maxBody  int64
 	client   *http.Client
 }
@@ -44,6 +45,7 @@ func openHTTP(base string, o Options) (string, driver, error) {
 	return name, &httpStore{
 		endpoint: name + "/collections",
 		key:      o.APIKey,
+		secret:   upstream.NewRedactor(nil, o.APIKey),
 		maxBody:  o.MaxBody,
 		client: &http.Client{
 			Transport: transport,
@@ -54,6 +56,23 @@ func openHTTP(base string, o Options) (string, driver, error) {
 }
 
 func (s *httpStore) list(ctx context.Context, q Query) (Page, error) {
+	page, err := s.ask(ctx, q)
+	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Err != nil {
+		silent.Err = s.redacted(silent.Err)
+	}
+	return page, err
+}
+
+// redacted is an error without the key. It keeps what callers look for in it.
+func (s *httpStore) redacted(err error) error {
+	text := s.secret.Replace(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
+}
+
+func (s *httpStore) ask(ctx context.Context, q Query) (Page, error) {
 	wanted := len(q.Addresses)
 	q.Addresses = q.known()
 	if wanted > 0 && len(q.Addresses) == 0 {
@@ -69,7 +88,7 @@ func (s *httpStore) list(ctx context.Context, q Query) (Page, error) {
 	case err != nil:
 		return Page{}, httpError(err)
 	case res.StatusCode != http.StatusOK:
-		return Page{}, refusal(res, body)
+		return Page{}, s.refusal(res, body)
 	case int64(len(body)) > s.maxBody:
 		return Page{}, unusable(fmt.Errorf("the answer is larger than %d bytes", s.maxBody))
 	}

@@ -1,6 +1,11 @@
 package collections
 
 import (
+	"math"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -79,6 +84,9 @@ func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
 			fields["marketplaceMetadata"] = market
 		}
 	}
+	for name, value := range fields {
+		fields[name] = bounded(value)
+	}
 	var supply json.Number // takes a string or a number
 	if err := json.Unmarshal(fields["totalSupply"], &supply); err == nil && supply != "" {
 		fields["totalSupply"] = json.RawMessage(strconv.Quote(supply.String()))
@@ -88,10 +96,11 @@ func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
 
 // refusal turns an answer other than 200 into an error. What the server says
 // is for the log.
-func refusal(res *http.Response, body []byte) error {
+func (s *httpStore) refusal(res *http.Response, body []byte) error {
 	var problem struct{ Title, Detail string }
-	_ = json.Unmarshal(body, &problem) // a body of another form tells nothing
-	err := fmt.Errorf("status %d: %.200s", res.StatusCode, cmp.Or(problem.Detail, problem.Title, "no reason given"))
+	_ = json.Unmarshal(body, &problem)                                                   // a body of another form tells nothing
+	reason := s.secret.Replace(cmp.Or(problem.Detail, problem.Title, "no reason given")) // before it is cut: half a key would not be found
+	err := fmt.Errorf("status %d: %.200s", res.StatusCode, reason)
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		silent := locked(err)
@@ -116,4 +125,38 @@ func retryAfter(header string) time.Duration {
 		wait = time.Until(at)
 	}
 	return min(max(wait, time.Second), time.Hour)
+}
+
+// maxText bounds each string of a description, in bytes. A contract says of
+// itself what it likes, megabytes too, and shares its page with others.
+const maxText = 4 << 10
+
+// bounded cuts the strings in a value, and makes numbers null that no client
+// could read.
+func bounded(raw json.RawMessage) json.RawMessage {
+	value := gjson.ParseBytes(raw)
+	switch {
+	case value.Type == gjson.String && len(value.Str) > maxText:
+		text, _ := json.Marshal(strings.ToValidUTF8(value.Str[:maxText], "")) // half a character at its end goes, too
+		return text
+	case value.Type == gjson.Number && math.IsInf(value.Num, 0):
+		return json.RawMessage("null")
+	case value.IsObject():
+		var members map[string]json.RawMessage
+		if json.Unmarshal(raw, &members) == nil {
+			for name, member := range members {
+				members[name] = bounded(member)
+			}
+			raw, _ = json.Marshal(members)
+		}
+	case value.IsArray():
+		var items []json.RawMessage
+		if json.Unmarshal(raw, &items) == nil {
+			for i, item := range items {
+				items[i] = bounded(item)
+			}
+			raw, _ = json.Marshal(items)
+		}
+	}
+	return raw
 }

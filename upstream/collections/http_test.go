@@ -1,13 +1,16 @@
 package collections_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,5 +200,79 @@ func TestHTTPIsReadOnly(t *testing.T) {
 	}
 	if s.Name() != "https://host.invalid/api/v4" {
 		t.Errorf("name = %s", s.Name())
+	}
+}
+
+func TestTheKeyThatAServerEchoesIsHidden(t *testing.T) {
+	const key = "sEcReT-k3y"
+	echo := func(status int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	for name, handler := range map[string]http.HandlerFunc{
+		"in a problem":          echo(401, `{"title":"Unauthorized","detail":"the key `+key+` is not known"}`),
+		"in a title":            echo(500, `{"title":"`+key+`"}`),
+		"where a text is cut":   echo(403, `{"detail":"`+strings.Repeat("x", 195)+key+`"}`),
+		"in upper case":         echo(429, `{"detail":"`+strings.ToUpper(key)+` asks too often"}`),
+		"in a page":             echo(200, `{"data":[{"collectionAddress":"0xe785E82358879F061BC3dcAC6f0444462D4b5330","createdAt":"`+key+`"}],"pagination":{"total":1}}`),
+		"in a field of numbers": echo(200, `{"data":[{"assetCount":"`+key+`"}],"pagination":{"total":1}}`),
+	} {
+		var log bytes.Buffer
+		s := open(t, serve(t, handler)+"/api/v4", collections.Options{APIKey: key, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		_, err := s.List(t.Context(), collections.Query{})
+		if err == nil {
+			t.Fatalf("%s: no error", name)
+		}
+		if said := strings.ToLower(err.Error() + log.String()); strings.Contains(said, strings.ToLower(key)[:6]) {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+func TestMetadataOfAServerIsBounded(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	s := open(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"data":[{"collectionAddress":"0xe785E82358879F061BC3dcAC6f0444462D4b5330","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z",`+
+			`"collectionMetadata":{"name":"x`+long+`","openSeaMetadata":{"floorPrice":1e999,"description":"`+long+`"}}}],"pagination":{"total":1}}`)
+	})+"/api/v4", collections.Options{})
+	page, err := s.List(t.Context(), collections.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := strings.Repeat("é", 2048)
+	want := object{"name": "x" + cut[:4094], "marketplaceMetadata": object{"floorPrice": nil, "description": cut}}
+	var got object
+	if err := json.Unmarshal(page.Items[0].Metadata, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%.300s", diff)
+	}
+}
+
+func TestAStoresGoingAndComingIsToldOnce(t *testing.T) {
+	var log bytes.Buffer
+	var down atomic.Bool
+	behind := open(t, "sqlite::memory:", collections.Options{})
+	answers := v4(behind)
+	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		answers(w, r)
+	})+"/api/v4", collections.Options{APIKey: "the key", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for _, lost := range []bool{false, true, true, true, false, false} {
+		down.Store(lost)
+		if _, err := s.List(t.Context(), collections.Query{}); (err != nil) != lost {
+			t.Errorf("lost %v: %v", lost, err)
+		}
+	}
+	for _, said := range []string{`level=WARN msg="origin lost" origin="collection store http://127.0.0.1`, "status 502", `level=INFO msg="origin back"`} {
+		if n := strings.Count(log.String(), said); n != 1 {
+			t.Errorf("%q is said %d times:\n%s", said, n, log.String())
+		}
 	}
 }

@@ -116,7 +116,7 @@ func (s *Store) Lead(ctx context.Context, work func(context.Context) error) erro
 func (s *Store) within(ctx context.Context, read func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return givenUp(ctx, read(bounded))
+	return s.noted(givenUp(ctx, read(bounded)))
 }
 
 // The statements both databases understand.

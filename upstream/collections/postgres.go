@@ -67,7 +67,7 @@ func openPostgres(ctx context.Context, url string, o Options) (string, driver, e
 			pool.Close()
 			return "", nil, fmt.Errorf("collections: opening %s: %w", name, err)
 		}
-		o.Logger.Warn("the collection store is silent: connecting when it is needed",
+		o.Logger.Debug("the collection store is silent: connecting when it is needed",
 			slog.String("store", name), slog.Any("error", err))
 	}
 	return name, s, nil

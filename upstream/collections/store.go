@@ -58,6 +58,7 @@ type Store struct {
 	driver  driver
 	timeout time.Duration
 	metrics *metrics
+	outage  *upstream.Outage
 }
 
 // Open opens the store at the URL and migrates its schema:
@@ -83,7 +84,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{name: name, driver: d, timeout: o.Timeout, metrics: m}, nil
+	return &Store{name: name, driver: d, timeout: o.Timeout, metrics: m, outage: upstream.NewOutage(o.Logger, "collection store "+name)}, nil
 }
 
 func openDriver(ctx context.Context, url string, o Options) (name string, d driver, err error) {
@@ -118,14 +119,27 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	page, err = s.driver.list(bounded, q)
-	return page, givenUp(ctx, err)
+	return page, s.noted(givenUp(ctx, err))
+}
+
+// noted tells the log once that the store is lost, and once that it is back. A
+// store that is busy is neither.
+func (s *Store) noted(err error) error {
+	silent, ok := errors.AsType[*upstream.Error](err)
+	switch {
+	case err == nil:
+		s.outage.End()
+	case ok && silent.Kind != upstream.Overloaded:
+		s.outage.Begin(err)
+	}
+	return err
 }
 
 // Ping asks the store for a sign of life. Its errors are those of List.
 func (s *Store) Ping(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return givenUp(ctx, s.driver.ping(bounded))
+	return s.noted(givenUp(ctx, s.driver.ping(bounded)))
 }
 
 // Import adds the collections, or replaces those of the same address: all of
