@@ -18,6 +18,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -55,7 +56,7 @@ func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 
 func openURL(t *testing.T, url string) *collections.Store {
 	t.Helper()
-	store, err := collections.Open(t.Context(), url, collections.Options{})
+	store, err := drivers.Open(t.Context(), url, collections.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

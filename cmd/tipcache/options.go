@@ -21,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -93,7 +94,7 @@ func namespace(chainID string, epoch int64) string {
 
 // openStore opens the collection store for serve and import alike.
 func openStore(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
-	return collections.Open(ctx, cfg.Collections.Store, collections.Options{
+	return drivers.Open(ctx, cfg.Collections.Store, collections.Options{
 		Timeout:    cfg.Collections.Timeout,
 		APIKey:     cfg.Collections.StoreKey,
 		Logger:     log,

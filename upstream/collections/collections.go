@@ -2,8 +2,10 @@
 // their counters, kept in SQLite, in PostgreSQL or behind another server that
 // speaks the same API.
 //
-// Whatever keeps it, a store behaves the same: one conformance suite is run
-// by all three drivers.
+// store.go answers queries and takes imports, index.go takes what an indexer
+// counts. Both leave the keeping to a Driver: those of packages sqlstore and
+// apistore, of which package drivers makes the one that a URL names. Whatever
+// keeps it, a store behaves the same: one conformance suite is run by all three.
 package collections
 
 import (
@@ -98,7 +100,7 @@ type count struct {
 // check refuses what no store should hold. Errors begin with the documented
 // name of the field.
 func (c *Collection) check() error {
-	if !isAddress(c.Address) {
+	if !IsAddress(c.Address) {
 		return errors.New("collectionAddress: must be 0x and 40 hexadecimal digits")
 	}
 	for _, n := range c.counts() {
@@ -115,10 +117,11 @@ func (c *Collection) check() error {
 	return nil
 }
 
-// key is how stores name a collection: its address in lower case.
-func (c *Collection) key() string { return strings.ToLower(c.Address) }
+// Key is how stores name a collection: its address in lower case.
+func (c *Collection) Key() string { return strings.ToLower(c.Address) }
 
-func isAddress(s string) bool {
+// IsAddress reports whether a text is 0x and 40 hex digits.
+func IsAddress(s string) bool {
 	if len(s) != 42 || s[0] != '0' || s[1] != 'x' {
 		return false
 	}
@@ -148,23 +151,26 @@ func (q Query) normal() (Query, error) {
 	return q, nil
 }
 
-// known returns those of the addresses that are any. Nothing is stored under
+// Known returns those of the addresses that are any. Nothing is stored under
 // what is none.
-func (q Query) known() []string {
+func (q Query) Known() []string {
 	var known []string
 	for _, address := range q.Addresses {
-		if isAddress(address) {
+		if IsAddress(address) {
 			known = append(known, address)
 		}
 	}
 	return known
 }
 
-// keys returns the known addresses as stores name them.
-func (q Query) keys() []string {
+// Keys returns the known addresses as stores name them.
+func (q Query) Keys() []string {
 	keys := []string{}
-	for _, address := range q.known() {
+	for _, address := range q.Known() {
 		keys = append(keys, strings.ToLower(address))
 	}
 	return keys
 }
+
+// Ranged reports whether the query bounds the asset count.
+func (q Query) Ranged() bool { return q.MinAssets != nil || q.MaxAssets != nil }

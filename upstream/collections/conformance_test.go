@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
 // A fixture is a store to read and the store its collections are written to,
@@ -50,7 +51,7 @@ func sqliteFile(t testing.TB) string {
 
 func open(t testing.TB, url string, o collections.Options) *collections.Store {
 	t.Helper()
-	s, err := collections.Open(t.Context(), url, o)
+	s, err := drivers.Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

@@ -1,12 +1,8 @@
 package collections
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/ledger"
@@ -16,17 +12,18 @@ import (
 // another server fills.
 var ErrNotIndexed = errors.New("collections: the store is read-only: index into the database behind it")
 
-// An indexable is a driver that counts what the chain says.
-type indexable interface {
-	driver
-	owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
-	apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
-	lead(ctx context.Context, work func(context.Context) error) error
-	mark(ctx context.Context) (Mark, error)
+// An Indexable is a Driver that counts what the chain says. Its methods are
+// those of Store, without bounds of time.
+type Indexable interface {
+	Driver
+	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
+	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
+	Lead(ctx context.Context, work func(context.Context) error) error
+	Mark(ctx context.Context) (Mark, error)
 }
 
-func (s *Store) indexable() (indexable, error) {
-	if l, ok := s.driver.(indexable); ok {
+func (s *Store) indexable() (Indexable, error) {
+	if l, ok := s.driver.(Indexable); ok {
 		return l, nil
 	}
 	return nil, ErrNotIndexed
@@ -47,7 +44,7 @@ func (s *Store) Mark(ctx context.Context) (m Mark, err error) {
 		return m, err
 	}
 	err = s.within(ctx, func(ctx context.Context) error {
-		m, err = l.mark(ctx)
+		m, err = l.Mark(ctx)
 		return err
 	})
 	return m, err
@@ -69,7 +66,7 @@ func (s *Store) Owners(ctx context.Context, ips []ledger.Address, disputes []led
 	}
 	ctx, span := upstream.StartSpan(ctx, "collections.owners")
 	err = s.within(ctx, func(ctx context.Context) error {
-		found, err = l.owners(ctx, ips, disputes)
+		found, err = l.Owners(ctx, ips, disputes)
 		return err
 	})
 	upstream.EndSpan(span, err)
@@ -93,7 +90,7 @@ func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 	ctx, span := upstream.StartSpan(ctx, "collections.apply")
 	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
 	defer cancel()
-	err = givenUp(ctx, l.apply(bounded, prev, t))
+	err = givenUp(ctx, l.Apply(bounded, prev, t))
 	upstream.EndSpan(span, err)
 	return err
 }
@@ -109,7 +106,7 @@ func (s *Store) Lead(ctx context.Context, work func(context.Context) error) erro
 	if err != nil {
 		return err
 	}
-	return l.lead(ctx, work)
+	return l.Lead(ctx, work)
 }
 
 // within bounds a read by the store's timeout.
@@ -117,112 +114,4 @@ func (s *Store) within(ctx context.Context, read func(context.Context) error) er
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	return s.noted(givenUp(ctx, read(bounded)))
-}
-
-// The statements both databases understand.
-const (
-	selectMark = `SELECT s.generation, s.total, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time, c.contracts
-FROM collections_state s LEFT JOIN index_cursor c ON true`
-	insertCursor = `INSERT INTO index_cursor VALUES (1, $1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
-	updateCursor = `UPDATE index_cursor SET chain_id = $1, block = $2, hash = $3, time = $4, contracts = $5
-WHERE chain_id = $6 AND block = $7 AND hash = $8`
-)
-
-// countFormat adds changes, given a SELECT of them in the columns of
-// collections. What was counted before stays, the address as it is written too.
-const countFormat = `INSERT INTO collections AS old (` + columns + `) %s
-ON CONFLICT (key) DO UPDATE SET
-	asset_count = old.asset_count + excluded.asset_count,
-	licenses_count = old.licenses_count + excluded.licenses_count,
-	raised_dispute_count = old.raised_dispute_count + excluded.raised_dispute_count,
-	cancelled_dispute_count = old.cancelled_dispute_count + excluded.cancelled_dispute_count,
-	judged_dispute_count = old.judged_dispute_count + excluded.judged_dispute_count,
-	resolved_dispute_count = old.resolved_dispute_count + excluded.resolved_dispute_count,
-	created_at = CASE WHEN excluded.created_at < old.created_at THEN excluded.created_at ELSE old.created_at END,
-	updated_at = CASE WHEN excluded.updated_at > old.updated_at THEN excluded.updated_at ELSE old.updated_at END`
-
-// moveCursor returns the statement that moves the cursor and what it is given.
-// It changes one row, or none if the cursor is not prev. Times are for the
-// database to encode.
-func moveCursor(prev, next ledger.Cursor, encode func(time.Time) any) (statement string, args []any) {
-	args = []any{next.Chain, next.Block, next.Hash[:], encode(next.Time), contractBytes(next.Contracts)}
-	if prev == (ledger.Cursor{}) {
-		return insertCursor, args
-	}
-	return updateCursor, append(args, prev.Chain, prev.Block, prev.Hash[:])
-}
-
-// contractBytes are the contracts as they are stored, nil for none.
-func contractBytes(c ledger.Contracts) []byte {
-	if c == (ledger.Contracts{}) {
-		return nil
-	}
-	return slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
-}
-
-// A pair is an id and the collection it belongs to.
-type pair struct{ id, collection []byte }
-
-// ipPairs and disputePairs are owners in the order of the databases' indexes,
-// which spares these.
-func ipPairs(owners ledger.Owners) []pair {
-	pairs := make([]pair, 0, len(owners.IPs))
-	for ip, collection := range owners.IPs {
-		pairs = append(pairs, pair{ip[:], collection[:]})
-	}
-	return sorted(pairs)
-}
-
-func disputePairs(owners ledger.Owners) []pair {
-	pairs := make([]pair, 0, len(owners.Disputes))
-	for id, collection := range owners.Disputes {
-		pairs = append(pairs, pair{id[:], collection[:]})
-	}
-	return sorted(pairs)
-}
-
-func sorted(pairs []pair) []pair {
-	slices.SortFunc(pairs, func(a, b pair) int { return bytes.Compare(a.id, b.id) })
-	return pairs
-}
-
-// scanMark reads the answer to selectMark.
-func scanMark(row interface{ Scan(...any) error }) (m Mark, err error) {
-	var hash, contracts []byte
-	var at stamp
-	if err = row.Scan(&m.Generation, &m.Total, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at, &contracts); err != nil {
-		return m, err
-	}
-	copy(m.Cursor.Hash[:], hash)
-	m.Cursor.Time = at.Time
-	c := &m.Cursor.Contracts
-	for i, to := range []*ledger.Address{&c.Registry, &c.Licensing, &c.Disputes} {
-		if len(contracts) == 3*len(to) {
-			copy(to[:], contracts[i*len(to):])
-		}
-	}
-	return m, nil
-}
-
-// scanPairs reads ids and their collections, and hands them on.
-func scanPairs(rows rows, found func(id []byte, collection ledger.Address)) error {
-	for rows.Next() {
-		var id, collection []byte
-		if err := rows.Scan(&id, &collection); err != nil {
-			return err
-		}
-		if len(collection) != len(ledger.Address{}) {
-			return fmt.Errorf("the collection of %x is %x", id, collection)
-		}
-		found(id, ledger.Address(collection))
-	}
-	return rows.Err()
-}
-
-// newOwners returns owners, and what adds to them.
-func newOwners() (found ledger.Owners, addIP, addDispute func(id []byte, collection ledger.Address)) {
-	found = ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
-	addIP = func(id []byte, collection ledger.Address) { found.IPs[ledger.Address(id)] = collection }
-	addDispute = func(id []byte, collection ledger.Address) { found.Disputes[ledger.Hash(id)] = collection }
-	return found, addIP, addDispute
 }

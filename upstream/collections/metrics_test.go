@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
 func TestPagesAreMeasuredByResult(t *testing.T) {
@@ -30,7 +31,7 @@ func TestPagesAreMeasuredByResult(t *testing.T) {
 	if diff := cmp.Diff(map[string]uint64{"unreachable": 1, "refused": 1, "canceled": 1}, got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", families[0].GetName(), diff)
 	}
-	if _, err := collections.Open(t.Context(), "sqlite::memory:", collections.Options{Registerer: registry}); err == nil {
+	if _, err := drivers.Open(t.Context(), "sqlite::memory:", collections.Options{Registerer: registry}); err == nil {
 		t.Error("two stores measured under one name")
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 )
 
@@ -49,7 +50,7 @@ func TestPostgresAbsentAtStart(t *testing.T) {
 	server.down()
 	var log bytes.Buffer
 	s := open(t, url, collections.Options{Timeout: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if !strings.Contains(log.String(), "silent") || strings.Contains(log.String(), "secret") {
+	if !strings.Contains(log.String(), "origin lost") || strings.Contains(log.String(), "secret") {
 		t.Errorf("log = %s", log.String())
 	}
 	_, err := s.List(t.Context(), collections.Query{})
@@ -84,7 +85,7 @@ func TestPostgresRefusesANewerSchema(t *testing.T) {
 	url := postgresURL(t)
 	open(t, url, collections.Options{})
 	postgrestest.Execute(t, url, "INSERT INTO collections_schema VALUES (999)")
-	_, err := collections.Open(t.Context(), url, collections.Options{})
+	_, err := drivers.Open(t.Context(), url, collections.Options{})
 	if !errors.Is(err, collections.ErrNewerSchema) || !strings.Contains(err.Error(), "version 999") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("error = %v", err)
 	}
@@ -95,7 +96,7 @@ func TestPostgresMigratesOnceForManyProcesses(t *testing.T) {
 	var opening sync.WaitGroup
 	for range 6 {
 		opening.Go(func() {
-			s, err := collections.Open(t.Context(), url, collections.Options{})
+			s, err := drivers.Open(t.Context(), url, collections.Options{})
 			if err != nil {
 				t.Error(err)
 				return

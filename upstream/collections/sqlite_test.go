@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
 // shell opens the file as any other program would.
@@ -59,7 +60,7 @@ func TestSQLiteLockedExclusivelyIsOverloaded(t *testing.T) {
 	run(t, other, "PRAGMA locking_mode = EXCLUSIVE")
 	run(t, other, "CREATE TABLE t (a)")
 	began := time.Now()
-	_, err := collections.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
+	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
 	silent(t, err, upstream.Overloaded)
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("took %v", took)
@@ -82,7 +83,7 @@ func TestSQLiteWaitsForALockThatIsReleased(t *testing.T) {
 
 func TestSQLiteKeepsItsCollections(t *testing.T) {
 	url := sqliteFile(t)
-	first, err := collections.Open(t.Context(), url, collections.Options{})
+	first, err := drivers.Open(t.Context(), url, collections.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
 func TestSQLiteRefusesANewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	run(t, shell(t, path), "PRAGMA user_version = 999")
-	_, err := collections.Open(t.Context(), "sqlite:"+path, collections.Options{})
+	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{})
 	if !errors.Is(err, collections.ErrNewerSchema) || !strings.Contains(err.Error(), "version 999") {
 		t.Errorf("error = %v", err)
 	}
@@ -132,7 +133,7 @@ func TestSQLiteMigratesOnceForManyProcesses(t *testing.T) {
 	var opening sync.WaitGroup
 	for range 6 {
 		opening.Go(func() {
-			s, err := collections.Open(t.Context(), url, collections.Options{})
+			s, err := drivers.Open(t.Context(), url, collections.Options{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -175,7 +176,7 @@ func TestOpenRefusesWhatItCannotOpen(t *testing.T) {
 		"a malformed http URL":       "http://user:secret%zz@host/",
 		"an unknown postgres option": "postgres://user:secret@host/db?sslmode=perhaps",
 	} {
-		s, err := collections.Open(t.Context(), url, collections.Options{})
+		s, err := drivers.Open(t.Context(), url, collections.Options{})
 		if err == nil {
 			s.Close()
 		}

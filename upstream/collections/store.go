@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +25,8 @@ type Options struct {
 	Registerer  prometheus.Registerer // nil measures nothing
 }
 
-func (o Options) normal() Options {
+// WithDefaults fills in the defaults.
+func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Connections = cmp.Or(o.Connections, 8)
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
@@ -37,68 +37,42 @@ func (o Options) normal() Options {
 // ErrReadOnly is what Import returns for a store that cannot be written.
 var ErrReadOnly = errors.New("collections: the store is read-only: import into the database behind it")
 
-// originName is how errors call the store towards clients.
-const originName = "the collection store"
+// ErrNewerSchema says that the database was migrated by a later tipcache. This
+// one leaves it alone: upgrade it, or give it another database.
+var ErrNewerSchema = errors.New("the schema of the store is newer than this program")
 
-// A driver is one way of keeping collections. Its errors are *upstream.Error,
-// the context's, or what its input failed with.
-type driver interface {
-	// list answers a query whose bounds were checked, from one moment's state.
-	list(ctx context.Context, q Query) (Page, error)
-	// load upserts all of the sequence, or nothing. Of an address that comes
+// OriginName is how errors call the store towards clients.
+const OriginName = "the collection store"
+
+// A Driver is one way of keeping collections. Its errors are *upstream.Error, the
+// context's, or what its input failed with.
+type Driver interface {
+	// List answers a query whose bounds were checked, from one moment's state.
+	List(ctx context.Context, q Query) (Page, error)
+	// Load upserts all of the sequence, or nothing. Of an address that comes
 	// several times the last counts.
-	load(ctx context.Context, all iter.Seq2[Collection, error]) error
-	ping(ctx context.Context) error
-	close() error
+	Load(ctx context.Context, all iter.Seq2[Collection, error]) error
+	Ping(ctx context.Context) error
+	Close() error
 }
 
 // A Store answers queries about collections. It is safe for concurrent use.
 type Store struct {
 	name    string
-	driver  driver
+	driver  Driver
 	timeout time.Duration
 	metrics *metrics
 	outage  *upstream.Outage
 }
 
-// Open opens the store at the URL and migrates its schema:
-//
-//	sqlite:PATH           a database file, made if it is not there
-//	sqlite::memory:       a database that ends with the Store
-//	postgres://...        a PostgreSQL database (postgresql:// too)
-//	https://host/api/v4   a server of the same API (http:// too), read-only
-//
-// A PostgreSQL that is silent, or an API, does not keep Open from returning a
-// Store: it connects, and migrates, when it is first asked. What cannot heal
-// by itself is an error, a schema from the future (ErrNewerSchema) among it.
-// Open takes no longer than Options.Timeout; its errors hold no credentials.
-func Open(ctx context.Context, url string, o Options) (*Store, error) {
-	o = o.normal()
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
+// New makes a Store of a driver. The name is for logs and holds no credentials.
+func New(name string, d Driver, o Options) (*Store, error) {
+	o = o.WithDefaults()
 	m, err := newMetrics(o.Registerer)
 	if err != nil {
 		return nil, fmt.Errorf("collections: registering metrics: %w", err)
 	}
-	name, d, err := openDriver(ctx, url, o)
-	if err != nil {
-		return nil, err
-	}
 	return &Store{name: name, driver: d, timeout: o.Timeout, metrics: m, outage: upstream.NewOutage(o.Logger, "collection store "+name)}, nil
-}
-
-func openDriver(ctx context.Context, url string, o Options) (name string, d driver, err error) {
-	scheme, rest, _ := strings.Cut(url, ":")
-	switch scheme {
-	case "sqlite":
-		return openSQLite(ctx, rest, o)
-	case "postgres", "postgresql":
-		return openPostgres(ctx, url, o)
-	case "http", "https":
-		return openHTTP(url, o)
-	default:
-		return "", nil, errors.New("collections: the store is none of sqlite:PATH, postgres:// and https://")
-	}
 }
 
 // Name names the store in logs. It holds no credentials.
@@ -118,7 +92,7 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	page, err = s.driver.list(bounded, q)
+	page, err = s.driver.List(bounded, q)
 	return page, s.noted(givenUp(ctx, err))
 }
 
@@ -139,7 +113,7 @@ func (s *Store) noted(err error) error {
 func (s *Store) Ping(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	return s.noted(givenUp(ctx, s.driver.ping(bounded)))
+	return s.noted(givenUp(ctx, s.driver.Ping(bounded)))
 }
 
 // Import adds the collections, or replaces those of the same address: all of
@@ -150,7 +124,7 @@ func (s *Store) Ping(ctx context.Context) error {
 // ReadJSONL would refuse is refused here as well.
 func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n int, err error) {
 	var refused error
-	err = s.driver.load(ctx, func(yield func(Collection, error) bool) {
+	err = s.driver.Load(ctx, func(yield func(Collection, error) bool) {
 		for c, err := range all {
 			n++
 			if err == nil {
@@ -174,7 +148,7 @@ func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n
 }
 
 // Close waits for what is under way in the store and lets go of it.
-func (s *Store) Close() error { return s.driver.close() }
+func (s *Store) Close() error { return s.driver.Close() }
 
 // givenUp prefers the reason of a caller who no longer waits to the failure
 // that his leaving caused.
@@ -185,12 +159,12 @@ func givenUp(ctx context.Context, err error) error {
 	return err
 }
 
-// locked is the error for a store whose other users kept it from answering.
-func locked(err error) *upstream.Error {
-	return &upstream.Error{Kind: upstream.Overloaded, Msg: originName + " is busy", Err: err, RetryAfter: time.Second}
+// Busy is the error for a store whose other users kept it from answering.
+func Busy(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.Overloaded, Msg: OriginName + " is busy", Err: err, RetryAfter: time.Second}
 }
 
-// unusable is the error for a store that answers, but not what it should.
-func unusable(err error) *upstream.Error {
-	return &upstream.Error{Kind: upstream.BadAnswer, Msg: originName + " cannot be used", Err: err}
+// Unusable is the error for a store that answers, but not what it should.
+func Unusable(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: OriginName + " cannot be used", Err: err}
 }

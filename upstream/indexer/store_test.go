@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 )
 
@@ -20,7 +21,7 @@ func everyStore(t *testing.T, test func(t *testing.T, url string)) {
 
 func open(t testing.TB, url string) *collections.Store {
 	t.Helper()
-	s, err := collections.Open(t.Context(), url, collections.Options{})
+	s, err := drivers.Open(t.Context(), url, collections.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -110,7 +111,7 @@ func (x *indexRun) run(ctx context.Context, r *rig.Rig) error {
 
 // check reads the store: it holds what the chain has come to.
 func (x *indexRun) check(ctx context.Context) error {
-	s, err := collections.Open(ctx, x.url, collections.Options{})
+	s, err := drivers.Open(ctx, x.url, collections.Options{})
 	if err != nil {
 		return err
 	}

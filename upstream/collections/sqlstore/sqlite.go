@@ -1,4 +1,4 @@
-package collections
+package sqlstore
 
 import (
 	"context"
@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // sqliteStore keeps collections in one file, or in memory. In memory readers
@@ -27,7 +26,9 @@ type sqliteStore struct {
 	totals   totals
 }
 
-func openSQLite(ctx context.Context, path string, o Options) (string, driver, error) {
+// OpenSQLite opens the database file at a path, and makes it if it is not there, or
+// one in memory where the path is :memory:. It migrates the schema.
+func OpenSQLite(ctx context.Context, path string, o collections.Options) (string, collections.Driver, error) {
 	name := "sqlite:" + path
 	if path == "" {
 		return "", nil, errors.New("collections: sqlite: the path is missing")
@@ -38,7 +39,7 @@ func openSQLite(ctx context.Context, path string, o Options) (string, driver, er
 	}
 	s := &sqliteStore{patience: o.Timeout}
 	if err := s.open(ctx, dsn, o.Connections); err != nil {
-		_ = s.close()
+		_ = s.Close()
 		return "", nil, fmt.Errorf("collections: opening %s: %w", name, sqliteError(err))
 	}
 	return name, s, nil
@@ -163,7 +164,7 @@ func whileLocked(ctx context.Context, try func() error) error {
 	}
 }
 
-func (s *sqliteStore) list(ctx context.Context, q Query) (page Page, err error) {
+func (s *sqliteStore) List(ctx context.Context, q collections.Query) (page collections.Page, err error) {
 	err = whileLocked(ctx, func() error {
 		page, err = s.read(ctx, q)
 		return err
@@ -174,29 +175,29 @@ func (s *sqliteStore) list(ctx context.Context, q Query) (page Page, err error) 
 // read reads a page. SQLite cannot guess how many collections a range of asset
 // counts holds, so they are counted first, once per generation, and the count
 // decides between walking the order and sorting the range.
-func (s *sqliteStore) read(ctx context.Context, q Query) (Page, error) {
+func (s *sqliteStore) read(ctx context.Context, q collections.Query) (collections.Page, error) {
 	sel, args := selection{Query: q}, []any(nil)
 	switch {
 	case len(q.Addresses) > 0:
 		sel.inKeys = "IN (SELECT value FROM json_each($1))"
-		keys, err := json.Marshal(q.keys())
+		keys, err := json.Marshal(q.Keys())
 		if err != nil {
-			return Page{}, err
+			return collections.Page{}, err
 		}
 		args = append(args, string(keys))
-	case q.ranged():
+	case q.Ranged():
 		if err := s.count(ctx, &sel); err != nil {
-			return Page{}, err
+			return collections.Page{}, err
 		}
 	}
 	rows, err := s.readers.QueryContext(ctx, sel.sql(), args...) //nolint:rowserrcheck // scanPage checks it
 	if err != nil {
-		return Page{}, err
+		return collections.Page{}, err
 	}
 	defer rows.Close()
 	page, err := scanPage(rows)
 	if err == nil && sel.counted {
-		s.totals.put(q.assetRange(), page.Generation, page.Total)
+		s.totals.put(rangeOf(q), page.Generation, page.Total)
 	}
 	return page, err
 }
@@ -207,7 +208,7 @@ const sortable = 10_000
 
 // count finds out how many collections are within the range.
 func (s *sqliteStore) count(ctx context.Context, sel *selection) error {
-	sel.generation, sel.total, sel.counted = s.totals.get(sel.assetRange())
+	sel.generation, sel.total, sel.counted = s.totals.get(rangeOf(sel.Query))
 	if !sel.counted {
 		row := s.readers.QueryRowContext(ctx, "SELECT generation, "+sel.totalSQL("collections")+" FROM collections_state")
 		if err := row.Scan(&sel.generation, &sel.total); err != nil {
@@ -215,21 +216,21 @@ func (s *sqliteStore) count(ctx context.Context, sel *selection) error {
 		}
 		sel.counted = true
 	}
-	sel.index = sel.orderIndex()
-	if sel.OrderBy != AssetCount && sel.total <= sortable {
+	sel.index = orderIndex(sel.Query)
+	if sel.OrderBy != collections.AssetCount && sel.total <= sortable {
 		sel.index = "collections_assets_asc"
 	}
 	return nil
 }
 
-func (s *sqliteStore) ping(ctx context.Context) error {
+func (s *sqliteStore) Ping(ctx context.Context) error {
 	err := whileLocked(ctx, func() error {
 		return s.readers.QueryRowContext(ctx, "SELECT total FROM collections_state").Scan(new(int64))
 	})
 	return sqliteError(err)
 }
 
-func (s *sqliteStore) close() error {
+func (s *sqliteStore) Close() error {
 	var errs []error
 	if s.anchor != nil {
 		errs = append(errs, s.anchor.Close())
@@ -241,30 +242,4 @@ func (s *sqliteStore) close() error {
 		errs = append(errs, s.writer.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// sqliteError classifies a failure.
-func sqliteError(err error) error {
-	switch sqliteCode(err) {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return locked(err)
-	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY:
-		return &upstream.Error{Kind: upstream.Unreachable, Msg: originName + " cannot be reached", Err: err}
-	}
-	switch {
-	case err == nil, errors.Is(err, context.Canceled):
-		return err
-	case errors.Is(err, context.DeadlineExceeded):
-		return upstream.Silence(originName, err)
-	default:
-		return unusable(err)
-	}
-}
-
-// sqliteCode is SQLite's primary result code, 0 if the error is not its.
-func sqliteCode(err error) int {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff
-	}
-	return 0
 }

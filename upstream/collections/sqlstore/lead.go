@@ -1,4 +1,4 @@
-package collections
+package sqlstore
 
 import (
 	"context"
@@ -34,7 +34,7 @@ var errLeadLost = errors.New("collections: the connection that holds the indexer
 
 // lead takes a lock that belongs to a connection of its own: the server frees it
 // when the connection ends, however the process does.
-func (s *postgresStore) lead(ctx context.Context, work func(context.Context) error) error {
+func (s *postgresStore) Lead(ctx context.Context, work func(context.Context) error) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}

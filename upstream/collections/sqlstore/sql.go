@@ -1,10 +1,12 @@
-package collections
+package sqlstore
 
 import (
 	"fmt"
 	"math"
 	"strings"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // pageFormat is the one statement a page is read with, so that its items, its
@@ -30,7 +32,7 @@ const foundFormat = `found AS MATERIALIZED (
 // A selection is what a query needs to become SQL. Numbers are written into the
 // text, where the planner sees them; strings never are.
 type selection struct {
-	Query
+	collections.Query
 	inKeys string // SQL for "is one of the keys in parameter 1"; "" when all addresses do
 	index  string // SQLite: the index to find the page by; "" leaves it to the planner
 
@@ -44,15 +46,15 @@ func (s selection) sql() string {
 	if s.inKeys != "" {
 		found, table = fmt.Sprintf(foundFormat, s.inKeys), "found"
 	}
-	from, order := table, s.order()
+	from, by := table, order(s.Query)
 	if s.index != "" {
 		from += " INDEXED BY " + s.index
 	}
-	return fmt.Sprintf(pageFormat, found, from, s.where(), order, s.Limit, s.Offset, s.totalSQL(table), order)
+	return fmt.Sprintf(pageFormat, found, from, where(s.Query), by, s.Limit, s.Offset, s.totalSQL(table), by)
 }
 
-func (q Query) order() string {
-	column := [...]string{UpdatedAt: "updated_at", AssetCount: "asset_count", LicensesCount: "licenses_count"}[q.OrderBy]
+func order(q collections.Query) string {
+	column := [...]string{collections.UpdatedAt: "updated_at", collections.AssetCount: "asset_count", collections.LicensesCount: "licenses_count"}[q.OrderBy]
 	if q.Desc {
 		return column + " DESC"
 	}
@@ -60,8 +62,8 @@ func (q Query) order() string {
 }
 
 // orderIndex names the index whose order is that of the query.
-func (q Query) orderIndex() string {
-	name := [...]string{UpdatedAt: "updated", AssetCount: "assets", LicensesCount: "licenses"}[q.OrderBy]
+func orderIndex(q collections.Query) string {
+	name := [...]string{collections.UpdatedAt: "updated", collections.AssetCount: "assets", collections.LicensesCount: "licenses"}[q.OrderBy]
 	if q.Desc {
 		return "collections_" + name + "_desc"
 	}
@@ -69,7 +71,7 @@ func (q Query) orderIndex() string {
 }
 
 // where filters by asset count.
-func (q Query) where() string {
+func where(q collections.Query) string {
 	conditions := []string{"true"}
 	if q.MinAssets != nil {
 		conditions = append(conditions, fmt.Sprintf("asset_count >= %d", *q.MinAssets))
@@ -82,21 +84,18 @@ func (q Query) where() string {
 
 // totalSQL is the number of all that match: kept, known, or counted.
 func (s selection) totalSQL(table string) string {
-	if s.inKeys == "" && !s.ranged() {
+	if s.inKeys == "" && !s.Ranged() {
 		return "s.total"
 	}
-	count := fmt.Sprintf("(SELECT count(*) FROM %s WHERE %s)", table, s.where())
+	count := fmt.Sprintf("(SELECT count(*) FROM %s WHERE %s)", table, where(s.Query))
 	if !s.counted {
 		return count
 	}
 	return fmt.Sprintf("CASE WHEN s.generation = %d THEN %d ELSE %s END", s.generation, s.total, count)
 }
 
-// ranged reports whether the query bounds the asset count.
-func (q Query) ranged() bool { return q.MinAssets != nil || q.MaxAssets != nil }
-
-// assetRange is the range between the bounds.
-func (q Query) assetRange() assetRange {
+// rangeOf is the range between the bounds.
+func rangeOf(q collections.Query) assetRange {
 	r := assetRange{0, math.MaxInt64}
 	if q.MinAssets != nil {
 		r.min = *q.MinAssets
@@ -115,15 +114,15 @@ type rows interface {
 }
 
 // scanPage reads the answer to a selection.
-func scanPage(rows rows) (Page, error) {
-	page := Page{Items: []Collection{}}
+func scanPage(rows rows) (collections.Page, error) {
+	page := collections.Page{Items: []collections.Collection{}}
 	for rows.Next() {
-		var c Collection
+		var c collections.Collection
 		var created, updated stamp
 		if err := rows.Scan(&page.Generation, &page.Total, &c.Address, &c.AssetCount, &c.LicensesCount,
 			&c.RaisedDisputeCount, &c.CancelledDisputeCount, &c.JudgedDisputeCount, &c.ResolvedDisputeCount,
 			&created, &updated); err != nil {
-			return Page{}, err
+			return collections.Page{}, err
 		}
 		if c.Address != "" {
 			c.CreatedAt, c.UpdatedAt = created.Time, updated.Time

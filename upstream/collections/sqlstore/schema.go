@@ -1,15 +1,12 @@
-package collections
+package sqlstore
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
-)
 
-// ErrNewerSchema says that the database was migrated by a later tipcache. This
-// one leaves it alone: upgrade it, or give it another database.
-var ErrNewerSchema = errors.New("the schema of the store is newer than this program")
+	"github.com/tipcache/tipcache/upstream/collections"
+)
 
 //go:embed schema
 var schemaFiles embed.FS
@@ -22,7 +19,7 @@ func migrations(kind string, version int) ([]string, error) {
 		return nil, err
 	}
 	if version > len(files) {
-		return nil, fmt.Errorf("%w: it has version %d, known is %d", ErrNewerSchema, version, len(files))
+		return nil, fmt.Errorf("%w: it has version %d, known is %d", collections.ErrNewerSchema, version, len(files))
 	}
 	var scripts []string
 	for _, file := range files[version:] {

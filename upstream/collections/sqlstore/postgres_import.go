@@ -1,4 +1,4 @@
-package collections
+package sqlstore
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"iter"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // createPostgresStaged makes the table an import gathers in, visible to its
@@ -16,7 +18,7 @@ const createPostgresStaged = `CREATE TEMP TABLE staged ON COMMIT DROP AS
 // lastPostgresStaged selects the last of each key.
 const lastPostgresStaged = `SELECT DISTINCT ON (key) ` + columns + ` FROM staged ORDER BY key, n DESC`
 
-func (s *postgresStore) load(ctx context.Context, all iter.Seq2[Collection, error]) error {
+func (s *postgresStore) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -30,7 +32,7 @@ func (s *postgresStore) load(ctx context.Context, all iter.Seq2[Collection, erro
 	return nil
 }
 
-func merge(ctx context.Context, tx pgx.Tx, all iter.Seq2[Collection, error]) error {
+func merge(ctx context.Context, tx pgx.Tx, all iter.Seq2[collections.Collection, error]) error {
 	if _, err := tx.Exec(ctx, createPostgresStaged); err != nil {
 		return err
 	}
@@ -52,14 +54,14 @@ var stagedNames = []string{"n", "key", "address", "asset_count", "licenses_count
 
 // copySource lets COPY draw from a sequence.
 type copySource struct {
-	next    func() (Collection, error, bool)
+	next    func() (collections.Collection, error, bool)
 	stop    func()
 	n       int64
-	current Collection
+	current collections.Collection
 	err     error
 }
 
-func newCopySource(all iter.Seq2[Collection, error]) *copySource {
+func newCopySource(all iter.Seq2[collections.Collection, error]) *copySource {
 	next, stop := iter.Pull2(all)
 	return &copySource{next: next, stop: stop}
 }
@@ -74,7 +76,7 @@ func (s *copySource) Next() (ok bool) {
 // Values implements pgx.CopyFromSource.
 func (s *copySource) Values() ([]any, error) {
 	c := &s.current
-	return []any{s.n, c.key(), c.Address, c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
+	return []any{s.n, c.Key(), c.Address, c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
 		c.JudgedDisputeCount, c.ResolvedDisputeCount, c.CreatedAt, c.UpdatedAt}, nil
 }
 

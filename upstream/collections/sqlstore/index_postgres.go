@@ -1,4 +1,4 @@
-package collections
+package sqlstore
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
@@ -20,7 +21,7 @@ FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], 
 	postgresOwnerOf = `SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s = ANY($1::bytea[])`
 )
 
-func (s *postgresStore) mark(ctx context.Context) (m Mark, err error) {
+func (s *postgresStore) Mark(ctx context.Context) (m collections.Mark, err error) {
 	err = s.twice(ctx, func() error {
 		m, err = scanMark(s.pool.QueryRow(ctx, selectMark))
 		return err
@@ -28,7 +29,7 @@ func (s *postgresStore) mark(ctx context.Context) (m Mark, err error) {
 	return m, err
 }
 
-func (s *postgresStore) owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
+func (s *postgresStore) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
 	ipIDs, disputeIDs := make([][]byte, len(ips)), make([][]byte, len(disputes))
 	for i := range ips {
 		ipIDs[i] = ips[i][:]
@@ -63,7 +64,7 @@ func (s *postgresStore) ownersOf(ctx context.Context, kind string, ids [][]byte,
 // off) a server that crashed would come back a little earlier and the cursor
 // with it, so nothing would count twice; but readers have seen generations
 // that would then come again with other pages.
-func (s *postgresStore) apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+func (s *postgresStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}

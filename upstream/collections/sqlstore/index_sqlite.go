@@ -1,4 +1,4 @@
-package collections
+package sqlstore
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
@@ -21,7 +22,7 @@ FROM json_each($1) WHERE true`
 	sqliteOwnerOf = `SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s IN (SELECT unhex(value) FROM json_each($1))`
 )
 
-func (s *sqliteStore) mark(ctx context.Context) (m Mark, err error) {
+func (s *sqliteStore) Mark(ctx context.Context) (m collections.Mark, err error) {
 	err = whileLocked(ctx, func() error {
 		m, err = scanMark(s.readers.QueryRowContext(ctx, selectMark))
 		return err
@@ -29,7 +30,7 @@ func (s *sqliteStore) mark(ctx context.Context) (m Mark, err error) {
 	return m, sqliteError(err)
 }
 
-func (s *sqliteStore) owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
+func (s *sqliteStore) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error) {
 	var ipIDs, disputeIDs []string
 	for _, ip := range ips {
 		ipIDs = append(ipIDs, hex.EncodeToString(ip[:]))
@@ -75,7 +76,7 @@ const (
 // rowsAtOnce is how many rows of a tally a statement writes.
 const rowsAtOnce = 4096
 
-func (s *sqliteStore) apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+func (s *sqliteStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	w, err := s.writer.Conn(ctx)
 	if err != nil {
 		return sqliteError(err)
@@ -150,6 +151,6 @@ func addChanges(ctx context.Context, w *sql.Conn, changes []ledger.Change) error
 
 // lead has no lock to wait for: a file is for one process, and apply copes with
 // more.
-func (s *sqliteStore) lead(ctx context.Context, work func(context.Context) error) error {
+func (s *sqliteStore) Lead(ctx context.Context, work func(context.Context) error) error {
 	return work(ctx)
 }

@@ -1,4 +1,4 @@
-package collections
+package apistore
 
 import (
 	"math"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // listAnswer is the documented answer. What it has beyond is not looked at.
@@ -36,27 +37,27 @@ type listAnswer struct {
 }
 
 // parsePage reads an answer that may have limit items.
-func parsePage(body []byte, limit int) (Page, error) {
+func parsePage(body []byte, limit int) (collections.Page, error) {
 	var answer listAnswer
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return Page{}, fmt.Errorf("the answer is not a page: %w", err)
+		return collections.Page{}, fmt.Errorf("the answer is not a page: %w", err)
 	}
 	if answer.Data == nil || answer.Pagination == nil || answer.Pagination.Total == nil {
-		return Page{}, fmt.Errorf("the answer lacks data or pagination.total")
+		return collections.Page{}, fmt.Errorf("the answer lacks data or pagination.total")
 	}
 	if len(answer.Data) > limit {
-		return Page{}, fmt.Errorf("the answer has %d collections instead of %d", len(answer.Data), limit)
+		return collections.Page{}, fmt.Errorf("the answer has %d collections instead of %d", len(answer.Data), limit)
 	}
-	page := Page{Items: make([]Collection, len(answer.Data)), Total: *answer.Pagination.Total}
+	page := collections.Page{Items: make([]collections.Collection, len(answer.Data)), Total: *answer.Pagination.Total}
 	for i, d := range answer.Data {
-		if !isAddress(d.Address) {
-			return Page{}, fmt.Errorf("collection %d of the answer has no address", i)
+		if !collections.IsAddress(d.Address) {
+			return collections.Page{}, fmt.Errorf("collection %d of the answer has no address", i)
 		}
 		metadata, err := parseMetadata(d.Metadata)
 		if err != nil {
-			return Page{}, fmt.Errorf("the metadata of %s: %w", d.Address, err)
+			return collections.Page{}, fmt.Errorf("the metadata of %s: %w", d.Address, err)
 		}
-		page.Items[i] = Collection{
+		page.Items[i] = collections.Collection{
 			Address: d.Address, AssetCount: d.AssetCount, LicensesCount: d.LicensesCount,
 			RaisedDisputeCount: d.RaisedDisputeCount, CancelledDisputeCount: d.CancelledDisputeCount,
 			JudgedDisputeCount: d.JudgedDisputeCount, ResolvedDisputeCount: d.ResolvedDisputeCount,
@@ -103,16 +104,16 @@ func (s *httpStore) refusal(res *http.Response, body []byte) error {
 	err := fmt.Errorf("status %d: %.200s", res.StatusCode, reason)
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		silent := locked(err)
+		silent := collections.Busy(err)
 		silent.RetryAfter = retryAfter(res.Header.Get("Retry-After"))
 		return silent
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
-		return &upstream.Error{Kind: upstream.Timeout, Msg: originName + " did not answer in time", Err: err}
+		return &upstream.Error{Kind: upstream.Timeout, Msg: collections.OriginName + " did not answer in time", Err: err}
 	}
 	if res.StatusCode >= 500 {
-		return &upstream.Error{Kind: upstream.Unreachable, Msg: originName + " cannot be reached", Err: err}
+		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
 	}
-	return unusable(err) // a key it does not know, a request it does not understand, a redirect
+	return collections.Unusable(err) // a key it does not know, a request it does not understand, a redirect
 }
 
 // retryAfter reads a Retry-After in either form. Without one a second is due,

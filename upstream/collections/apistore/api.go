@@ -1,4 +1,6 @@
-package collections
+// Package apistore reads collections from another server of the documented
+// interface.
+package apistore
 
 import (
 	"bytes"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // httpStore asks another server of the documented interface: Story's API v4 or
@@ -26,7 +29,9 @@ type httpStore struct {
 	client   *http.Client
 }
 
-func openHTTP(base string, o Options) (string, driver, error) {
+// Open makes the driver for a base URL such as https://host/api/v4. It asks nobody
+// yet, and no error of it holds a password.
+func Open(base string, o collections.Options) (string, collections.Driver, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
 		return "", nil, errors.New("collections: the store's URL is malformed (not shown: it may hold a password)")
@@ -55,7 +60,7 @@ func openHTTP(base string, o Options) (string, driver, error) {
 	}, nil
 }
 
-func (s *httpStore) list(ctx context.Context, q Query) (Page, error) {
+func (s *httpStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
 	page, err := s.ask(ctx, q)
 	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Err != nil {
 		silent.Err = s.redacted(silent.Err)
@@ -72,29 +77,29 @@ func (s *httpStore) redacted(err error) error {
 	return errors.New(text)
 }
 
-func (s *httpStore) ask(ctx context.Context, q Query) (Page, error) {
+func (s *httpStore) ask(ctx context.Context, q collections.Query) (collections.Page, error) {
 	wanted := len(q.Addresses)
-	q.Addresses = q.known()
+	q.Addresses = q.Known()
 	if wanted > 0 && len(q.Addresses) == 0 {
-		return Page{Items: []Collection{}}, nil // an empty list would mean all
+		return collections.Page{Items: []collections.Collection{}}, nil // an empty list would mean all
 	}
 	res, err := s.post(ctx, newListRequest(q))
 	if err != nil {
-		return Page{}, httpError(err)
+		return collections.Page{}, httpError(err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, s.maxBody+1))
 	switch {
 	case err != nil:
-		return Page{}, httpError(err)
+		return collections.Page{}, httpError(err)
 	case res.StatusCode != http.StatusOK:
-		return Page{}, s.refusal(res, body)
+		return collections.Page{}, s.refusal(res, body)
 	case int64(len(body)) > s.maxBody:
-		return Page{}, unusable(fmt.Errorf("the answer is larger than %d bytes", s.maxBody))
+		return collections.Page{}, collections.Unusable(fmt.Errorf("the answer is larger than %d bytes", s.maxBody))
 	}
 	page, err := parsePage(body, q.Limit)
 	if err != nil {
-		return Page{}, unusable(err)
+		return collections.Page{}, collections.Unusable(err)
 	}
 	return page, nil
 }
@@ -120,15 +125,17 @@ func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response
 	return s.client.Do(req)
 }
 
-func (s *httpStore) load(context.Context, iter.Seq2[Collection, error]) error { return ErrReadOnly }
+func (s *httpStore) Load(context.Context, iter.Seq2[collections.Collection, error]) error {
+	return collections.ErrReadOnly
+}
 
 // ping asks for one collection: the interface has nothing smaller.
-func (s *httpStore) ping(ctx context.Context) error {
-	_, err := s.list(ctx, Query{Desc: true, Limit: 1})
+func (s *httpStore) Ping(ctx context.Context) error {
+	_, err := s.List(ctx, collections.Query{Desc: true, Limit: 1})
 	return err
 }
 
-func (s *httpStore) close() error {
+func (s *httpStore) Close() error {
 	s.client.CloseIdleConnections()
 	return nil
 }
@@ -141,7 +148,7 @@ func httpError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return context.Canceled
 	}
-	return upstream.Silence(originName, err)
+	return upstream.Silence(collections.OriginName, err)
 }
 
 // listRequest is the documented request.
@@ -161,14 +168,14 @@ type listWhere struct {
 	MaxAssets *int64   `json:"maxAssetCount,omitempty"`
 }
 
-func newListRequest(q Query) (r listRequest) {
-	r.OrderBy = [...]string{UpdatedAt: "updatedAt", AssetCount: "assetCount", LicensesCount: "licensesCount"}[q.OrderBy]
+func newListRequest(q collections.Query) (r listRequest) {
+	r.OrderBy = [...]string{collections.UpdatedAt: "updatedAt", collections.AssetCount: "assetCount", collections.LicensesCount: "licensesCount"}[q.OrderBy]
 	r.OrderDirection = "asc"
 	if q.Desc {
 		r.OrderDirection = "desc"
 	}
 	r.Pagination.Limit, r.Pagination.Offset = q.Limit, q.Offset
-	if len(q.Addresses) > 0 || q.ranged() {
+	if len(q.Addresses) > 0 || q.Ranged() {
 		r.Where = &listWhere{q.Addresses, q.MinAssets, q.MaxAssets}
 	}
 	return r

@@ -1,4 +1,4 @@
-package collections
+package sqlstore
 
 import "sync"
 

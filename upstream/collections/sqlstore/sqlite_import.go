@@ -1,4 +1,4 @@
-package collections
+package sqlstore
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // createStaged makes the table an import gathers in, in the writer's temporary
@@ -24,7 +26,7 @@ const (
 	stagedRows    = 64 // inserted at once
 )
 
-func (s *sqliteStore) load(ctx context.Context, all iter.Seq2[Collection, error]) error {
+func (s *sqliteStore) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
 	w, err := s.writer.Conn(ctx)
 	if err != nil {
 		return sqliteError(err)
@@ -53,7 +55,7 @@ func (s *sqliteStore) load(ctx context.Context, all iter.Seq2[Collection, error]
 }
 
 // stage writes the sequence to the table staged.
-func stage(ctx context.Context, w *sql.Conn, all iter.Seq2[Collection, error]) error {
+func stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
 	tx, err := w.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -72,7 +74,7 @@ func stage(ctx context.Context, w *sql.Conn, all iter.Seq2[Collection, error]) e
 		if err != nil {
 			return err
 		}
-		args = append(args, c.key(), c.Address, c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
+		args = append(args, c.Key(), c.Address, c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
 			c.JudgedDisputeCount, c.ResolvedDisputeCount, c.CreatedAt.UnixMicro(), c.UpdatedAt.UnixMicro())
 		if len(args) < cap(args) {
 			continue

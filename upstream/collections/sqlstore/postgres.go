@@ -1,10 +1,9 @@
-package collections
+package sqlstore
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // migrationLock and importLock are advisory locks of PostgreSQL: numbers that
@@ -44,7 +44,10 @@ type postgresStore struct {
 // those who waited for it shall not each wait again.
 const retryMigration = 500 * time.Millisecond
 
-func openPostgres(ctx context.Context, url string, o Options) (string, driver, error) {
+// OpenPostgres opens the database at a URL and migrates its schema. One that is
+// silent is connected to, and migrated, when it is first asked. What cannot heal by
+// itself is an error, which holds no credentials.
+func OpenPostgres(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The cause quotes the URL, in which any part may be a password.
@@ -67,8 +70,6 @@ func openPostgres(ctx context.Context, url string, o Options) (string, driver, e
 			pool.Close()
 			return "", nil, fmt.Errorf("collections: opening %s: %w", name, err)
 		}
-		o.Logger.Debug("the collection store is silent: connecting when it is needed",
-			slog.String("store", name), slog.Any("error", err))
 	}
 	return name, s, nil
 }
@@ -149,7 +150,7 @@ func schemaVersion(ctx context.Context, tx pgx.Tx) (version int, err error) {
 	return version, err
 }
 
-func (s *postgresStore) list(ctx context.Context, q Query) (page Page, err error) {
+func (s *postgresStore) List(ctx context.Context, q collections.Query) (page collections.Page, err error) {
 	err = s.twice(ctx, func() error {
 		page, err = s.read(ctx, q)
 		return err
@@ -157,7 +158,7 @@ func (s *postgresStore) list(ctx context.Context, q Query) (page Page, err error
 	return page, err
 }
 
-func (s *postgresStore) ping(ctx context.Context) error {
+func (s *postgresStore) Ping(ctx context.Context) error {
 	return s.twice(ctx, func() error { return s.pool.Ping(ctx) })
 }
 
@@ -177,27 +178,27 @@ func (s *postgresStore) twice(ctx context.Context, read func() error) error {
 
 // read reads a page. The statement is planned anew each time
 // (QueryExecModeExec): a plan made for any offset is bad for most.
-func (s *postgresStore) read(ctx context.Context, q Query) (Page, error) {
+func (s *postgresStore) read(ctx context.Context, q collections.Query) (collections.Page, error) {
 	sel, args := selection{Query: q}, []any{pgx.QueryExecModeExec}
 	switch {
 	case len(q.Addresses) > 0:
-		sel.inKeys, args = "= ANY($1)", append(args, q.keys())
-	case q.ranged():
-		sel.generation, sel.total, sel.counted = s.totals.get(q.assetRange())
+		sel.inKeys, args = "= ANY($1)", append(args, q.Keys())
+	case q.Ranged():
+		sel.generation, sel.total, sel.counted = s.totals.get(rangeOf(q))
 	}
 	rows, err := s.pool.Query(ctx, sel.sql(), args...)
 	if err != nil {
-		return Page{}, err
+		return collections.Page{}, err
 	}
 	defer rows.Close()
 	page, err := scanPage(rows)
-	if err == nil && len(q.Addresses) == 0 && q.ranged() {
-		s.totals.put(q.assetRange(), page.Generation, page.Total)
+	if err == nil && len(q.Addresses) == 0 && q.Ranged() {
+		s.totals.put(rangeOf(q), page.Generation, page.Total)
 	}
 	return page, err
 }
 
-func (s *postgresStore) close() error {
+func (s *postgresStore) Close() error {
 	s.pool.Close()
 	return nil
 }
@@ -219,23 +220,23 @@ func postgresError(err error) error {
 	refusal, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return upstream.Silence(originName, err)
-	case errors.Is(err, ErrNewerSchema):
-		return unusable(err)
+		return upstream.Silence(collections.OriginName, err)
+	case errors.Is(err, collections.ErrNewerSchema):
+		return collections.Unusable(err)
 	case !ok:
-		return upstream.Silence(originName, err)
+		return upstream.Silence(collections.OriginName, err)
 	}
 	switch class := fmt.Sprintf("%.2s", refusal.Code); class {
 	case "53", "40", "55": // out of resources, deadlock, lock not available
-		return locked(err)
+		return collections.Busy(err)
 	case "57": // shutting down, starting, query cancelled
 		if refusal.Code == "57014" {
-			return &upstream.Error{Kind: upstream.Timeout, Msg: originName + " did not answer in time", Err: err}
+			return &upstream.Error{Kind: upstream.Timeout, Msg: collections.OriginName + " did not answer in time", Err: err}
 		}
 		fallthrough
 	case "08", "28", "3D": // connection, credentials, no such database
-		return &upstream.Error{Kind: upstream.Unreachable, Msg: originName + " cannot be reached", Err: err}
+		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
 	default:
-		return unusable(err)
+		return collections.Unusable(err)
 	}
 }

@@ -1,0 +1,56 @@
+// Package drivers opens the collection store that a URL names.
+package drivers
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/apistore"
+	"github.com/tipcache/tipcache/upstream/collections/sqlstore"
+)
+
+// Open opens the store at the URL and migrates its schema:
+//
+//	sqlite:PATH           a database file, made if it is not there
+//	sqlite::memory:       a database that ends with the Store
+//	postgres://...        a PostgreSQL database (postgresql:// too)
+//	https://host/api/v4   a server of the same API (http:// too), read-only
+//
+// A PostgreSQL that is silent, or an API, does not keep Open from returning a
+// Store: it connects, and migrates, when it is first asked. What cannot heal
+// by itself is an error, a schema from the future (collections.ErrNewerSchema)
+// among it. Open takes no longer than Options.Timeout; its errors hold no
+// credentials.
+func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
+	o = o.WithDefaults()
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	name, d, err := open(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := collections.New(name, d, o)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if strings.HasPrefix(name, "postgres") {
+		_ = s.Ping(ctx) // for the log: that it is silent is no error yet
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return sqlstore.OpenSQLite(ctx, rest, o)
+	case "postgres", "postgresql":
+		return sqlstore.OpenPostgres(ctx, url, o)
+	case "http", "https":
+		return apistore.Open(url, o)
+	default:
+		return "", nil, errors.New("collections: the store is none of sqlite:PATH, postgres:// and https://")
+	}
+}
