@@ -54,8 +54,9 @@ type Nodes interface {
 type Cache interface {
 	// Get answers a query from the stores, or by the origin.
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
-	// Fresh answers a query from a fresh entry in memory, if there is one.
-	Fresh(q cache.Query) (res cache.Result, ok bool)
+	// Fresh answers a query from an entry in memory that is fresh now, if there
+	// is one.
+	Fresh(q cache.Query, now time.Time) (res cache.Result, ok bool)
 }
 
 // Shape says whose JSON the routes answer with.

@@ -17,7 +17,7 @@ func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 		return false
 	}
 	query := m.query(m.key, m.heights, tip)
-	res, ok := m.cache.Fresh(query)
+	res, ok := m.cache.Fresh(query, rec.Start)
 	if ok {
 		rec.Tip, rec.Pinned = tip.Height, m.pinned > 0
 		*a = m.Answer(rec, res, &query, tip, rec.Start)

@@ -58,8 +58,9 @@ type MetadataProvider interface {
 type Cache interface {
 	// Get answers a query from the stores, or by the origin.
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
-	// Fresh answers a query from a fresh entry in memory, if there is one.
-	Fresh(q cache.Query) (res cache.Result, ok bool)
+	// Fresh answers a query from an entry in memory that is fresh now, if there
+	// is one.
+	Fresh(q cache.Query, now time.Time) (res cache.Result, ok bool)
 	// Derived returns what derive makes of a content, by its name, and keeps it
 	// with the entry of the key.
 	Derived(key string, of *cache.Content, name string, derive func(*cache.Content) *cache.Content) *cache.Content
@@ -190,7 +191,7 @@ func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 		return false
 	}
 	query := m.query(m.asked, p)
-	res, ok := m.cache.Fresh(query)
+	res, ok := m.cache.Fresh(query, rec.Start)
 	if ok {
 		m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)
 	}

@@ -70,6 +70,7 @@ func (s *Stack) remember(c *gin.Context, rec *Record) {
 	if len(header[RequestIDHeader]) > 0 && header[RequestIDHeader][0] == rec.id[0] {
 		r.id = rec.id[0]
 	}
+	r.line = s.log.lineOf(r)
 	rec.conn.Remember(r)
 }
 
@@ -84,6 +85,7 @@ type repetition struct {
 	id     string // the client's own; "" if there was none
 	asker  asker
 	cors   []byte // header lines
+	line   logLine
 
 	key       Key // whose it is
 	keyed     bool
@@ -99,6 +101,7 @@ type rehearsal struct {
 	id     []byte
 	room   [32]byte // for an id of our own
 	told   standings
+	line   []byte // of the log
 }
 
 // Answer answers the request once more.
@@ -108,7 +111,7 @@ func (r *repetition) Answer(hit *lane.Hit) bool {
 		n = &rehearsal{}
 		hit.Note = n
 	}
-	*n = rehearsal{rec: Record{route: r.route, Start: hit.Start, tenant: r.key.Name}}
+	*n = rehearsal{rec: Record{route: r.route, Start: hit.Start, tenant: r.key.Name}, line: n.line}
 	if !r.stack.wouldAdmit(r, hit) || !r.memory.Recall(&n.rec, &n.answer) || !r.stack.admitAgain(r, hit, &n.told) {
 		return false
 	}
@@ -139,7 +142,7 @@ func (r *repetition) Sent(hit *lane.Hit) {
 	n := hit.Note.(*rehearsal) //nolint:forcetypeassert // Answer's
 	end := ended{r.method, r.path, n.status, n.size, time.Since(hit.Start), n.id}
 	r.stack.metrics.observe(&n.rec, &end)
-	r.stack.log.write(&n.rec, &end)
+	r.stack.log.writeAgain(r, n, end.took)
 }
 
 // identify gives the request its id: the client's, which may be another each
