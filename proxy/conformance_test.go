@@ -139,18 +139,18 @@ func TestNothingButTheShapeIsChanged(t *testing.T) {
 		},
 		{
 			"a validator's missing fields appear empty", "/staking/validators/" + val5,
-			`{"code":200,"msg":{"validator":{"jailed":true,"commission":{"update_time":null}}},"error":""}`,
-			`{"code":200,"msg":{"validator":{"jailed":true,"commission":{"update_time":"1970-01-01T00:00:00Z","commission_rates":` +
+			`{"code":200,"msg":{"validator":{"operator_address":"v","jailed":true,"commission":{"update_time":null}}},"error":""}`,
+			`{"code":200,"msg":{"validator":{"operator_address":"v","jailed":true,"commission":{"update_time":"1970-01-01T00:00:00Z","commission_rates":` +
 				`{"rate":"0.000000000000000000","max_rate":"0.000000000000000000","max_change_rate":"0.000000000000000000"}},` +
-				`"operator_address":"","consensus_pubkey":{"type":"","value":""},"status":0,"tokens":"0","delegator_shares":"0.000000000000000000",` +
+				`"consensus_pubkey":{"type":"","value":""},"status":0,"tokens":"0","delegator_shares":"0.000000000000000000",` +
 				`"description":{"moniker":""},"unbonding_time":"1970-01-01T00:00:00Z","min_self_delegation":"0",` +
 				`"rewards_tokens":"0.000000000000000000","delegator_rewards_shares":"0.000000000000000000"}},"error":""}`,
 		},
 		{
 			"the balance moves into its period delegation", "/staking/validators/" + val5 + "/delegators/" + del0 + "/period_delegations",
-			`{"code":200,"msg":{"period_delegation_responses":[{"balance":{"denom":"stake"},"period_delegation":{"end_time":"2026-11-20T11:31:00.835809384Z","period_type":1}}]},"error":""}`,
-			`{"code":200,"msg":[{"end_time":"2026-11-20T11:31:00.835809384Z","period_type":1,"balance":{"denom":"stake","amount":"0"},` +
-				`"delegator_address":"","validator_address":"","period_delegation_id":"0","shares":"0.000000000000000000","rewards_shares":"0.000000000000000000"}],"error":""}`,
+			`{"code":200,"msg":{"period_delegation_responses":[{"balance":{"denom":"stake"},"period_delegation":{"period_delegation_id":"7","end_time":"2026-11-20T11:31:00.835809384Z","period_type":1}}]},"error":""}`,
+			`{"code":200,"msg":[{"period_delegation_id":"7","end_time":"2026-11-20T11:31:00.835809384Z","period_type":1,"balance":{"denom":"stake","amount":"0"},` +
+				`"delegator_address":"","validator_address":"","shares":"0.000000000000000000","rewards_shares":"0.000000000000000000"}],"error":""}`,
 		},
 		{
 			"a validator with two denoms gets two entries", "/distribution/delegators/" + del0 + "/rewards",

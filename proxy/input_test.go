@@ -129,10 +129,7 @@ func TestEqualRequestsAreAskedAlike(t *testing.T) {
 // asked is what the node was asked last.
 func asked(chain *fakeChain) string {
 	r := chain.last()
-	if r.Query == "" {
-		return r.Path
-	}
-	return r.Path + "?" + r.Query
+	return (&url.URL{Path: r.Path, RawQuery: r.Query}).String()
 }
 
 func TestPageKeyInBase64SurvivesCarelessClients(t *testing.T) {

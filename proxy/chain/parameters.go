@@ -50,7 +50,7 @@ var (
 	publicKey        = paramType{"0x and 66 hex digits, a compressed public key", appendPublicKey}
 	number           = paramType{"an unsigned integer", appendNumber}
 	digits           = paramType{"decimal digits", appendDigits}
-	anyText          = paramType{"a text", appendText}
+	anyText          = paramType{"a text of at most 256 bytes", appendText}
 	bondStatus       = paramType{"1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", appendStatus}
 )
 
@@ -86,9 +86,13 @@ func appendDigits(dst []byte, value string) ([]byte, bool) {
 	return append(dst, value...), len(value) <= 20 && allDigits(value)
 }
 
-// appendText takes anything but the path segments that are no names.
+// maxText bounds what a client may put of its own into a key, in bytes: no name
+// is as long.
+const maxText = 256
+
+// appendText takes any text.
 func appendText(dst []byte, value string) ([]byte, bool) {
-	return appendEscaped(dst, value), value != "." && value != ".."
+	return appendEscaped(dst, value), len(value) <= maxText
 }
 
 func appendStatus(dst []byte, value string) ([]byte, bool) {

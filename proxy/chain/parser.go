@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -95,11 +96,16 @@ func (p *requestParser) appendPath(text []byte, path gin.Params) ([]byte, error)
 		if seg.param == nil {
 			continue
 		}
-		if p.asSent {
-			text = appendAsSent(text, path[i].Value)
-			continue
+		if path[i].Value == "." || path[i].Value == ".." { // segments that stand for another path
+			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text)+path[i].Value)}
 		}
 		var ok bool
+		if p.asSent {
+			if text, ok = appendAsSent(text, path[i].Value); !ok {
+				return nil, tooLong(seg.param.name, path[i].Value)
+			}
+			continue
+		}
 		if text, ok = seg.param.canonical(text, path[i].Value); !ok {
 			return nil, malformed(seg.param.name, path[i].Value, seg.param.expects)
 		}
@@ -114,7 +120,7 @@ func (p *requestParser) appendQuery(q *cacheRequest, text []byte, rawQuery strin
 	}
 	w := queryWriter{text: text, path: len(text)}
 	if p.asSent {
-		return p.appendAsSent(q, w, &v), nil
+		return p.appendAsSent(q, w, &v)
 	}
 	for i, param := range p.queried {
 		if v[i].text == "" {
@@ -154,18 +160,21 @@ func (p *requestParser) appendPage(q *cacheRequest, w queryWriter, v *values) ([
 }
 
 // appendAsSent keeps the values, empty ones too, under the route's names.
-func (p *requestParser) appendAsSent(q *cacheRequest, w queryWriter, v *values) []byte {
+func (p *requestParser) appendAsSent(q *cacheRequest, w queryWriter, v *values) ([]byte, error) {
 	for i, name := range p.names {
 		if !v[i].set {
 			continue
 		}
+		var ok bool
 		w = w.name(name)
-		w.text = appendEscaped(w.text, v[i].text)
+		if w.text, ok = appendText(w.text, v[i].text); !ok {
+			return nil, tooLong(name, v[i].text)
+		}
 		if limit, _ := strconv.ParseUint(v[i].text, 10, 64); name == PageLimit && limit > largePage {
 			q.cost = node.Scan
 		}
 	}
-	return w.text
+	return w.text, nil
 }
 
 // scan takes the route's parameters out of a query; of duplicates the first
@@ -208,12 +217,17 @@ func (p *requestParser) index(rawName string) int {
 
 // appendAsSent escapes a path value and spells hex in lower case, which is all
 // the node does with it.
-func appendAsSent(dst []byte, value string) []byte {
+func appendAsSent(dst []byte, value string) ([]byte, bool) {
 	if n := len(value); n >= 2 && n%2 == 0 && isHex(value, n/2-1) {
-		return appendLower(dst, value)
+		return appendLower(dst, value), n <= maxHex
 	}
-	return appendEscaped(dst, value)
+	return appendText(dst, value)
 }
+
+// maxHex is the length of an address that a node just refuses, of 256 bytes.
+const maxHex = 2 + 2*256
+
+func tooLong(name, value string) error { return malformed(name, value, anyText.expects) }
 
 // malformed names the parameter, shows the beginning of its value and says what
 // is expected.

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"net/url"
 	"strconv"
 
 	"github.com/tipcache/tipcache/upstream/node"
@@ -10,7 +11,7 @@ import (
 // for the same have equal ones, however they were spelled.
 type cacheRequest struct {
 	key    string // canonical path and query, behind the shape; @ and the height if there is one
-	path   string // of the key: what the node is asked
+	path   string // of the key, percent-encoded: what the node is asked
 	query  string
 	page   page    // what is asked of a list
 	walk   walkKey // what the page key said besides; zero where it is the node's own
@@ -20,7 +21,8 @@ type cacheRequest struct {
 
 // request is the cacheRequest as the node is asked it.
 func (q cacheRequest) request() node.Request {
-	r := node.Request{Path: q.path, Query: q.query, Height: q.height, Cost: q.cost}
+	path, _ := url.PathUnescape(q.path) // it was escaped here
+	r := node.Request{Path: path, Query: q.query, Height: q.height, Cost: q.cost}
 	if r.Height == 0 {
 		r.Height = node.AtTip
 	}

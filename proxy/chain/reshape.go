@@ -13,7 +13,15 @@ import (
 // the next page where the shape has no place for it.
 type reshape func(e *splicer, msg gjson.Result) (nextKey string, err error)
 
-var errNotJSON = errors.New("not JSON")
+var (
+	errNotJSON = errors.New("not JSON")
+	errGrows   = errors.New("the documented shape is many times as long")
+)
+
+// longest bounds the shape of a text of so many bytes: four times as much, and room
+// for the few that are short. An answer that grows by more is made of nothing but
+// what it leaves out.
+func longest(source int) int { return 4*source + 16<<10 }
 
 // shape makes a documented answer of the raw one. With no schema of msg there is
 // no documented shape, and the node's stays.
@@ -32,6 +40,9 @@ func shape(raw []byte, want *Schema) (body []byte, nextKey string, err error) {
 	e := &splicer{src: src, out: make([]byte, 0, len(src)+512)}
 	if nextKey, err = want.reshape(e, msg); err != nil {
 		return nil, "", fmt.Errorf("msg: %w", err)
+	}
+	if e.grows {
+		return nil, "", errGrows
 	}
 	return e.bytes(), nextKey, nil
 }
@@ -113,8 +124,11 @@ func splitReward(out []byte, item gjson.Result) ([]byte, error) {
 	if len(entries) == 0 {
 		entries = []gjson.Result{{Raw: "null"}}
 	}
-	from := coins.Index - item.Index
+	from, most := coins.Index-item.Index, len(out)+longest(len(item.Raw))
 	for i, coin := range entries {
+		if len(out) > most {
+			return out, errGrows
+		}
 		if i > 0 {
 			out = append(out, ',')
 		}
@@ -145,7 +159,9 @@ func eachItem(list gjson.Result, render func(out []byte, item gjson.Result) ([]b
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out, err = render(out, item)
+		if out, err = render(out, item); err == nil && len(out) > longest(len(list.Raw)) {
+			err = errGrows
+		}
 		return err == nil
 	})
 	return string(append(out, ']')), err

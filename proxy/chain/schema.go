@@ -20,7 +20,7 @@ type Schema struct {
 	Items    *Schema // of a list
 	Nullable bool    // null stays null
 
-	zero string  // the JSON of the empty value
+	zero string  // the JSON of the empty value; "" where there can be none
 	open bool    // described, but passed on as the node sent it
 	edit reshape // makes a msg of this schema where normalizing is not enough; nil: normalize
 }
@@ -60,7 +60,7 @@ func (s *Schema) normalize(e *splicer, v gjson.Result) error {
 	if s.open {
 		return nil
 	}
-	if v.Type == gjson.Null {
+	if v.Type == gjson.Null && s.zero != "" {
 		e.replace(v.Index, v.Index+len(v.Raw), s.zero)
 		return nil
 	}
@@ -151,11 +151,12 @@ func (s *Schema) index(name string) int {
 }
 
 // objectOf makes the schema of an object; its empty value has all that is
-// required.
+// required, and there is none if a member is mandatory.
 func objectOf(members ...Field) *Schema {
 	s := &Schema{Kind: ObjectKind, Members: members}
-	inside, _ := s.missing(0, true)
-	s.zero = "{" + inside + "}"
+	if inside, err := s.missing(0, true); err == nil {
+		s.zero = "{" + inside + "}"
+	}
 	return s
 }
 

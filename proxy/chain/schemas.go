@@ -37,7 +37,7 @@ var paginationSchema = objectOf(
 )
 
 var validatorSchema = objectOf(
-	Field{"operator_address", textSchema, Required},
+	Field{"operator_address", textSchema, Mandatory},
 	Field{"consensus_pubkey", objectOf(
 		Field{"type", textSchema, Required},
 		Field{"value", textSchema, Required},
@@ -74,7 +74,7 @@ var validatorSchema = objectOf(
 
 var delegationResponseSchema = objectOf(
 	Field{"delegation", objectOf(
-		Field{"delegator_address", textSchema, Required},
+		Field{"delegator_address", textSchema, Mandatory},
 		Field{"validator_address", textSchema, Required},
 		Field{"shares", decimalSchema, Required},
 		Field{"rewards_shares", decimalSchema, Required},
@@ -85,7 +85,7 @@ var delegationResponseSchema = objectOf(
 var periodDelegationSchema = objectOf(
 	Field{"delegator_address", textSchema, Required},
 	Field{"validator_address", textSchema, Required},
-	Field{"period_delegation_id", amountSchema, Required},
+	Field{"period_delegation_id", amountSchema, Mandatory},
 	Field{"shares", decimalSchema, Required},
 	Field{"rewards_shares", decimalSchema, Required},
 	Field{"end_time", timeSchema, Required},
@@ -95,7 +95,7 @@ var periodDelegationSchema = objectOf(
 )
 
 var rewardSchema = objectOf(
-	Field{"validator_address", textSchema, Required},
+	Field{"validator_address", textSchema, Mandatory},
 	Field{"reward", decCoinSchema, Required},
 ).named("Reward")
 

@@ -30,8 +30,8 @@ func (h *Handler) SelectRoute(name string) (cache.Selection, error) {
 // queries about it, of the collection and of its metadata. The address may be
 // written in any of its forms. What only lists it among others is not selected.
 func (h *Handler) SelectAddress(address string) (cache.Selection, error) {
-	if h.o.Shape == Node && address != "" {
-		return cache.Selection{Contains: string(appendAsSent(nil, address))}, nil // as clients wrote it
+	if text, ok := appendAsSent(nil, address); ok && h.o.Shape == Node && address != "" {
+		return cache.Selection{Contains: string(text)}, nil // as clients wrote it
 	}
 	for _, k := range []paramType{validatorAddress, accountAddress, publicKey} {
 		if text, ok := k.canonical(nil, address); ok {

@@ -1,0 +1,94 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+)
+
+func TestAnAnswerThatTheDocumentedShapeBlowsUpIsBroken(t *testing.T) {
+	const rewards, periods = "/distribution/delegators/" + del0 + "/rewards", "/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations"
+	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
+	tests := []struct{ name, target, msg string }{
+		{"validators without an address", longPath, `{"validators":` + list("{}", 350_001) + `}`},
+		{"one of them is enough", longPath, `{"validators":[{"operator_address":"0x01"},{}]}`},
+		{"validators that are null", longPath, `{"validators":[null]}`},
+		{"delegations of no delegator", "/staking/delegations/" + del0, `{"delegation_responses":[{"delegation":{"validator_address":"x"}}]}`},
+		{"period delegations without an id", periods, `{"period_delegation_responses":[{"period_delegation":{"delegator_address":"x","validator_address":"y"}}]}`},
+		{"rewards of no validator", rewards, `{"rewards":[{"reward":[]}]}`},
+		{"validators of nothing but an address", longPath, `{"validators":` + list(`{"operator_address":""}`, 5000) + `}`},
+		{"rewards in thousands of denoms", rewards, `{"rewards":[{"validator_address":"x","note":"` + strings.Repeat("x", 10_000) + `","reward":` + list("{}", 10_000) + `}]}`},
+		{"periods of nothing", "/staking/params", `{"params":{"periods":` + list("{}", 50_000) + `}}`},
+	}
+	s := startChain(t, proxy.Options{})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s.chain.says(http.StatusOK, `{"code":200,"msg":`+tt.msg+`,"error":""}`)
+			s.chain.grow(1000)
+			s.get(t, tt.target).refuses(t, http.StatusBadGateway, `{"code":502,"msg":{},"error":"the chain node's answer cannot be understood"}`+"\n")
+		})
+	}
+}
+
+func TestPathsReachTheNodeAsTheyMean(t *testing.T) {
+	tests := []struct{ name, target, asked string }{
+		{"an escaped plus sign", "/upgrade/applied_plan/%2Bb", "/upgrade/applied_plan/+b"},
+		{"an escaped percent sign", "/upgrade/applied_plan/%252Bb", "/upgrade/applied_plan/%2Bb"},
+		{"a space", "/upgrade/applied_plan/a%20b", "/upgrade/applied_plan/a b"},
+		{"a question mark", "/upgrade/applied_plan/a%3Fb", "/upgrade/applied_plan/a?b"},
+		{"dots that are a name", "/upgrade/applied_plan/...", "/upgrade/applied_plan/..."},
+	}
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+		for _, tt := range tests {
+			t.Run(fmt.Sprintf("%s, %s", tt.name, shape), func(t *testing.T) {
+				s.chain.grow(1000)
+				if s.get(t, tt.target); s.chain.last().Path != tt.asked {
+					t.Errorf("the node was asked %s, want %s", s.chain.last().Path, tt.asked)
+				}
+			})
+		}
+	}
+}
+
+func TestDotSegmentsNeverGoUpstream(t *testing.T) {
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+		for _, target := range []string{
+			"/upgrade/applied_plan/..", "/upgrade/applied_plan/.", "/upgrade/applied_plan/%2e%2E", "/staking/validators/../delegations", "/staking/../staking/pool", "/../x",
+			"/staking/validators/" + val5 + "/delegations/%2e.",
+		} {
+			if got := s.get(t, target); got.status != http.StatusNotFound {
+				t.Errorf("%s, %s: %d %s", shape, target, got.status, got.body)
+			}
+		}
+		if s.chain.calls() > 0 {
+			t.Errorf("%s: the node was asked %v", shape, s.chain.asked)
+		}
+	}
+}
+
+func TestFreeTextIsBounded(t *testing.T) {
+	fits, long := strings.Repeat("a", 256), strings.Repeat("a", 257)
+	targets := []string{"/upgrade/applied_plan/%s", "/bank/supply/by_denom?denom=%s", "/upgrade/module_versions?module_name=%s"}
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+		for _, target := range targets {
+			s.get(t, fmt.Sprintf(target, fits))
+			calls := s.chain.calls()
+			if got := s.get(t, fmt.Sprintf(target, long)); got.status != http.StatusBadRequest || !strings.Contains(got.body, "at most 256 bytes") {
+				t.Errorf("%s, %s: %d %s", shape, target, got.status, got.body)
+			}
+			if s.chain.calls() != calls {
+				t.Errorf("%s, %s: the node was asked", shape, target)
+			}
+		}
+		if s.chain.calls() != len(targets) {
+			t.Errorf("%s: the node was asked %d times, want %d", shape, s.chain.calls(), len(targets))
+		}
+	}
+}
