@@ -38,6 +38,8 @@ type Explanation struct {
 	Policy *ExplainedClass `json:"policy,omitempty"`
 	Tip    int64           `json:"tip,omitempty"` // 0: none is known, or it does not count
 
+	Nodes []ExplainedNode `json:"nodes,omitempty"` // of the chain; whoever asks for the explanation fills them in
+
 	Memory *ExplainedEntry `json:"memory,omitempty"` // nil: nothing
 	Redis  *ExplainedEntry `json:"redis,omitempty"`
 
@@ -49,6 +51,13 @@ type Explanation struct {
 
 	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused
 	Why     string `json:"why"`
+}
+
+// ExplainedNode says which blocks can be read of a node.
+type ExplainedNode struct {
+	Name   string `json:"name"`
+	Lowest int64  `json:"lowest"` // nothing below can be read; 0: unknown
+	Height int64  `json:"height"` // newest; 0: unknown
 }
 
 // A Refusal is what the client gets instead.

@@ -32,6 +32,11 @@ func (s *service) explain(w http.ResponseWriter, r *http.Request) {
 		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "url: " + err.Error()})
 		return
 	}
+	if e.Policy != nil && e.Class != "collections" {
+		for _, h := range s.pool.Health() {
+			e.Nodes = append(e.Nodes, proxy.ExplainedNode{Name: h.Name, Lowest: h.Lowest, Height: h.Height})
+		}
+	}
 	admin.WriteJSON(w, http.StatusOK, e)
 }
 
@@ -122,6 +127,9 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 		line("key", "%s", e.Key)
 		line("policy", "%s", policyText(e))
 		line("tip", "%s", blockOr(e.Tip, "none: seconds count"))
+		for _, n := range e.Nodes {
+			line("node", "%s, blocks %d to %d", n.Name, max(n.Lowest, 1), n.Height)
+		}
 		line("memory", "%s", entryText(e.Memory))
 		line("redis", "%s", redisText(e))
 		line("lane", "%s", e.FastLane)

@@ -45,7 +45,7 @@ func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
 		text = explained(t, r, r.base+"/staking/pool/")
 		return strings.Contains(text, "redis    fresh")
 	})
-	for _, line := range []string{"route    pool, class live", "key      documented/staking/pool", "memory   fresh, block 1000", "redis    fresh, block 1000", "verdict  hit", "why      Memory has it"} {
+	for _, line := range []string{"route    pool, class live", "key      documented/staking/pool", ", blocks 1 to 1000", "memory   fresh, block 1000", "redis    fresh, block 1000", "verdict  hit", "why      Memory has it"} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no %q in\n%s", line, text)
 		}
