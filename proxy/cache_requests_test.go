@@ -1,0 +1,116 @@
+package proxy_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+)
+
+// What clients of caches send with a request, and what it does to an answer that is
+// at hand. A shared cache in front of a chain answers for the chain: directives that
+// would make it ask the node are not obeyed unless that is allowed.
+func TestRequestDirectivesDoNotKeepAnAnswerFromBeingUsed(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": long}}})
+	first := s.get(t, anyPath)
+	for name, headers := range map[string][]string{
+		"no-store":                  {"Cache-Control", "no-store"},
+		"no-cache":                  {"Cache-Control", "no-cache"},
+		"no-cache of HTTP/1.0":      {"Pragma", "no-cache"},
+		"max-age=0":                 {"Cache-Control", "max-age=0"},
+		"max-age":                   {"Cache-Control", "max-age=1"},
+		"max-stale":                 {"Cache-Control", "max-stale=10"},
+		"min-fresh":                 {"Cache-Control", "min-fresh=100000"},
+		"only-if-cached":            {"Cache-Control", "only-if-cached"},
+		"what no directive is":      {"Cache-Control", "=,;\"no-cache"},
+		"credentials":               {"Authorization", "Bearer x"},
+		"a cookie":                  {"Cookie", "a=b"},
+		"a range":                   {"Range", "bytes=0-3"},
+		"a condition for writers":   {"If-Match", `"other"`},
+		"a date of the future":      {"If-Modified-Since", "Sun, 22 Nov 2037 00:00:00 GMT"},
+		"a date that is passed":     {"If-Unmodified-Since", "Sun, 22 Nov 1987 00:00:00 GMT"},
+		"a tag and a date":          {"If-None-Match", `"other"`, "If-Modified-Since", "Sun, 22 Nov 2037 00:00:00 GMT"},
+		"a tag without its quotes":  {"If-None-Match", strings.Trim(first.header.Get("Etag"), `"`)},
+		"a language and a user":     {"Accept-Language", "de", "User-Agent", "x"},
+		"a name that nobody knows":  {"X-Nobody-Knows", "this"},
+		"where it was linked from":  {"Referer", "https://example.org/"},
+		"a wish for early answers":  {"Priority", "u=0"},
+		"a kind that is not JSON":   {"Accept", "text/html"},
+		"the codings it can do not": {"Accept-Encoding", "unknown;q=1"},
+	} {
+		got := s.get(t, anyPath, headers...)
+		if got.status != http.StatusOK || got.body != first.body {
+			t.Errorf("%s: %d %.80s", name, got.status, got.body)
+		}
+		if status := got.header.Get("Cache-Status"); !strings.HasPrefix(status, "tipcache; hit") {
+			t.Errorf("%s: %s", name, status)
+		}
+	}
+	if n := s.chain.calls(); n != 1 {
+		t.Errorf("the node was asked %d times, want once", n)
+	}
+}
+
+// only-if-cached is a directive like the others: a cold key is read.
+func TestAColdKeyIsReadWhateverTheDirectives(t *testing.T) {
+	for _, directive := range []string{"only-if-cached", "no-store", "max-stale", "min-fresh=1"} {
+		s := startChain(t, proxy.Options{})
+		if got := s.get(t, anyPath, "Cache-Control", directive); got.status != http.StatusOK {
+			t.Errorf("%s: status %d", directive, got.status)
+		}
+		s.get(t, anyPath)
+		if n := s.chain.calls(); n != 1 {
+			t.Errorf("%s: the node was asked %d times: the answer was not kept", directive, n)
+		}
+	}
+}
+
+func TestATagIsComparedWithThatOfTheAnswerAtHand(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	tag := s.get(t, anyPath).header.Get("Etag")
+	tests := []struct {
+		name    string
+		headers []string
+		status  int
+	}{
+		{"a tag is stronger than a date", []string{"If-None-Match", tag, "If-Modified-Since", "Sun, 22 Nov 1987 00:00:00 GMT"}, 304},
+		{"no list", []string{"If-None-Match", ""}, 200},
+		{"a list with holes", []string{"If-None-Match", ` , ,"x",,` + tag + `, `}, 304},
+		{"a longer tag", []string{"If-None-Match", strings.TrimSuffix(tag, `"`) + `x"`}, 200},
+		{"a tag beside a demand", []string{"If-None-Match", tag, "Cache-Control", "no-cache"}, 304},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := s.get(t, anyPath, tt.headers...); got.status != tt.status || got.header.Get("Etag") != tag {
+				t.Errorf("status %d with tag %s, want %d with %s", got.status, got.header.Get("Etag"), tt.status, tag)
+			}
+		})
+	}
+	if got := s.get(t, "/staking/validators/nope", "If-None-Match", "*"); got.status == http.StatusNotModified {
+		t.Error("an error was taken for what the client has")
+	}
+}
+
+// A client that has said all shuts its side of the connection, as nc does.
+func TestAHalfClosedClientGetsWhatIsAtHand(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	want := s.get(t, anyPath).body
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "GET "+anyPath+" HTTP/1.1\r\nHost: a\r\n\r\n")
+	_ = conn.(*net.TCPConn).CloseWrite()
+	got, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 200 ") || !strings.HasSuffix(string(got), want) {
+		t.Errorf("%v: %q", err, got)
+	}
+}
