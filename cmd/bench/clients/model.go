@@ -90,25 +90,30 @@ func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
 	}
 }
 
-// content checks what an answer says.
+// content checks what an answer says: it is sound if it is of the newest fork and of
+// a block that was there, or of one that has not been over for long. Forks may agree.
 func (m *Model) content(v *Verdict, a *Answer) {
-	newest := m.begun(a.Came()) - 1
+	newest, found := m.begun(a.Came())-1, -1
 	for k := newest; k >= 0; k-- {
 		if !m.Forks[k].Truth.Is(a.Key, a.Height, a.Hash) {
 			continue
 		}
-		switch {
-		case k < newest && a.Sent.Sub(m.Forks[k+1].Began) > m.Grace:
-			v.Wrong++
-			v.example(a, "is of a chain that is gone")
-		case k == newest && a.Height > a.After+1: // the clock may be a moment behind
-			v.Early++
-			v.example(a, "is of a block that was not there")
+		if k == newest && a.Height <= a.After+1 || k < newest && a.Sent.Sub(m.Forks[k+1].Began) <= m.Grace {
+			return
 		}
-		return
+		found = max(found, k)
 	}
-	v.Wrong++
-	v.example(a, "is not the node's")
+	switch {
+	case found < 0:
+		v.Wrong++
+		v.example(a, "is not the node's")
+	case found == newest: // the clock may be a moment behind, but not more
+		v.Early++
+		v.example(a, "is of a block that was not there")
+	default:
+		v.Wrong++
+		v.example(a, "is of a chain that is gone")
+	}
 }
 
 // A line is what may not fall: the height of a key on a connection.

@@ -55,6 +55,9 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		"a height that falls twice in an epoch": {
 			[]Answer{answer(49, 140), with(answer(60, 103), fork1), with(answer(61, 102), fork1)}, wrong{Fell: 1},
 		},
+		"the old chain that agrees with the new": {
+			[]Answer{answer(49, 140), with(answer(55, 140), func(a *Answer) { a.Tip, a.After = 100, 100 })}, wrong{},
+		},
 		"the old chain long after": {[]Answer{answer(70, 140)}, wrong{Wrong: 1}},
 		"a failure of a known key": {
 			[]Answer{answer(1, 100), with(answer(2, 101), func(a *Answer) { a.Status = 503 })}, wrong{Failures: 1},

@@ -52,8 +52,18 @@ func (b *bed) reportRandom(ctx context.Context, c *campaign, whole trial, held [
 		return err
 	}
 	row, err := b.row(m, whole)
-	b.Table(fmt.Sprintf("%d random faults within %v, seed %d", len(b.trials), c.length, c.seed), verdictHead, [][]string{row})
-	broken := []error{err}
+	rows, broken := [][]string{row}, []error{err}
+	for i, t := range b.trials {
+		if t.end = whole.end; i+1 < len(b.trials) {
+			t.end = b.trials[i+1].began
+		}
+		if v := m.Check(b.history.Answers, t.began, t.end); v.Broken() != nil {
+			t.name = fmt.Sprintf("%s at %.1fs", t.name, t.began.Sub(b.began).Seconds())
+			row, err := b.row(m, t)
+			rows, broken = append(rows, row), append(broken, err)
+		}
+	}
+	b.Table(fmt.Sprintf("%d random faults within %v, seed %d", len(b.trials), c.length, c.seed), verdictHead, rows)
 	for i, looks := range held {
 		grown := rig.Growths(looks, c.length)
 		b.Table(fmt.Sprintf("Held by replica %d", i+1), rig.GrowthHead, rig.GrowthRows(grown))
@@ -96,7 +106,7 @@ func randomFaults(random *rand.Rand, hold time.Duration) []fault {
 		nodeFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, hold),
 		nodeFault("nonsense", devnet.Fault{Nonsense: true}, hold),
 		redisOutage(hold),
-		replicaKilled(random.IntN(2), hold),
+		replicaKilled(hold),
 		{name: "blocks back", begin: func(ctx context.Context, b *bed) error { return b.fork(ctx, 1+random.Int64N(setBack)) }, hold: hold},
 		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
 		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
@@ -116,12 +126,13 @@ func redisOutage(hold time.Duration) fault {
 	}
 }
 
-// replicaKilled kills a replica, which starts again.
-func replicaKilled(i int, hold time.Duration) fault {
+// replicaKilled kills the last replica, which starts again. What the others hold
+// tells of leaks.
+func replicaKilled(hold time.Duration) fault {
 	return fault{
-		name: "a replica killed", begin: func(_ context.Context, b *bed) error { b.kill(i); return nil }, hold: hold,
+		name: "a replica killed", begin: func(_ context.Context, b *bed) error { b.kill(len(b.replicas) - 1); return nil }, hold: hold,
 		end: func(ctx context.Context, b *bed) error {
-			r := b.replicas[i]
+			r := b.replicas[len(b.replicas)-1]
 			if err := r.Restart(ctx); err != nil {
 				return err
 			}
@@ -134,13 +145,14 @@ func replicaKilled(i int, hold time.Duration) fault {
 	}
 }
 
-// watch looks what each replica holds, until the function that it returns is
+// watch looks what each replica holds that is not killed, until the function that it returns is
 // called.
 func (b *bed) watch(ctx context.Context, length time.Duration) func() [][]rig.Held {
 	ctx, stop := context.WithCancel(ctx)
-	held := make([][]rig.Held, len(b.replicas))
+	lasting := b.replicas[:len(b.replicas)-1]
+	held := make([][]rig.Held, len(lasting))
 	var all sync.WaitGroup
-	for i, r := range b.replicas {
+	for i, r := range lasting {
 		w := rig.Watch{Replica: r.Replica, Began: time.Now(), Requests: func() int { return 0 }}
 		all.Go(func() { held[i], _ = w.Run(ctx, length) }) // it ends with ctx, as it should
 	}
