@@ -55,7 +55,7 @@ func Default() Config {
 			Rate: "0", MaxConnections: 10_000, MaxStreams: 5_000, ClientStreams: 100, CORSOrigins: []string{"*"},
 			MaxHeader: 16 << 10, MaxURL: 8 << 10, Drain: 20 * time.Second,
 		},
-		Log:     Log{Level: "info", Format: "json", Access: true, Sample: 1},
+		Log:     Log{Level: "info", Format: "auto", Access: true, Sample: 1},
 		Tracing: Tracing{Ratio: 0.01},
 	}
 }

@@ -31,7 +31,11 @@ func fromFile(path string, into settings, where places) error {
 	r := &fileReader{name: filepath.Base(path), settings: into, places: where, open: map[*yaml.Node]bool{}}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return fmt.Errorf("%s: %s", r.name, strings.TrimPrefix(err.Error(), "yaml: "))
+		text := strings.TrimPrefix(err.Error(), "yaml: ")
+		if at, ok := strings.CutPrefix(text, "line "); ok {
+			return errors.New(r.name + ":" + at)
+		}
+		return errors.New(r.name + ": " + text)
 	}
 	if len(document.Content) > 0 {
 		r.read(document.Content[0], "")

@@ -39,7 +39,7 @@ func Load(s Sources) (Config, error) {
 	if s.File != "" {
 		if err := fromFile(s.File, said, where); err != nil {
 			if !isProblem(err) {
-				return Config{}, err
+				return Config{}, errors.Join(err)
 			}
 			problems = append(problems, err)
 		}

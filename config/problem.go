@@ -26,10 +26,8 @@ func Problems(err error) []error {
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		if inner := errors.Unwrap(err); inner != nil {
-			if list := Problems(inner); len(list) > 1 {
-				return list
-			}
+		if list, ok := errors.Unwrap(err).(interface{ Unwrap() []error }); ok {
+			return Problems(list.(error)) //nolint:forcetypeassert // it is one
 		}
 		return []error{err}
 	}

@@ -70,7 +70,7 @@ func asSet(lines []string) map[string]bool {
 
 func TestFilesThatAreNotASetOfSettingsAreRefused(t *testing.T) {
 	tests := []struct{ name, file, want string }{
-		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml: line 2: "},
+		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml:2: "},
 		{"a list", "- chain", "tipcache.yaml:1: settings are written as NAME: VALUE"},
 		{"a key that is set twice", "chain: {id: a}\nchain: {id: b}", "tipcache.yaml:2: chain: set twice"},
 		{"a section in place of a value", "chain: {id: {name: x}}", "tipcache.yaml:1: chain.id: a value is expected here"},

@@ -30,7 +30,7 @@ func (c Config) Validate() error {
 	v.sizes(c)
 	v.deadlines(c)
 	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	v.oneOf("log.format", c.Log.Format, "json", "text")
+	v.oneOf("log.format", c.Log.Format, "auto", "json", "text")
 	v.share("log.sample", c.Log.Sample)
 	if c.Tracing.Endpoint != "" {
 		v.httpURL("tracing.endpoint", c.Tracing.Endpoint)

@@ -102,7 +102,7 @@ func TestRequestsAsText(t *testing.T) {
 	l := newLogs(&w, config.Log{Access: true, Format: "text"}, slog.LevelInfo)
 	_, _ = l.requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))
 	_ = l.buffer.Close()
-	const want = `time=2026-01-02T03:04:05.678Z level=ERROR msg=request path="/a \"b\"" status=502 duration_ms=0.5 store=""` + "\n"
+	const want = `2026-01-02T03:04:05.678Z ERR request duration_ms=0.5 path="/a \"b\"" status=502 store=` + "\n"
 	if w.String() != want {
 		t.Errorf("got  %swant %s", w.String(), want)
 	}

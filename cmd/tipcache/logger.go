@@ -3,6 +3,9 @@ package main
 import (
 	"io"
 	"log/slog"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -20,11 +23,23 @@ func levelOf(cfg config.Log) slog.Level {
 }
 
 func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if cfg.Format == "text" {
-		return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(slog.NewJSONHandler(readable(w, cfg, isTerminal(w)), &slog.HandlerOptions{Level: level}))
+}
+
+// readable turns lines of JSON into text where that is wanted: people do not read
+// so many that speed counts.
+func readable(w io.Writer, cfg config.Log, terminal bool) io.Writer {
+	if cfg.Format == "json" || cfg.Format != "text" && !terminal {
+		return w
 	}
-	return slog.New(slog.NewJSONHandler(w, o))
+	console := zerolog.ConsoleWriter{
+		Out: w, NoColor: !terminal, TimeFormat: "2006-01-02T15:04:05.000Z07:00",
+		PartsOrder: []string{slog.TimeKey, slog.LevelKey, slog.MessageKey}, FieldsExclude: []string{slog.MessageKey},
+	}
+	if terminal {
+		console.TimeFormat = time.TimeOnly
+	}
+	return console
 }
 
 // logs are the two kinds of records of a server, in one stream and in order:
@@ -36,10 +51,7 @@ type logs struct {
 }
 
 func newLogs(w io.Writer, cfg config.Log, level slog.Leveler) logs {
-	b := web.NewLogBuffer(w)
-	l := logs{newLoggerAt(b.Unbuffered(), cfg, level), b, b}
-	if cfg.Format == "text" {
-		l.requests = textRecords{slog.NewTextHandler(b, nil)}
-	}
-	return l
+	b, terminal := web.NewLogBuffer(w), isTerminal(w)
+	events := slog.NewJSONHandler(readable(b.Unbuffered(), cfg, terminal), &slog.HandlerOptions{Level: level})
+	return logs{slog.New(events), readable(b, cfg, terminal), b}
 }

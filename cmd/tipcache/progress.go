@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
@@ -18,13 +19,14 @@ import (
 // this replica, another, or a command.
 type storeWatch struct {
 	store   *collections.Store
+	outage  *upstream.Outage
 	indexed bool                             // an indexer of this configuration fills it
 	mark    atomic.Pointer[collections.Mark] // nil until known
 	moved   atomic.Pointer[chan struct{}]    // closed, and replaced, when the mark has changed
 }
 
-func newStoreWatch(store *collections.Store, indexed bool, registry prometheus.Registerer) *storeWatch {
-	w := &storeWatch{store: store, indexed: indexed}
+func newStoreWatch(store *collections.Store, indexed bool, log *slog.Logger, registry prometheus.Registerer) *storeWatch {
+	w := &storeWatch{store: store, outage: upstream.NewOutage(log, "collection store "+store.Name()), indexed: indexed}
 	moved := make(chan struct{})
 	w.moved.Store(&moved)
 	registry.MustRegister(w) // its names are its own
@@ -43,8 +45,12 @@ func (w *storeWatch) run(ctx context.Context) {
 func (w *storeWatch) look(ctx context.Context) {
 	m, err := w.store.Mark(ctx)
 	if err != nil {
+		if ctx.Err() == nil {
+			w.outage.Begin(err)
+		}
 		return
 	}
+	w.outage.End()
 	if before := w.mark.Swap(&m); before == nil || *before != m {
 		moved := make(chan struct{})
 		close(*w.moved.Swap(&moved))

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/tipcache/tipcache/config"
 )
@@ -17,6 +19,42 @@ type reloader struct {
 	load    func() (config.Config, error)
 	level   *slog.LevelVar
 	running config.Config // what is in force
+}
+
+// reloads tell in metrics what came of reading the configuration last.
+type reloads struct {
+	success, at prometheus.Gauge
+}
+
+func newReloads(r prometheus.Registerer) *reloads {
+	f := promauto.With(r)
+	l := &reloads{
+		success: f.NewGauge(prometheus.GaugeOpts{
+			Name: "tipcache_config_last_reload_success", Help: "1 if the configuration that was read last is in force, 0 if it was refused.",
+		}),
+		at: f.NewGauge(prometheus.GaugeOpts{
+			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "When the configuration in force was read.",
+		}),
+	}
+	l.succeeded()
+	return l
+}
+
+func (l *reloads) succeeded() {
+	l.success.Set(1)
+	l.at.SetToCurrentTime()
+}
+
+// refused says what is wrong, one problem a line.
+func (r *reloader) refused(message string, err error, restart []string) {
+	r.service.reloads.success.Set(0)
+	for _, problem := range config.Problems(err) {
+		args := []any{"error", problem.Error()}
+		if len(restart) > 0 {
+			args = append(args, "needs_restart", restart)
+		}
+		r.service.log.Error(message, args...)
+	}
 }
 
 // run reloads at every signal until ctx ends.
@@ -34,24 +72,24 @@ func (r *reloader) run(ctx context.Context, hangup <-chan os.Signal) {
 // reload takes a configuration as a whole or, if anything is wrong with it, not
 // at all.
 func (r *reloader) reload() {
-	log := r.service.log
 	next, err := r.load()
 	if err != nil {
-		log.Error("configuration refused, the one before stays in force", "error", oneLine(err))
+		r.refused("configuration refused, the one before stays in force", err, nil)
 		return
 	}
 	merged := r.running
 	changed, restart := merged.Reload(next)
 	if err := errors.Join(merged.Validate(), validateRest(merged)); err != nil {
-		log.Error("configuration refused without a restart, the one before stays in force", "error", oneLine(err), "needs_restart", restart)
+		r.refused("configuration refused without a restart, the one before stays in force", err, restart)
 		return
 	}
 	if err := r.apply(merged); err != nil {
-		log.Error("configuration refused, the one before stays in force", "error", oneLine(err))
+		r.refused("configuration refused, the one before stays in force", err, nil)
 		return
 	}
 	r.running = merged
-	log.Info("configuration reloaded", "changed", changed, "needs_restart", restart)
+	r.service.reloads.succeeded()
+	r.service.log.Info("configuration reloaded", "changed", changed, "needs_restart", restart)
 }
 
 // apply puts a valid configuration in force.
@@ -66,6 +104,3 @@ func (r *reloader) apply(cfg config.Config) error {
 	r.level.Set(levelOf(cfg.Log))
 	return nil
 }
-
-// oneLine makes one line of a list of problems.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

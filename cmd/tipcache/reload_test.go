@@ -124,10 +124,21 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 		t.Errorf("without the token: %d", got.status)
 	}
 
-	for _, bad := range []string{"log: {level: loud}\n", "nonsense", "routes: {nowhere: {fresh_blocks: 1}}\n"} {
+	if got := sample(t, s.admin, "tipcache_config_last_reload_success"); got != "1" {
+		t.Errorf("the reload's success is %q", got)
+	}
+	for bad, want := range map[string]string{
+		"log: {level: loud}\n":                   "tipcache.yaml:5: log.level: \"loud\"",
+		"nonsense":                               "tipcache.yaml:5: ",
+		"routes: {nowhere: {fresh_blocks: 1}}\n": "tipcache.yaml:5: routes.nowhere: ",
+		"routes: {pool: {fresh_blocks: many}}\n": "tipcache.yaml:5: routes.pool.fresh_blocks: ",
+	} {
 		refused := s.hangup(fmt.Sprintf(store, oldLine)+bad, "configuration refused, the one before stays in force")
-		if why := refused["error"].(string); why == "" || strings.Contains(why, "\n") {
+		if why := refused["error"].(string); !strings.Contains(why, want) || strings.Contains(why, "\n") {
 			t.Errorf("%q is refused for %q", bad, why)
+		}
+		if got := sample(t, s.admin, "tipcache_config_last_reload_success"); got != "0" {
+			t.Errorf("after it the reload's success is %q", got)
 		}
 	}
 	refused := s.hangup("collections: {store: 'sqlite::memory:', auth: none}\n", "configuration refused without a restart, the one before stays in force")

@@ -11,6 +11,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/spf13/cobra"
+
 	"github.com/tipcache/tipcache/cache/heap"
 )
 
@@ -33,9 +34,6 @@ func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	log := newLogs(std.err, cfg.Log, level)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup))
-	if cfg.Collections.Auth == "closed" {
-		log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
-	}
 	s, err := newService(ctx, cfg, log)
 	if err != nil {
 		return err

@@ -54,6 +54,7 @@ type service struct {
 
 	public, admin net.Listener // admin is nil when switched off
 	adminPages    *admin.Handler
+	reloads       *reloads
 	certificate   *web.Certificate // of both; nil: no TLS
 	stopping      atomic.Bool
 	closers       []func() error
@@ -63,6 +64,7 @@ type service struct {
 // at start is an error but a listener's address that is taken.
 func newService(ctx context.Context, cfg config.Config, log logs) (*service, error) {
 	s := &service{cfg: cfg, log: log.Logger, requests: log.requests, registry: newRegistry()}
+	s.reloads = newReloads(s.registry)
 	build := []func(context.Context) error{s.openTracing, s.openLane, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	s.onClose(log.buffer.Close)
 	for _, step := range build {
@@ -135,7 +137,7 @@ func (s *service) openStore(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(s.store.Close)
-	s.watch = newStoreWatch(s.store, s.cfg.Index.Enabled, s.registry)
+	s.watch = newStoreWatch(s.store, s.cfg.Index.Enabled, s.log, s.registry)
 	if s.cfg.Index.Enabled {
 		o := indexOptions(s.cfg)
 		o.Store, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, true, s.log, s.registry, s.tracing
@@ -212,6 +214,7 @@ func (s *service) run(ctx context.Context) error {
 	}
 	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: s.cfg.HTTP.Header}
 	admin.RegisterOnShutdown(s.adminPages.Close)
+	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
 	group.Go(func() error { s.watch.run(gctx); return nil })
@@ -227,10 +230,26 @@ func (s *service) run(ctx context.Context) error {
 		<-gctx.Done()
 		return s.drain(public, admin)
 	})
-	s.log.Info("serving", "listen", s.public.Addr().String(), "admin", s.adminAddr(), "store", s.store.Name())
 	notifySystemd(daemon.SdNotifyReady)
 	err := group.Wait()
 	return errors.Join(err, s.close())
+}
+
+// logStart writes the first line: what runs, and what it stands between.
+func (s *service) logStart() {
+	var nodes []string
+	for _, url := range s.cfg.Chain.Nodes {
+		nodes = append(nodes, host(url))
+	}
+	redisAt := s.cfg.Redis.URL
+	if redisAt != "none" && redisAt != "embedded" {
+		redisAt = host(redisAt)
+	}
+	s.log.Info("serving", "listen", s.public.Addr().String(), "admin", s.adminAddr(), "version", version(), "tls", s.certificate != nil,
+		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", s.store.Name(), "redis", redisAt)
+	if s.cfg.Collections.Auth == "closed" {
+		s.log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
+	}
 }
 
 // serve answers on a listener, with TLS where a certificate is configured.
