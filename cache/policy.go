@@ -1,6 +1,9 @@
 package cache
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // State is what an entry is good for.
 type State int
@@ -26,6 +29,7 @@ type Policy struct {
 	FreshBlocks, StaleBlocks, ErrorBlocks int64         // bounds of Fresh, Stale and StaleIfError in blocks behind the tip
 	Fresh, Stale, StaleIfError            time.Duration // the same in seconds; StaleIfError bounds that state in block mode as well
 	Immutable                             bool          // an answer at a fixed height: fresh for as long as it is kept
+	OnlyFound                             bool          // of Immutable: an answer with the status 200 alone; others age
 	Keep                                  time.Duration // expiry of the key in the shared store, at least as long as all the above; 0 = not stored there
 }
 
@@ -37,7 +41,7 @@ func (p Policy) State(e *Entry, tip int64, now time.Time) State {
 	switch {
 	case e.expired(now):
 		return Expired
-	case p.Immutable:
+	case p.Fixes(e):
 		return Fresh
 	case tip > 0 && e.Height > 0:
 		return p.byBlocks(tip-e.Height, now.Sub(e.ReadAt))
@@ -46,6 +50,11 @@ func (p Policy) State(e *Entry, tip int64, now time.Time) State {
 	default:
 		return p.bySeconds(now.Sub(e.ReadAt))
 	}
+}
+
+// Fixes tells whether an entry never changes.
+func (p Policy) Fixes(e *Entry) bool {
+	return p.Immutable && (!p.OnlyFound || e.Status == http.StatusOK)
 }
 
 func (p Policy) byBlocks(behind int64, age time.Duration) State {

@@ -10,6 +10,8 @@ func Default() Config {
 		Chain: Chain{
 			Nodes:         []string{"http://127.0.0.1:1317"},
 			Comet:         []string{"http://127.0.0.1:26657"},
+			PostRate:      "50/s burst 100",
+			MaxPost:       1 << 20,
 			Shape:         "documented",
 			Auth:          "none",
 			MaxPageLimit:  100_000,

@@ -97,6 +97,11 @@ func (v *validation) chain(c Chain) {
 		}
 	}
 	v.oneOf("chain.shape", c.Shape, "documented", "node")
+	v.oneOf("chain.dialect", c.Dialect, "", "story", "cosmos")
+	if rate, err := ParseRate(c.PostRate); err != nil || rate.Requests == 0 {
+		v.check(false, "chain.post_rate", "%q is no rate such as 50/s burst 100", c.PostRate)
+	}
+	positive(v, "chain.max_post", int64(c.MaxPost))
 	positive(v, "chain.max_page_limit", c.MaxPageLimit)
 	positive(v, "chain.in_flight", c.InFlight)
 	v.check(c.Scans > 0 && c.Scans <= c.InFlight, "chain.scans", "%d is not from 1 to chain.in_flight (%d)", c.Scans, c.InFlight)

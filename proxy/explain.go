@@ -101,7 +101,7 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 	}
 	e.Request = r.Method + " " + r.RequestURI
 	w := &refusalWriter{header: http.Header{}}
-	s.explain.ServeHTTP(w, tidied(r))
+	s.explain.ServeHTTP(w, s.tidied(r))
 	if w.status >= http.StatusBadRequest {
 		e.Refusal = &Refusal{w.status, w.body.String()}
 		e.Verdict, e.Why = "refused", "The request is answered before the cache or anybody else is asked."

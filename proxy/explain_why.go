@@ -46,7 +46,7 @@ func (r reasoning) tells(name string, at cache.Stored) string {
 		return name + " has nothing."
 	case !at.Expires.IsZero() && !r.now.Before(at.Expires):
 		return fmt.Sprintf("%s has an answer whose short life ended %s ago.", name, ago(r.now.Sub(at.Expires)))
-	case r.q.Policy.Immutable:
+	case r.q.Policy.Immutable && !r.q.Policy.OnlyFound:
 		return name + " has it, and an answer at a given height never changes."
 	default:
 		return fmt.Sprintf("%s has it, %s: %s.", name, r.age(at), r.bounds(at))

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -39,12 +40,26 @@ func (s *Server) orStream(rt web.Route) gin.HandlerFunc {
 	}
 }
 
+// renderer writes failures in the form of the chain's interface.
+func (s *Server) renderer() web.Renderer {
+	if s.cosmos != nil {
+		return cosmos.WriteFailure
+	}
+	return chain.WriteFailure
+}
+
 // mountLive mounts the stream of several answers.
 func (s *Server) mountLive() {
-	h := s.streams.Handle(chain.WriteFailure, s.chain.Admit, s.liveSources)
+	h := s.streams.Handle(s.renderer(), s.chain.Admit, s.liveSources)
 	s.engine.GET(LivePath, h)
 	s.engine.HEAD(LivePath, h)
-	s.feeds.NoRoute(func(c *gin.Context) { foundFeed(c).err = s.noPath(c) })
+	s.feeds.NoRoute(func(c *gin.Context) {
+		if s.cosmos != nil {
+			feed(s.cosmos.Route(c.Request))(c)
+		} else {
+			foundFeed(c).err = s.noPath(c)
+		}
+	})
 }
 
 // liveSources are the feeds of the paths that a request for /live names.
@@ -87,7 +102,7 @@ func (s *Server) feedOf(asked *http.Request, target string) (web.Feed, error) {
 	found := &feedResult{}
 	r := asked.WithContext(context.WithValue(asked.Context(), feedKey{}, found))
 	r.URL, r.RequestURI = u, target
-	s.feeds.ServeHTTP(&refusalWriter{header: http.Header{}}, tidied(r))
+	s.feeds.ServeHTTP(&refusalWriter{header: http.Header{}}, s.tidied(r))
 	return found.feed, found.err
 }
 
@@ -95,6 +110,10 @@ func (s *Server) feedOf(asked *http.Request, target string) (web.Feed, error) {
 func feed(rt web.Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		found := foundFeed(c)
+		if rt.Feed == nil {
+			found.err = web.BadInput("%s cannot be streamed", web.Short(c.Request.URL.Path))
+			return
+		}
 		found.feed, found.err = rt.Feed(c)
 	}
 }

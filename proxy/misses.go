@@ -8,16 +8,42 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // mountMisses answers what no route does: preflights, whose method no route
 // has, and what is not served.
 func (s *Server) mountMisses() {
+	if s.cosmos != nil {
+		s.mountCosmos()
+		return
+	}
 	s.engine.NoRoute(s.missed(s.noPath))
 	s.engine.NoMethod(s.missed(noMethod))
 	s.explain.NoRoute(s.missExplained(s.noPath))
 	s.explain.NoMethod(s.missExplained(noMethod))
+}
+
+// mountCosmos gives what no other route has to the chain of the SDK.
+func (s *Server) mountCosmos() {
+	serve := func(c *gin.Context) {
+		if s.list != nil && strings.HasPrefix(c.Request.URL.Path, collections.Prefix) {
+			s.missed(s.noPath)(c)
+			return
+		}
+		rt := s.cosmos.Route(c.Request)
+		if rt.Feed != nil && stream.Wanted(c.Request) {
+			s.orStream(rt)(c)
+			return
+		}
+		rt.Handler(c)
+	}
+	explain := func(c *gin.Context) { s.explained(s.cosmos.Route(c.Request))(c) }
+	s.engine.NoRoute(serve)
+	s.engine.NoMethod(serve)
+	s.explain.NoRoute(explain)
+	s.explain.NoMethod(explain)
 }
 
 func (s *Server) missed(refuse func(*gin.Context) error) gin.HandlerFunc {

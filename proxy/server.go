@@ -26,6 +26,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -36,8 +37,23 @@ type Options struct {
 	Cache       *cache.Cache
 	Web         web.Options
 	Chain       chain.Options
+	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
 	Collections *collections.Options // nil: the collection listing is not served
 	Streams     stream.Options       // its Heights are the Chain's
+}
+
+// Cosmos is what the dialect of the Cosmos SDK takes beside Options.Chain.
+type Cosmos struct {
+	Rows  []cosmos.Row
+	Posts cosmos.Posts
+}
+
+// queries is the interface to the chain in one of the dialects.
+type queries interface {
+	Admit(c *gin.Context, rec *web.Record) error
+	SetClasses(classes chain.Classes, own map[string]cache.Policy) error
+	SelectRoute(name string) (cache.Selection, error)
+	SelectAddress(address string) (cache.Selection, error)
 }
 
 // Server answers the public interface. Its goroutines end with the streams that
@@ -45,7 +61,8 @@ type Options struct {
 type Server struct {
 	o       Options
 	stack   *web.Stack
-	chain   *chain.Handler
+	chain   queries
+	cosmos  *cosmos.Handler      // nil in the other dialect
 	list    *collections.Handler // nil: not served
 	engine  *gin.Engine
 	explain *gin.Engine // the same routes, explained
@@ -58,14 +75,16 @@ func New(o Options) (*Server, error) {
 	if o.Cache == nil {
 		return nil, errors.New("proxy: Cache is required")
 	}
-	s := &Server{o: o, stack: web.New(o.Web, o.Cache), engine: newEngine(), explain: newEngine(), feeds: newEngine()}
-	var err error
-	if s.chain, err = chain.New(o.Chain, s.stack, o.Cache); err != nil {
-		return nil, err
+	if o.Cosmos != nil {
+		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
+	s := &Server{o: o, stack: web.New(o.Web, o.Cache), engine: newEngine(), explain: newEngine(), feeds: newEngine()}
 	o.Streams.Heights = o.Chain.Nodes
 	s.streams = stream.New(o.Streams, s.stack)
-	s.mount(s.chain.Routes())
+	err := s.mountChain()
+	if err != nil {
+		return nil, err
+	}
 	s.mountLive()
 	if o.Collections != nil {
 		if s.list, err = collections.New(*o.Collections, s.stack, o.Cache); err != nil {
@@ -76,6 +95,22 @@ func New(o Options) (*Server, error) {
 	s.mount(docs.New(docs.Options{Chain: o.Chain, Collections: o.Collections}, s.stack, o.Cache).Routes())
 	s.mountMisses()
 	return s, nil
+}
+
+// mountChain mounts the interface to the chain. In the dialect of the SDK whatever no other route has is
+// the chain's: the node routes otherwise than Gin.
+func (s *Server) mountChain() (err error) {
+	if s.o.Cosmos == nil {
+		h, err := chain.New(s.o.Chain, s.stack, s.o.Cache)
+		if err == nil {
+			s.chain = h
+			s.mount(h.Routes())
+		}
+		return err
+	}
+	s.cosmos, err = cosmos.New(cosmos.Options{Chain: s.o.Chain, Rows: s.o.Cosmos.Rows, Posts: s.o.Cosmos.Posts}, s.stack, s.o.Cache)
+	s.chain = s.cosmos
+	return err
 }
 
 // mount mounts an interface's routes, and what explains them.
@@ -99,7 +134,7 @@ func (s *Server) Handler() http.Handler { return s }
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	web.Called(r)
 	s.stack.AllowOrigin(w.Header(), r.Header)
-	s.engine.ServeHTTP(w, tidied(r))
+	s.engine.ServeHTTP(w, s.tidied(r))
 }
 
 // SetClasses puts other classes, and other policies of single routes, in force
@@ -120,10 +155,11 @@ func (s *Server) SetLimits(l web.Limits) { s.stack.SetLimits(l) }
 // another thing, or is gone.
 func (s *Server) Forget() { s.stack.Forget() }
 
-// tidied is the request with its path in its one spelling.
-func tidied(r *http.Request) *http.Request {
+// tidied is the request with its path in its one spelling. In the dialect of the SDK the node tells
+// spellings apart.
+func (s *Server) tidied(r *http.Request) *http.Request {
 	path := tidyPath(r.URL.Path)
-	if path == r.URL.Path {
+	if path == r.URL.Path || s.cosmos != nil && !strings.HasPrefix(path, collections.Prefix) {
 		return r
 	}
 	tidied, u := *r, *r.URL

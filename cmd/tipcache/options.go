@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -53,6 +55,7 @@ func sharedOptions(cfg config.Config) redis.Options {
 func nodeOptions(cfg config.Config) node.Options {
 	c := cfg.Chain
 	o := node.Options{
+		Dialect:       node.Dialect(c.Dialect),
 		ChainID:       c.ID,
 		Timeout:       c.Timeout,
 		MaxBody:       int64(c.MaxBody),
@@ -108,7 +111,7 @@ func metadataOptions(cfg config.Config) metadata.Options {
 }
 
 func proxyOptions(cfg config.Config) proxy.Options {
-	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Collections: collectionsOptions(cfg), Streams: streamOptions(cfg)}
+	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Cosmos: cosmosOptions(cfg), Collections: collectionsOptions(cfg), Streams: streamOptions(cfg)}
 }
 
 func streamOptions(cfg config.Config) stream.Options {
@@ -142,6 +145,38 @@ func chainOptions(cfg config.Config) chain.Options {
 	}
 }
 
+// cosmosOptions are nil in the dialect of Story.
+func cosmosOptions(cfg config.Config) *proxy.Cosmos {
+	if cfg.Chain.Dialect != string(node.Cosmos) {
+		return nil
+	}
+	rate, _ := config.ParseRate(cfg.Chain.PostRate) // validated
+	return &proxy.Cosmos{Rows: ownRows(cfg), Posts: cosmos.Posts{
+		MaxBody: int64(cfg.Chain.MaxPost), Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
+	}}
+}
+
+// ownRows are the routes that the operator has added.
+func ownRows(cfg config.Config) (rows []cosmos.Row) {
+	for _, line := range cfg.Chain.Rows {
+		if row, err := cosmos.ParseRow(line); err == nil { // validated
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// classOf is the class of a route in the dialect that is set, or in any.
+func classOf(cfg config.Config, name string) (class string, ok bool) {
+	if cfg.Chain.Dialect != string(node.Cosmos) {
+		if class, ok = chain.RouteClass(name); ok || cfg.Chain.Dialect != "" {
+			return class, ok
+		}
+	}
+	row, ok := cosmos.RowClass(ownRows(cfg), name)
+	return string(row), ok
+}
+
 func classes(cfg config.Config) chain.Classes {
 	return chain.Classes{
 		Live:     policy(cfg.Classes.Live),
@@ -163,7 +198,7 @@ func ownPolicies(cfg config.Config) map[string]cache.Policy {
 // routeClass is what is configured for a route, over its class.
 func routeClass(cfg config.Config, name string) config.Class {
 	base := cfg.Classes.Live
-	if class, _ := chain.RouteClass(name); class == "params" {
+	if class, _ := classOf(cfg, name); class == "params" {
 		base = cfg.Classes.Params
 	}
 	return cfg.Routes[name].Over(base)
@@ -188,8 +223,13 @@ func validateTLS(c config.TLS) error {
 // validateRoutes checks the names of routes, and what their classes come to.
 func validateRoutes(cfg config.Config) error {
 	var problems []error
+	for i, line := range cfg.Chain.Rows {
+		if _, err := cosmos.ParseRow(line); err != nil {
+			problems = append(problems, config.Problem{Key: fmt.Sprintf("chain.rows[%d]", i), Text: err.Error()})
+		}
+	}
 	for name := range cfg.Routes {
-		if _, ok := chain.RouteClass(name); !ok {
+		if _, ok := classOf(cfg, name); !ok {
 			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route"})
 			continue
 		}

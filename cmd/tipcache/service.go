@@ -114,7 +114,8 @@ func (s *service) openCache(context.Context) error {
 	return nil
 }
 
-func (s *service) openPool(context.Context) (err error) {
+func (s *service) openPool(ctx context.Context) (err error) {
+	s.cfg.Chain.Dialect = s.dialect(ctx)
 	o := nodeOptions(s.cfg)
 	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(namespace(id, epoch)) }
 	o.Ledger, o.Logger, o.Registerer = s.ledger, s.log, s.registry
@@ -122,6 +123,20 @@ func (s *service) openPool(context.Context) (err error) {
 		s.onClose(s.pool.Close)
 	}
 	return err
+}
+
+// dialect is the one that is configured, or that the nodes are found to speak.
+func (s *service) dialect(ctx context.Context) string {
+	if s.cfg.Chain.Dialect != "" {
+		return s.cfg.Chain.Dialect
+	}
+	found, err := node.Detect(ctx, nodeOptions(s.cfg).Endpoints)
+	if err != nil {
+		s.log.Warn("no node says which dialect it speaks, and the default is taken; chain.dialect sets it", "dialect", node.Story, "error", err)
+		return string(node.Story)
+	}
+	s.log.Info("nodes were asked which dialect they speak", "dialect", found)
+	return string(found)
 }
 
 // setNamespace empties what is kept of another chain.

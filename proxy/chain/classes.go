@@ -32,7 +32,8 @@ func DefaultClasses() Classes {
 	}
 }
 
-func (c Classes) withDefaults() Classes {
+// WithDefaults fills in what was left zero.
+func (c Classes) WithDefaults() Classes {
 	d := DefaultClasses()
 	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 }
@@ -51,7 +52,7 @@ func (h *Handler) SetClasses(classes Classes, own map[string]cache.Policy) error
 	if err := knownRoutes(own); err != nil {
 		return err
 	}
-	p := &policies{Classes: classes.withDefaults()}
+	p := &policies{Classes: classes.WithDefaults()}
 	for _, rt := range routes {
 		policy, ok := own[rt.Name]
 		if !ok {

@@ -85,8 +85,8 @@ func (r *Reader) Answer(rec *web.Record, res cache.Result, query *cache.Query, t
 	}
 	return web.Answer{
 		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
-		CatchingUp: tip.CatchingUp && !query.Policy.Immutable,
-		Seconds:    !tip.Known && !query.Policy.Immutable, Private: r.auth, Vary: varyOn,
+		CatchingUp: tip.CatchingUp && !query.Policy.Fixes(res.Entry),
+		Seconds:    !tip.Known && !query.Policy.Fixes(res.Entry), Private: r.auth, Vary: varyOn,
 	}
 }
 

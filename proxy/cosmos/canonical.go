@@ -11,15 +11,18 @@ import (
 // A question is what a request asks the node, in one spelling. Requests that mean the
 // same have equal questions; where that is not certain, they have two.
 type question struct {
-	row    *matcher
-	key    string // of the cache, without a height
-	path   string // decoded
-	query  string // encoded
-	height int64  // to be read at; 0 for the newest
+	row   *matcher
+	key   string // of the cache, without a height
+	path  string // decoded
+	query string // encoded
 }
 
 // keyPrefix sets the keys of the dialect apart.
 const keyPrefix = "cosmos"
+
+// uncertain begins the query in the key of a request that the node may not understand, or
+// understand in two ways.
+const uncertain = "?!"
 
 // maxParts bounds the segments of a path; what has more is taken as it came.
 const maxParts = 24
@@ -38,23 +41,33 @@ func (x *index) ask(decoded, rawQuery string) question {
 	if !ok {
 		q.path, q.query = decoded, rawQuery
 	}
-	q.key = q.keyOf(!ok)
+	q.key = q.keyOf(ok)
 	return q
 }
 
 // keyOf is the key of a question. One whose meaning is not certain cannot have the key
 // of one whose meaning is.
-func (q question) keyOf(uncertain bool) string {
+func (q question) keyOf(certain bool) string {
 	text := make([]byte, 0, len(keyPrefix)+len(q.path)+len(q.query)+16)
 	text = append(text, keyPrefix...)
 	text = appendEscaped(text, q.path)
-	if uncertain {
-		return string(append(append(text, '!'), keySafe.Replace(q.query)...))
+	if !certain {
+		return string(append(append(text, uncertain...), keySafe.Replace(q.query)...))
 	}
 	if q.query != "" {
 		text = append(append(text, '?'), q.query...)
 	}
 	return string(text)
+}
+
+// large says whether a page is asked for that weighs as much as the whole set.
+func (q question) large() bool {
+	values, err := url.ParseQuery(q.query)
+	if err != nil {
+		return false
+	}
+	limit, _ := strconv.ParseUint(values.Get("pagination.limit"), 0, 64)
+	return limit > largePage
 }
 
 // keySafe keeps what begins a height out of a query that was not decoded.
@@ -206,7 +219,7 @@ func appendPair(text []byte, name, value string) []byte {
 	return append(text, url.QueryEscape(value)...)
 }
 
-// appendEscaped percent-encodes a path, but for its slashes: '?', '!' and '@' mean something
+// appendEscaped percent-encodes a path, but for its slashes: '?' and '@' mean something
 // in a key and must not occur in one.
 func appendEscaped(text []byte, decoded string) []byte {
 	for _, c := range []byte(decoded) {

@@ -154,7 +154,7 @@ func FuzzAQuestionMeansWhatTheRequestMeant(f *testing.F) {
 
 // said is what the node answers to a decoded path and a raw query.
 func said(node http.Handler, path, query string) string {
-	r := httptest.NewRequest("GET", "/", nil) //nolint:noctx // of a test
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.URL = &url.URL{Path: path, RawQuery: query}
 	r.RequestURI = r.URL.RequestURI()
 	w := httptest.NewRecorder()

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/node"
@@ -243,6 +244,25 @@ var posts = map[string]string{
 	txs + "/decode": "tx_decode", txs + "/encode": "tx_encode",
 	txs + "/decode/amino": "tx_decode_amino", txs + "/encode/amino": "tx_encode_amino",
 }
+
+// ParseRow reads a row as an operator writes it: name, pattern, class, cost and the parameters of the
+// query, with blanks between.
+func ParseRow(line string) (Row, error) {
+	words := strings.Fields(line)
+	if len(words) < minWords {
+		return Row{}, fmt.Errorf("%q is not NAME PATTERN CLASS COST PARAMETERS", line)
+	}
+	r := Row{Name: words[0], Pattern: words[1], Class: Class(words[2]), Query: strings.Join(words[minWords:], " ")}
+	cost := slices.Index([]string{node.Cheap.String(), node.Page.String(), node.Scan.String()}, words[3])
+	if cost < 0 {
+		return r, fmt.Errorf("the cost %q is not one of cheap, page and scan", words[3])
+	}
+	r.Cost = node.Cost(cost)
+	return r, r.Check()
+}
+
+// minWords are those that every row has.
+const minWords = 4
 
 // Check says what is wrong with a row that an operator wrote.
 func (r Row) Check() error {

@@ -1,10 +1,13 @@
 package cosmos
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -23,7 +26,7 @@ func rowOf(t *testing.T, x *index, e exchange) *matcher {
 func TestEveryRecordedPathHasARow(t *testing.T) {
 	x := tableIndex(t)
 	for _, e := range readExchanges(t) {
-		if e.Method != "GET" || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
+		if e.Method != http.MethodGet || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
 			continue
 		}
 		if row := rowOf(t, x, e); row.Name == "other" || row.Name == "tx_other" {
@@ -52,7 +55,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 		}
 	}
 	for _, e := range recorded {
-		if e.Method != "GET" || e.Status == 200 || e.Answer["Grpc-Metadata-X-Cosmos-Block-Height"] == "" {
+		if e.Method != http.MethodGet || e.Status == 200 || e.Answer["Grpc-Metadata-X-Cosmos-Block-Height"] == "" {
 			continue
 		}
 		if row := rowOf(t, x, e); strings.HasPrefix(e.Name, "twoheights_") && !row.Class.pinned() {
@@ -84,6 +87,19 @@ func TestAnOperatorsRowComesFirst(t *testing.T) {
 	}
 	if row := x.ask("/osmosis/gamm/v1beta1/pools/1", "").row; row.Name != "pool" {
 		t.Errorf("got %s", row.Name)
+	}
+}
+
+func TestARowIsReadFromALine(t *testing.T) {
+	r, err := ParseRow("pools /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live page denom pagination")
+	want := Row{"pools", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Page, "denom pagination"}
+	if diff := gocmp.Diff(want, r); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	for _, line := range []string{"", "pools /a live", "pools /a live dear", "pools /a fresh cheap", "pools a live cheap"} {
+		if r, err := ParseRow(line); err == nil {
+			t.Errorf("%q is taken for %v", line, r)
+		}
 	}
 }
 

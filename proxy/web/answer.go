@@ -1,7 +1,9 @@
 package web
 
 import (
+	"cmp"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -104,6 +106,15 @@ func (rs *Responder) render(h *headers, a *Answer, from *asker) (status int, bod
 		h.setInt(EVMBlockHeader, a.EVMBlock)
 	}
 	return status, body
+}
+
+// SetHeight tells a height on an answer that did not come through the cache.
+func SetHeight(to http.Header, height int64, more []Line) {
+	text := strconv.FormatInt(height, 10)
+	to.Set(HeightHeader, text)
+	for _, l := range more {
+		to.Set(l.Name, cmp.Or(l.Value, text))
+	}
 }
 
 // setLines sets headers of the interface's own.

@@ -48,7 +48,7 @@ func (a *Answer) audience() string {
 func (a *Answer) lifetime() time.Duration {
 	e, left := a.Entry, forever
 	switch {
-	case a.Policy.Immutable:
+	case a.Policy.Fixes(e):
 	case !a.Until.IsZero():
 		left = a.Until.Sub(a.Now)
 	default:

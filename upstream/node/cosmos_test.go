@@ -143,3 +143,30 @@ func TestAnUnknownDialectIsRefused(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestTheDialectIsFoundOutFromTheNode(t *testing.T) {
+	for _, want := range []Dialect{Story, Cosmos} {
+		d, err := devnet.New(devnet.Options{Dialect: devnet.Dialect(want), Interval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Start(); err != nil {
+			t.Fatal(err)
+		}
+		silent := Endpoint{REST: "http://127.0.0.1:1"}
+		if got, err := Detect(t.Context(), []Endpoint{silent, {REST: d.NodeURL()}}); got != want || err != nil {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
+		if got, err := Detect(t.Context(), []Endpoint{{REST: d.CometURL()}}); err == nil {
+			t.Errorf("CometBFT's API passes for %s", got)
+		}
+		d.Node().Restart()
+		if got, err := Detect(t.Context(), []Endpoint{{REST: d.NodeURL()}}); got != want || err != nil {
+			t.Errorf("after a restart: got %s, %v, want %s", got, err, want)
+		}
+		_ = d.Close()
+		if got, err := Detect(t.Context(), []Endpoint{{REST: d.NodeURL()}}); err == nil {
+			t.Errorf("a node that is gone passes for %s", got)
+		}
+	}
+}

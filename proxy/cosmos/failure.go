@@ -1,0 +1,44 @@
+package cosmos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// codes are the gRPC codes of the statuses that we answer with ourselves.
+var codes = map[int]int{
+	http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5,
+	http.StatusRequestEntityTooLarge: 3, http.StatusRequestURITooLong: 3, http.StatusRequestHeaderFieldsTooLarge: 3,
+	http.StatusTooManyRequests: 8, http.StatusInternalServerError: 2, http.StatusNotImplemented: 12,
+	http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
+}
+
+// grpcUnknown is the code of what has no other.
+const grpcUnknown = 2
+
+// errNotImplemented is the node's word for what has no route.
+var errNotImplemented = &web.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
+
+// WriteFailure writes a failure in the form of the node's errors.
+func WriteFailure(c *gin.Context, f *web.Failure) {
+	f.SetAdvice(c.Writer.Header())
+	web.Send(c.Writer, c.Request, f.Status, web.JSON, errorBody(f.Status, f.Public))
+}
+
+func errorBody(status int, text string) []byte {
+	code, known := codes[status]
+	if !known {
+		code = grpcUnknown
+	}
+	var quoted bytes.Buffer
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false) // as the node
+	_ = encoder.Encode(text)     // a string always encodes
+	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, code, bytes.TrimSpace(quoted.Bytes()))
+}

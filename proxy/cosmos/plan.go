@@ -1,0 +1,57 @@
+package cosmos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// plan says what a request would ask.
+func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
+	q, err := ep.parse(c.Request)
+	if err != nil {
+		return web.Plan{}, err
+	}
+	tip, err := ep.Settle(c.Request.Context(), q.min)
+	if err != nil || ep.row.Class == Never {
+		return web.Plan{}, err
+	}
+	p := web.Plan{Route: ep.row.Name, Class: string(ep.row.Class), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q, tip)}
+	if q.query != "" {
+		p.Asks += "?" + q.query
+	}
+	if q.pinned > 0 {
+		p.Class, p.Asks = "pinned", fmt.Sprintf("%s at block %d", p.Asks, q.pinned)
+	}
+	return p, nil
+}
+
+// feed is the request's answer as streams follow it.
+func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
+	q, err := ep.parse(c.Request)
+	if err != nil {
+		return web.Feed{}, err
+	}
+	if _, err := ep.Settle(c.Request.Context(), q.min); err != nil {
+		return web.Feed{}, err
+	}
+	return web.Feed{
+		Key: q.atKey, Fixed: q.pinned > 0, Fresh: ep.policies.Load().rows[ep.row.place].Fresh,
+		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, c.Request) },
+	}, nil
+}
+
+// newest asks the cache for an answer that is not stale.
+func (ep *endpoint) newest(ctx context.Context, q inquiry, from *http.Request) (cache.Result, error) {
+	ctx, cancel := context.WithDeadline(ctx, ep.stack.Deadline(time.Now()))
+	defer cancel()
+	query := ep.query(q, ep.o.Chain.Nodes.Tip())
+	query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
+	return ep.cache.Get(ctx, query, ep.origin(q, from, &web.Record{}))
+}

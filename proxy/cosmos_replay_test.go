@@ -1,0 +1,244 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// An sdkService is a server before a simulated chain of the SDK that stands still.
+type sdkService struct {
+	*devnet.Devnet
+	pool   *node.Pool
+	server *httptest.Server
+}
+
+// newSDK starts one. The options of the server may be changed before.
+func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkService {
+	t.Helper()
+	d.Dialect, d.Interval = devnet.Cosmos, -1
+	s := &sdkService{}
+	var err error
+	if s.Devnet, err = devnet.New(d); err != nil {
+		t.Fatal(err)
+	}
+	if err = s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Devnet.Close() })
+	s.pool, err = node.New(node.Options{Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: s.NodeURL(), Comet: s.CometURL()}}, BlockInterval: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.pool.Run(context.Background()) }()
+	t.Cleanup(func() { _ = s.pool.Close(); <-ended })
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	o := proxy.Options{Cache: c, Chain: chain.Options{Nodes: s.pool}, Cosmos: &proxy.Cosmos{Posts: cosmos.Posts{Rate: 1000, Burst: 1000}}}
+	if change != nil {
+		change(&o)
+	}
+	handler, err := proxy.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server = httptest.NewServer(handler)
+	t.Cleanup(s.server.Close)
+	s.waitTip(t)
+	return s
+}
+
+// waitTip waits until the tip is the chain's.
+func (s *sdkService) waitTip(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !s.pool.Tip().Known || s.pool.Tip().Height < s.Height(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the tip is %+v, want %d", s.pool.Tip(), s.Height())
+		}
+	}
+}
+
+// An sdkExchange is one request to a real node and its answer.
+type sdkExchange struct {
+	Name, Method, Path, Query, Body string
+	Headers                         [][2]string
+	Status                          int
+	Answer                          map[string]string
+	Raw, Same                       string
+}
+
+func readSDKExchanges(t *testing.T) []sdkExchange {
+	t.Helper()
+	file, err := os.Open("../upstream/devnet/cosmos/testdata/exchanges.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	bodies := map[string]string{}
+	var all []sdkExchange
+	lines := bufio.NewScanner(file)
+	for lines.Buffer(nil, 1<<20); lines.Scan(); {
+		var x sdkExchange
+		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+			t.Fatal(err)
+		}
+		if x.Same != "" {
+			x.Raw = bodies[x.Same]
+		}
+		bodies[x.Name] = x.Raw
+		all = append(all, x)
+	}
+	return all
+}
+
+// send makes the request byte for byte, at the node or at the server.
+func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
+	t.Helper()
+	target, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Opaque, target.RawQuery = x.Path, x.Query
+	r, err := http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.URL = target
+	for _, h := range x.Headers {
+		r.Header.Add(h[0], h[1])
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableCompression: true, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatalf("%s: %v", x.Name, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// better are the recordings that the server answers otherwise, with what it answers and why.
+var better = map[string]struct {
+	status int
+	why    string
+}{
+	"hdr_grpc_timeout":                   {200, "no header of the client's acts on the node"},
+	"hdr_gzip":                           {200, "it is encoded"},
+	"pruned_gov_h50":                     {500, "known to be gone, and told which blocks are there"},
+	"pruned_pool_one":                    {500, "known to be gone, and told which blocks are there"},
+	"hdr_options_preflight":              {204, "preflights are answered"},
+	"method_HEAD_params":                 {200, "HEAD works"},
+	"method_POST_form_on_get_route":      {501, "a form is not sent on"},
+	"method_override":                    {501, "a form is not sent on"},
+	"height_pool_twice_same":             {400, "the node reads the latest and does not say so"},
+	"height_pool_twice_differ":           {400, "the node reads the latest and does not say so"},
+	"height_pool_storyname_empty":        {400, "X-Block-Height is read here"},
+	"height_pool_storyname_future":       {500, "X-Block-Height is read here"},
+	"height_pool_storyname_negative":     {400, "X-Block-Height is read here"},
+	"height_pool_storyname_next":         {500, "X-Block-Height is read here"},
+	"height_pool_storyname_past_10":      {200, "X-Block-Height is read here"},
+	"height_pool_storyname_zero":         {400, "X-Block-Height is read here"},
+	"pin_block_100_future":               {200, "what CometBFT answers is not pinned"},
+	"pin_block_latest_future":            {200, "what CometBFT answers is not pinned"},
+	"pin_block_latest_past":              {200, "the height that is told is the answer's"},
+	"pin_tx_past":                        {200, "the height that is told is the answer's"},
+	"pin_tx_block_past":                  {200, "the height that is told is the answer's"},
+	"pin_tx_block_future":                {200, "what CometBFT answers is not pinned"},
+	"pin_tx_search_past":                 {200, "the height that is told is the answer's"},
+	"pruned_block_50_pinned_h50":         {200, "what CometBFT answers is not pinned"},
+	"pruned_tx_pinned_h50":               {200, "what CometBFT answers is not pinned"},
+	"pruned_validatorset_50_pinned_h50":  {200, "what CometBFT answers is not pinned"},
+	"restart_block_latest":               {200, "a restart is not noticed"},
+	"restart_node_info":                  {200, "a restart is not noticed"},
+	"restart_pool_latest":                {200, "a restart is not noticed"},
+	"restart_tx":                         {200, "a restart is not noticed"},
+	"wasm_smart_encoded_slash_in_base64": {500, "the query reaches the contract, which does not know it"},
+	"wasm_smart_plain_slash_in_base64":   {500, "the query reaches the contract, which does not know it"},
+	"nogrpc_pool_negative":               {500, "garbage heights are refused"},
+	"cors_preflight_get":                 {204, "preflights are answered"},
+	"cors_preflight_content_type":        {204, "preflights are answered"},
+	"cors_preflight_height":              {204, "pages may send the height"},
+	"cors_options_plain":                 {501, "it is no preflight"},
+	"post_broadcast_same_again":          {200, "nothing was broadcast before it"},
+	"search_page_beyond":                 {500, "that block had more transactions"},
+	"pruned_txs_block_18":                {200, "that chain had other transactions in the block"},
+}
+
+func TestTheRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
+	services := map[string]*sdkService{
+		"cors":      newSDK(t, devnet.Options{StartHeight: 338}, nil),
+		"nogrpc":    newSDK(t, devnet.Options{StartHeight: 572, NoGRPC: true}, nil),
+		"pruned":    newSDK(t, devnet.Options{StartHeight: 217, KeepRecent: 17}, nil),
+		"restart":   newSDK(t, devnet.Options{StartHeight: 869}, nil),
+		"broadcast": newSDK(t, devnet.Options{StartHeight: 870}, nil),
+		"":          newSDK(t, devnet.Options{StartHeight: 870}, nil),
+	}
+	services["restart"].Node().Restart()
+	for _, x := range readSDKExchanges(t) {
+		if strings.HasPrefix(x.Name, "rpc_") {
+			continue // those are CometBFT's
+		}
+		kind, _, _ := strings.Cut(strings.TrimPrefix(x.Name, "post_"), "_")
+		s := services[kind]
+		if s == nil {
+			s = services[""]
+		}
+		t.Run(x.Name, func(t *testing.T) { x.check(t, s) })
+	}
+}
+
+// check compares with the recording, and a body of state with that of the node itself.
+func (x sdkExchange) check(t *testing.T, s *sdkService) {
+	resp, body := x.send(t, s.server.URL)
+	if want, ok := better[x.Name]; ok {
+		if resp.StatusCode != want.status {
+			t.Errorf("got %d, want %d: %s\n%s", resp.StatusCode, want.status, want.why, body)
+		}
+		return
+	}
+	if resp.StatusCode != x.Status {
+		t.Fatalf("got %d, want %d\n%s\n%s", resp.StatusCode, x.Status, body, x.Raw)
+	}
+	for _, name := range []string{"Content-Type", "X-Cosmos-Block-Height", "Grpc-Metadata-X-Cosmos-Block-Height", "Grpc-Metadata-Content-Type", "Location"} {
+		if diff := cmp.Diff(x.Answer[name], resp.Header.Get(name)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if resp.Header.Get("X-Server-Time") != "" {
+		t.Error("X-Server-Time is sent on")
+	}
+	want := x.Raw
+	if x.Status == http.StatusOK {
+		_, want = x.send(t, s.NodeURL())
+	}
+	if diff := cmp.Diff(want, body); diff != "" && x.Method != http.MethodHead && !strings.Contains(x.Name, "broadcast") {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+}

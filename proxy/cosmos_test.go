@@ -1,0 +1,237 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+const (
+	sdkPool   = "/cosmos/staking/v1beta1/pool"
+	sdkWide   = "/cosmos/staking/v1beta1/delegations/" + sdk.WideDelegator
+	sdkTxs    = "/cosmos/tx/v1beta1/txs"
+	sdkSender = "/cosmos/auth/v1beta1/accounts/cosmos12kutx3kczqewx4jz7wte4fenenh7z3m257zlez"
+)
+
+// get asks the server with pairs of header names and values.
+func (s *sdkService) get(t *testing.T, path string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	return s.do(t, http.MethodGet, path, "", headers...)
+}
+
+func (s *sdkService) do(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	x := sdkExchange{Name: path, Method: method, Body: body}
+	x.Path, x.Query, _ = strings.Cut(path, "?")
+	for i := 0; i < len(headers); i += 2 {
+		x.Headers = append(x.Headers, [2]string{headers[i], headers[i+1]})
+	}
+	return x.send(t, s.server.URL)
+}
+
+// advance makes a block and waits until it is the tip.
+func (s *sdkService) advance(t *testing.T) {
+	t.Helper()
+	s.Advance(1)
+	s.waitTip(t)
+}
+
+// reads is how often the node was asked for a path.
+func (s *sdkService) reads(path string) (n int64) {
+	for _, a := range s.Stats().Node.Asked {
+		if strings.HasPrefix(a.URI, path) {
+			n += a.Count
+		}
+	}
+	return n
+}
+
+func TestTheNodeOfTheSDKIsAskedOnceForAKeyAndABlock(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	for block := range 3 {
+		s.ResetStats()
+		for _, path := range []string{
+			sdkWide + "?pagination.limit=8&pagination.count_total=true", sdkWide + "?pagination.countTotal=1&pagination.limit=010&x=y",
+			sdkWide + ":?pagination.limit=0x8&pagination.count_total=T", strings.ReplaceAll(sdkWide, sdk.WideDelegator, strings.ToUpper(sdk.WideDelegator)) + "?pagination.limit=8&pagination.count_total=true",
+		} {
+			for deadline := time.Now().Add(10 * time.Second); ; {
+				resp, body := s.get(t, path)
+				if resp.StatusCode != http.StatusOK {
+					t.Fatalf("%s: %d %s", path, resp.StatusCode, body)
+				}
+				if resp.Header.Get("X-Cosmos-Block-Height") == resp.Header.Get("X-Block-Height") && resp.Header.Get("X-Block-Height") == strconv.FormatInt(s.Height(), 10) {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s stays at %s", path, resp.Header.Get("X-Block-Height"))
+				}
+			}
+		}
+		if n := s.reads(sdkWide); n != 1 {
+			t.Errorf("block %d: the node was asked %d times: %+v", block, n, s.Stats().Node.Asked)
+		}
+		s.advance(t)
+	}
+}
+
+func TestAnErrorOfTheStateIsKeptForItsBlock(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	const path = "/cosmos/gov/v1/proposals/999"
+	for range 3 {
+		resp, _ := s.get(t, path)
+		if got := []any{resp.StatusCode, resp.Header.Get("Grpc-Metadata-X-Cosmos-Block-Height"), resp.Header.Get("X-Cosmos-Block-Height")}; !cmp.Equal(got, []any{404, "1000", ""}) {
+			t.Errorf("got %v", got)
+		}
+	}
+	if n := s.reads(path); n != 1 {
+		t.Errorf("the node was asked %d times", n)
+	}
+}
+
+func TestATransactionIsFoundInTheBlockAfter(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	var send string
+	for _, x := range readSDKExchanges(t) {
+		if x.Name == "post_broadcast_sync_ok" {
+			send = x.Body
+		}
+	}
+	_, answer := s.do(t, http.MethodPost, sdkTxs, send)
+	hash := gjson.Get(answer, "tx_response.txhash").String()
+	if resp, body := s.get(t, sdkTxs+"/"+hash); resp.StatusCode != http.StatusNotFound {
+		t.Fatalf("at once: %d %s", resp.StatusCode, body)
+	}
+	_, before := s.get(t, sdkSender)
+	s.advance(t)
+	resp, body := s.get(t, sdkTxs+"/"+strings.ToLower(hash))
+	if resp.StatusCode != http.StatusOK || gjson.Get(body, "tx_response.height").String() != "1001" {
+		t.Errorf("a block later: %d %.100s", resp.StatusCode, body)
+	}
+	_, after := s.get(t, sdkSender, "X-Min-Block-Height", "1001")
+	if gjson.Get(before, "account.sequence").Int()+1 != gjson.Get(after, "account.sequence").Int() {
+		t.Errorf("the sequence went from %s to %s", before, after)
+	}
+	s.advance(t)
+	asked := s.Stats().Node.Reads
+	if resp, _ = s.get(t, sdkTxs+"/"+hash); resp.StatusCode != http.StatusOK || s.Stats().Node.Reads != asked {
+		t.Errorf("what was found was asked for again: %v", resp.Header)
+	}
+}
+
+func TestClientsDoNotNoticeARestartOrAnOutage(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	paths := []string{sdkPool, sdkWide, sdkTxs + "/" + sdk.DelegateTx, "/cosmos/base/tendermint/v1beta1/blocks/latest"}
+	for _, path := range paths {
+		s.get(t, path)
+	}
+	s.Node().Restart()
+	for _, path := range append(paths, "/cosmos/base/tendermint/v1beta1/node_info", "/cosmos/base/tendermint/v1beta1/syncing", "/cosmos/base/tendermint/v1beta1/blocks/999") {
+		if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s after a restart: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	if err := s.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}); err != nil {
+		t.Fatal(err)
+	}
+	s.advance(t)
+	for _, path := range paths {
+		if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK {
+			t.Errorf("%s without the node: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	resp, body := s.get(t, "/cosmos/mint/v1beta1/inflation")
+	if resp.StatusCode != http.StatusBadGateway || gjson.Get(body, "code").Int() != 14 || !gjson.Get(body, "details").IsArray() {
+		t.Errorf("what is not cached: %d %s", resp.StatusCode, body)
+	}
+}
+
+func TestMannersThatTheNodeLacks(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	resp, _ := s.get(t, sdkWide, "Accept-Encoding", "gzip")
+	if resp.Header.Get("Content-Encoding") != "gzip" && resp.ContentLength > 1024 {
+		t.Errorf("not encoded: %v", resp.Header)
+	}
+	resp, _ = s.get(t, sdkPool)
+	if again, _ := s.get(t, sdkPool, "If-None-Match", resp.Header.Get("Etag")); again.StatusCode != http.StatusNotModified || again.Header.Get("X-Cosmos-Block-Height") == "" {
+		t.Errorf("got %d %v", again.StatusCode, again.Header)
+	}
+	if head, body := s.do(t, http.MethodHead, sdkPool, ""); head.StatusCode != http.StatusOK || body != "" {
+		t.Errorf("HEAD: %d %q", head.StatusCode, body)
+	}
+	preflight, _ := s.do(t, http.MethodOptions, sdkPool, "", "Origin", "https://example.org", "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "x-cosmos-block-height")
+	if preflight.StatusCode != http.StatusNoContent || !strings.Contains(preflight.Header.Get("Access-Control-Allow-Headers"), "X-Cosmos-Block-Height") {
+		t.Errorf("preflight: %d %v", preflight.StatusCode, preflight.Header)
+	}
+	for _, header := range []string{"X-Cosmos-Block-Height", "Grpc-Metadata-X-Cosmos-Block-Height", "X-Block-Height"} {
+		if resp, _ := s.get(t, sdkPool, header, "990"); resp.Header.Get("X-Cosmos-Block-Height") != "990" {
+			t.Errorf("%s: %v", header, resp.Header)
+		}
+	}
+	if resp, _ := s.get(t, "/staking/validators"); resp.StatusCode != http.StatusNotImplemented {
+		t.Errorf("a path of Story's is %d", resp.StatusCode)
+	}
+	if resp, body := s.get(t, "/docs"); resp.StatusCode != http.StatusOK {
+		t.Errorf("/docs: %d %.100s", resp.StatusCode, body)
+	}
+}
+
+func TestPostsAreBounded(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Posts = cosmos.Posts{MaxBody: 100, Rate: 0.001, Burst: 2} })
+	if resp, body := s.do(t, http.MethodPost, sdkTxs, strings.Repeat("x", 101)); resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("too large: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := s.do(t, http.MethodPost, sdkTxs, `{"tx_bytes":"AAAA","mode":"BROADCAST_MODE_SYNC"}`); resp.StatusCode != http.StatusOK {
+		t.Errorf("small: %d %s", resp.StatusCode, body)
+	}
+	if resp, body := s.do(t, http.MethodPost, sdkTxs, `{}`); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
+		t.Errorf("too many: %d %s", resp.StatusCode, body)
+	}
+}
+
+func TestAnOperatorsRowIsServed(t *testing.T) {
+	row := cosmos.Row{Name: "mine", Pattern: "/cosmos/mint/v1beta1/inflation", Class: cosmos.Latest, Cost: node.Cheap}
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Rows = []cosmos.Row{row} })
+	if resp, body := s.get(t, row.Pattern+"?x=y"); resp.StatusCode != http.StatusOK {
+		t.Errorf("got %d %s", resp.StatusCode, body)
+	}
+	if got := s.Stats().Node.Asked[0].URI; strings.Contains(got, "x=y") {
+		t.Errorf("the node was asked for %s", got)
+	}
+}
+
+func TestAnAnswerOfTheSDKIsStreamed(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.server.URL+"/cosmos/mint/v1beta1/inflation", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	buffer, seen := make([]byte, 4096), ""
+	for heights := []string{"1000", "1001"}; len(heights) > 0; {
+		n, err := resp.Body.Read(buffer)
+		seen += string(buffer[:n])
+		if err != nil {
+			t.Fatalf("%v after %q", err, seen)
+		}
+		if strings.Contains(seen, heights[0]) {
+			heights = heights[1:]
+			s.Advance(1)
+		}
+	}
+}
