@@ -60,7 +60,7 @@ func (f *fetch) queue(ctx context.Context, e *endpoint) result {
 	}
 	answer, err := e.ask(ctx, r, height)
 	if err == nil {
-		f.pool.learn(e, now.Epoch, answer)
+		f.pool.chain.Learn(e.blocks, now.Epoch, answer.reading())
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = upstream.Silence(origin, err)

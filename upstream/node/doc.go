@@ -15,24 +15,6 @@
 // oldest from /status and from refusals. A height that no endpoint keeps is
 // refused at once; the newest is read from the nearest that has it.
 //
-// Heights are claims until they are proved. Each endpoint has two claimants, and
-// package tip judges what they say:
-//
-//   - CometBFT: NewBlockHeader events while the websocket lives, else /abci_info.
-//     The height of /status runs ahead of what can be read, so it only shows that
-//     a node lives whose /abci_info hangs, as in a halt.
-//   - The REST server, while CometBFT is not there, does not answer or is not
-//     believed. It refuses to read the block after its newest one.
-//
-// A claim that is not plausible is put to the proof by a read at that height.
-// Where that fails, the claimant is put aside until a read proves it right; one
-// log line tells of each. A tip that somebody waits for in vain is put to the
-// proof, too.
-//
-// An epoch is the time between two resets of the chain. It ends when every source
-// has named lower heights for some time, or a block has another hash than before.
-// When one begins, Options.OnEpoch is told first, then the tip falls. Replicas
-// agree on it through a Ledger: the highest epoch that any of them has told is in
-// force, and the hashes of some blocks, the anchors, show one that starts what
-// chain the others had read.
+// Heights are followed, and judged, in package heights: they are claims until
+// they are proved.
 package node

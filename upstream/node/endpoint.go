@@ -10,8 +10,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/node/comet"
-	"github.com/tipcache/tipcache/upstream/node/tip"
+	"github.com/tipcache/tipcache/upstream/node/heights"
+	"github.com/tipcache/tipcache/upstream/node/heights/comet"
 )
 
 const (
@@ -25,6 +25,7 @@ type endpoint struct {
 	name    string // host:port
 	client  *client
 	comet   *comet.Client // nil: no height source but REST
+	blocks  *heights.Node
 	queue   *limiter
 	breaker *gobreaker.CircuitBreaker[*Answer]
 	timeout time.Duration
@@ -37,21 +38,9 @@ type endpoint struct {
 
 // A view is what is known of an endpoint.
 type view struct {
-	unseen     bool // it has a height source that has not been asked yet
-	chainID    string
-	refused    bool      // it serves another chain
-	forked     bool      // it has another block than our chain
-	height     int64     // newest committed block
-	lowest     int64     // nothing below can be read; 0 unknown
-	blockTime  time.Time // of the newest header
-	heard      time.Time // when a height source was last believed
-	catchingUp bool
-	connected  bool
-	plain      bool  // it answers without gRPC, and its errors tell no height
-	aside      bool  // CometBFT claims what is not believed
-	cometDown  bool  // CometBFT does not answer
-	cometErr   error // what it fails with now
+	heights.State
 
+	plain    bool          // it answers without gRPC, and its errors tell no height
 	answered time.Time     // when the REST server last answered
 	latency  time.Duration // of cheap reads, smoothed
 	failed   time.Time     // when it last failed in a way that speaks against it
@@ -62,8 +51,8 @@ func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metric
 	e := &endpoint{
 		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m, log: o.Logger.With("node", name),
 		queue: newLimiter(o.InFlight, o.Scans, o.Queue),
-		view:  view{unseen: rpc != nil},
 	}
+	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: c.speech.tells, Logger: e.log})
 	e.breaker = gobreaker.NewCircuitBreaker[*Answer](gobreaker.Settings{
 		Name:          name,
 		Timeout:       breakerOpen,
@@ -88,7 +77,9 @@ func (e *endpoint) tellBreaker(_ string, from, to gobreaker.State) {
 func (e *endpoint) look() view {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.view
+	v := e.view
+	v.State = e.blocks.Look()
+	return v
 }
 
 func (e *endpoint) update(change func(*view)) {
@@ -96,9 +87,6 @@ func (e *endpoint) update(change func(*view)) {
 	defer e.mu.Unlock()
 	change(&e.view)
 }
-
-// foreign says that an endpoint's answers are not of our chain.
-func (v *view) foreign() bool { return v.refused || v.forked }
 
 // reach says how sure it is that an endpoint can answer at a height.
 type reach int
@@ -112,20 +100,15 @@ const (
 
 func (v *view) reach(height int64, interval time.Duration) reach {
 	switch {
-	case 0 < height && height < v.lowest:
+	case 0 < height && height < v.Lowest:
 		return pruned
-	case height <= v.height || height == 0:
+	case height <= v.Height || height == 0:
 		return present
-	case !v.current(interval):
+	case !v.Current(interval):
 		return unsure
 	default:
 		return behind
 	}
-}
-
-// current says whether the height source was heard from lately.
-func (v *view) current(interval time.Duration) bool {
-	return time.Since(v.heard) <= tip.HeardFor(interval)
 }
 
 // ask sends the request through the breaker and notes how it went. The error
@@ -165,6 +148,9 @@ func unreachable(err error) *upstream.Error {
 }
 
 func (e *endpoint) note(answer *Answer, err error) {
+	if refuses(err) {
+		e.blocks.Forget() // it is being restarted
+	}
 	e.update(func(v *view) {
 		if answer != nil {
 			v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil
@@ -172,9 +158,6 @@ func (e *endpoint) note(answer *Answer, err error) {
 		}
 		if blames(err) {
 			v.failed = time.Now()
-		}
-		if refuses(err) {
-			v.lowest = 0 // it is being restarted, perhaps with other blocks
 		}
 		if _, silent := errors.AsType[*upstream.Error](err); silent {
 			v.restErr = err

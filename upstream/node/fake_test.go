@@ -246,7 +246,7 @@ func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	p := newPool(t, o, nodes...)
 	go func() { _ = p.Run(context.Background()) }()
 	eventually(t, "every node was asked", func() bool {
-		return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.look().unseen })
+		return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.look().Unseen })
 	})
 	return p
 }

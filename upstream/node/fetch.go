@@ -21,7 +21,10 @@ const (
 	near = 8 * time.Millisecond // endpoints that answer as fast are equally near; so are those within a factor of two
 )
 
-var errClosed = errors.New("closed")
+var (
+	errClosed     = errors.New("closed")
+	errWrongChain = errors.New("serves another chain")
+)
 
 // Fetch asks an endpoint that can answer, and others where one is silent, no
 // longer has the height or does not have it yet; it waits for a block that the
@@ -33,7 +36,7 @@ var errClosed = errors.New("closed")
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 	f := &fetch{pool: p, request: r, pause: firstPause}
 	for {
-		moved := p.moved.lit()
+		moved := p.chain.Moved()
 		e, hope := f.choose(nil)
 		if e != nil {
 			if result := f.ask(ctx, e); f.settles(ctx, result) {
@@ -92,15 +95,15 @@ func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
 		switch {
-		case e == except || v.foreign() || slices.Contains(f.asked, e):
+		case e == except || v.Foreign() || slices.Contains(f.asked, e):
 		case reach == pruned:
 			f.gone = true
 		case e.open():
 			f.resting = true
-		case v.unseen || slices.Contains(f.lagging, e):
+		case v.Unseen || slices.Contains(f.lagging, e):
 			hope = true
 		case reach == behind && height <= tip.Height: // beyond the tip, let the node say so
-			soon := height-v.height <= nearby
+			soon := height-v.Height <= nearby
 			hope, f.far = hope || soon, f.far || !soon
 		default:
 			if rank := e.rank(v, reach); best == nil || slices.Compare(rank[:], least[:]) < 0 {

@@ -72,7 +72,7 @@ func TestASilentSocketIsReplaced(t *testing.T) {
 	n.commit(102)
 	wantTip(t, p, 102)
 	n.change(func() { n.mute = false })
-	eventually(t, "a second subscription", func() bool { return p.endpoints[0].look().connected && n.subscribers() > 0 })
+	eventually(t, "a second subscription", func() bool { return p.endpoints[0].look().Connected && n.subscribers() > 0 })
 	n.commit(103)
 	wantTip(t, p, 103)
 }

@@ -18,7 +18,7 @@ const (
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.speech.probe, Height: AtTip, Background: true}}
 	for {
-		if v := e.look(); !v.foreign() && time.Since(v.answered) >= probeEvery {
+		if v := e.look(); !v.Foreign() && time.Since(v.answered) >= probeEvery {
 			_ = f.queue(ctx, e).err // noted in the endpoint's health
 		}
 		select {
@@ -39,14 +39,14 @@ func (p *Pool) Health() []Health {
 	for _, e := range p.endpoints {
 		v := e.look()
 		h := Health{
-			Name: e.name, ChainID: v.chainID, WrongChain: v.foreign(), Height: v.height,
-			CatchingUp: v.catchingUp, Connected: v.connected, Breaker: e.breaker.State().String(),
-			Answering: v.answering(), Unasked: v.unseen, Lowest: v.lowest, Aside: v.aside, Heard: v.current(interval),
+			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
+			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.breaker.State().String(),
+			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Aside, Heard: v.Current(interval),
 		}
-		if !v.blockTime.IsZero() {
-			h.BlockAge = time.Since(v.blockTime)
+		if !v.BlockTime.IsZero() {
+			h.BlockAge = time.Since(v.BlockTime)
 		}
-		if err := errors.Join(v.restErr, v.cometErr); err != nil {
+		if err := errors.Join(v.restErr, v.CometErr); err != nil {
 			h.LastError = err.Error()
 		}
 		all = append(all, h)

@@ -132,13 +132,13 @@ func TestAChainThatIsSetBackBeginsAnEpoch(t *testing.T) {
 
 func TestANodeThatCatchesUpDoesNotTakeTheTipBack(t *testing.T) {
 	n := newFakeNode(t, 1000)
-	p := run(t, Options{RollbackAfter: 100 * time.Millisecond}, n)
+	p := run(t, Options{RollbackAfter: time.Second}, n)
 	mustFetch(t, p, Request{Height: AtTip})
 	n.stop()
 	n.height, n.catchingUp = 900, true
 	n.start(n.address)
 	eventually(t, "the node", func() bool { h := p.Health()[0]; return h.Connected && h.CatchingUp })
-	time.Sleep(500 * time.Millisecond)
+	time.Sleep(1500 * time.Millisecond)
 	if tip := p.Tip(); tip.Height != 1000 || tip.Epoch != 0 || !tip.CatchingUp {
 		t.Errorf("tip %+v", tip)
 	}

@@ -133,17 +133,17 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, tip Tip) {
 	inFlight, waiting := e.queue.load()
 	gauge(ch, inFlightDesc, float64(inFlight), e.name)
 	gauge(ch, queueDesc, float64(waiting), e.name)
-	flag(ch, wrongDesc, v.foreign(), e.name)
+	flag(ch, wrongDesc, v.Foreign(), e.name)
 	flag(ch, upDesc, v.answering(), e.name)
-	flag(ch, asideDesc, v.aside, e.name)
+	flag(ch, asideDesc, v.Aside, e.name)
 	gauge(ch, breakerDesc, float64(e.breaker.State()), e.name)
-	gauge(ch, lowestDesc, float64(v.lowest), e.name)
-	if !v.blockTime.IsZero() {
-		gauge(ch, ageDesc, time.Since(v.blockTime).Seconds(), e.name)
+	gauge(ch, lowestDesc, float64(v.Lowest), e.name)
+	if !v.BlockTime.IsZero() {
+		gauge(ch, ageDesc, time.Since(v.BlockTime).Seconds(), e.name)
 	}
-	if v.height > 0 {
-		gauge(ch, heightDesc, float64(v.height), e.name)
-		gauge(ch, lagDesc, float64(max(tip.Height-v.height, 0)), e.name)
+	if v.Height > 0 {
+		gauge(ch, heightDesc, float64(v.Height), e.name)
+		gauge(ch, lagDesc, float64(max(tip.Height-v.Height, 0)), e.name)
 	}
 }
 

@@ -3,7 +3,7 @@ package node
 import (
 	"time"
 
-	"github.com/tipcache/tipcache/upstream/node/tip"
+	"github.com/tipcache/tipcache/upstream/node/heights/tip"
 )
 
 // AtTip as Request.Height asks for the newest block that is known when the

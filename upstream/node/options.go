@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/node/heights"
 )
 
 // Options configure a Pool. The zero value of a field means its default.
@@ -41,26 +42,11 @@ type Options struct {
 	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// A Ledger is where the replicas of one cache agree on the epoch of a chain. Its
-// methods answer within a fraction of a second, or fail.
-type Ledger interface {
-	// Agreement gives the highest epoch that any replica has told; epoch is ours.
-	Agreement(ctx context.Context, chainID string, epoch int64) (Agreement, error)
-
-	// NextEpoch moves the chain from one epoch to another, unless another replica
-	// was faster, and gives the epoch in force then.
-	NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error)
-
-	// AddAnchor notes, or confirms, the hash of a block of an epoch.
-	AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error
-}
+// A Ledger is where the replicas of one cache agree on the epoch of a chain.
+type Ledger = heights.Ledger
 
 // An Agreement is what the replicas know of a chain.
-type Agreement struct {
-	Epoch     int64            // in force
-	Anchors   map[int64]string // hashes of some of its blocks, by height
-	Confirmed time.Duration    // since a replica last confirmed the highest anchor
-}
+type Agreement = heights.Agreement
 
 // An Endpoint is one node.
 type Endpoint struct {

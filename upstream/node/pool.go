@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/node/comet"
-	"github.com/tipcache/tipcache/upstream/node/tip"
+	"github.com/tipcache/tipcache/upstream/node/heights"
+	"github.com/tipcache/tipcache/upstream/node/heights/comet"
 )
 
 // A Pool is the nodes of one chain. Make it with New, have Run follow the
@@ -22,36 +22,22 @@ type Pool struct {
 	speech      *speech
 	hedge       time.Duration
 	maxBlockAge time.Duration
-	onEpoch     func(string, int64)
 	log         *slog.Logger
 	metrics     *metrics
 
-	tip       *tip.Tracker
-	moved     beacon // the tip, or what is known of an endpoint
-	followers []*follower
-	rest      []*restFollower
-	claimants []*claimant   // of both
-	doubts    chan struct{} // somebody could not be answered at the tip
+	chain *heights.Chain
 
-	ledger        Ledger
-	rollbackAfter time.Duration
-	anchors       anchors
-	epochs        sync.Mutex // held while an epoch begins
-	told          bool       // OnEpoch was; guarded by epochs
-
-	mu      sync.Mutex
-	chainID string
-	closed  bool
-	done    chan struct{} // closed by Close
-	runs    sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+	done   chan struct{} // closed by Close
+	runs   sync.WaitGroup
 }
 
 // New checks the options. It neither connects nor starts anything.
 func New(o Options) (*Pool, error) {
 	o = o.withDefaults()
 	p := &Pool{
-		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, onEpoch: o.OnEpoch, ledger: o.Ledger, rollbackAfter: o.RollbackAfter, log: o.Logger,
-		chainID: o.ChainID, done: make(chan struct{}), doubts: make(chan struct{}, 1),
+		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, log: o.Logger, done: make(chan struct{}),
 	}
 	var err error
 	if p.speech, err = o.Dialect.speech(); err != nil {
@@ -89,19 +75,21 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 	return newEndpoint(p.unused(base.Host), newClient(base, o, p.speech), rpc, o, p.metrics), nil
 }
 
-// follow makes the sources of heights of all endpoints.
+// follow makes the chain of all endpoints.
 func (p *Pool) follow(o Options) {
-	p.tip = tip.New(2*len(p.endpoints), o.BlockInterval, o.RollbackAfter)
-	for _, e := range p.endpoints {
-		claimant := claimant{pool: p, endpoint: e, log: e.log, source: len(p.claimants)}
-		rest := &restFollower{claimant: claimant}
-		p.rest, p.claimants = append(p.rest, rest), append(p.claimants, &rest.claimant)
-		if e.comet != nil {
-			claimant.source++
-			f := &follower{claimant: claimant}
-			p.followers, p.claimants = append(p.followers, f), append(p.claimants, &f.claimant)
-		}
+	ho := heights.Options{
+		ChainID: o.ChainID, Interval: o.BlockInterval, RollbackAfter: o.RollbackAfter, Ledger: o.Ledger, Logger: o.Logger,
+		OnEpoch: o.OnEpoch, Turned: p.metrics.epochs.Inc,
+		Reconnected: func(node string) { p.metrics.reconnects.WithLabelValues(node).Inc() },
 	}
+	if ho.OnEpoch == nil {
+		ho.OnEpoch = func(string, int64) {}
+	}
+	var nodes []*heights.Node
+	for _, e := range p.endpoints {
+		nodes = append(nodes, e.blocks)
+	}
+	p.chain = heights.New(ho, nodes...)
 }
 
 // unused makes names unique, for nodes that one host serves under two paths.
@@ -129,14 +117,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })
 	}
-	for _, f := range p.followers {
-		workers.Go(func() { f.run(ctx) })
-	}
-	for _, f := range p.rest {
-		workers.Go(func() { f.run(ctx) })
-	}
-	workers.Go(func() { p.verify(ctx) })
-	workers.Go(func() { p.agree(ctx) })
+	workers.Go(func() { p.chain.Run(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-p.done:
@@ -175,48 +156,21 @@ func (p *Pool) Close() error {
 
 // ChainID is the chain of the pool, "" while none is configured or seen. Once
 // known it does not change.
-func (p *Pool) ChainID() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.chainID
-}
-
-// claim says whether an endpoint's chain is ours. The first one seen becomes
-// ours if none was configured.
-func (p *Pool) claim(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.chainID == "" {
-		p.chainID = id
-	}
-	return p.chainID == id
-}
+func (p *Pool) ChainID() string { return p.chain.ChainID() }
 
 // Tip is the newest block over all endpoints. It takes no lock and does not
 // allocate.
-func (p *Pool) Tip() Tip { return p.tip.Read() }
-
-// stirred follows a change of what sources claim.
-func (p *Pool) stirred(ctx context.Context) {
-	if epoch := p.Tip().Epoch; p.tip.SetBack() {
-		p.turn(ctx, epoch, "every source is lower")
-	}
-	p.moved.flash()
-}
+func (p *Pool) Tip() Tip { return p.chain.Tip() }
 
 // Raise lifts the tip to a height that another replica has read at, as far as
 // the pace allows and for as long as a source here may take to confirm it.
-func (p *Pool) Raise(height int64) {
-	if p.tip.Raise(height) {
-		p.moved.flash()
-	}
-}
+func (p *Pool) Raise(height int64) { p.chain.Raise(height) }
 
 // WaitHeight returns nil as soon as the tip is at least height. Otherwise the
 // error is an *upstream.Error of kind Timeout, or context.Canceled.
 func (p *Pool) WaitHeight(ctx context.Context, height int64) error {
 	for {
-		moved := p.moved.lit()
+		moved := p.chain.Moved()
 		if p.Tip().Height >= height {
 			return nil
 		}
@@ -250,7 +204,7 @@ func (p *Pool) nobody() error {
 	foreign := 0
 	for _, e := range p.endpoints {
 		v := e.look()
-		if v.foreign() {
+		if v.Foreign() {
 			v.restErr, foreign = errWrongChain, foreign+1
 		}
 		if v.restErr != nil {
@@ -270,8 +224,8 @@ func (p *Pool) nobody() error {
 // to have any.
 func (p *Pool) reached() (height int64) {
 	for _, e := range p.endpoints {
-		if v := e.look(); !v.foreign() {
-			height = max(height, v.height)
+		if v := e.look(); !v.Foreign() {
+			height = max(height, v.Height)
 		}
 	}
 	return cmp.Or(height, p.Tip().Height)
@@ -281,8 +235,8 @@ func (p *Pool) reached() (height int64) {
 func (p *Pool) lowest() int64 {
 	lowest := p.Tip().Height
 	for _, e := range p.endpoints {
-		if v := e.look(); !v.foreign() {
-			lowest = min(lowest, max(v.lowest, 1))
+		if v := e.look(); !v.Foreign() {
+			lowest = min(lowest, max(v.Lowest, 1))
 		}
 	}
 	return lowest

@@ -54,6 +54,7 @@ type Tracker struct {
 	raisedAt   time.Time
 	deafUntil  time.Time // replicas are not listened to, for what they said was not confirmed
 	lowerSince time.Time // all usable sources are below proved; zero: they are not
+	lowerFrom  int64     // the highest of them then
 }
 
 // New makes a tracker of so many sources. The interval is the time between two

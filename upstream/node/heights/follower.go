@@ -1,4 +1,4 @@
-package node
+package heights
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream/node/comet"
-	"github.com/tipcache/tipcache/upstream/node/tip"
+	"github.com/tipcache/tipcache/upstream/node/heights/comet"
+	"github.com/tipcache/tipcache/upstream/node/heights/tip"
 )
 
 const (
@@ -22,7 +22,7 @@ var (
 	errSilent     = errors.New("blocks are made but their headers do not arrive")
 )
 
-// A follower keeps what CometBFT says of one endpoint's chain up to date. All
+// A follower keeps what CometBFT says of one node's chain up to date. All
 // of it runs on the goroutine of run; only the socket is read on another.
 type follower struct {
 	claimant
@@ -46,7 +46,7 @@ func (f *follower) run(ctx context.Context) {
 			backoff = firstBackoff
 		}
 		if !f.told {
-			f.log.Warn("node streams no block headers, its height is polled", "error", err)
+			f.node.log.Warn("node streams no block headers, its height is polled", "error", err)
 			f.told = true
 		}
 		f.poll(ctx, backoff/2+rand.N(backoff/2))
@@ -70,27 +70,27 @@ func (f *follower) poll(ctx context.Context, d time.Duration) {
 }
 
 // beat is the time between two polls: about one block.
-func (f *follower) beat() time.Duration { return min(f.pool.Tip().Interval, maxPatience) }
+func (f *follower) beat() time.Duration { return min(f.chain.Tip().Interval, maxPatience) }
 
 // follow subscribes and watches until the subscription has to be given up.
 func (f *follower) follow(ctx context.Context) error {
-	subscription, err := f.endpoint.comet.Subscribe(ctx)
+	subscription, err := f.node.comet.Subscribe(ctx)
 	if err != nil {
-		f.endpoint.update(func(v *view) { v.cometErr = err })
+		f.node.update(func(v *State) { v.CometErr = err })
 		return err
 	}
-	f.endpoint.update(func(v *view) { v.lowest = 0 }) // it may have been restarted with other blocks
+	f.node.update(func(v *State) { v.Lowest = 0 }) // it may have been restarted with other blocks
 	defer subscription.Close()
 	if err := f.check(ctx); err != nil {
 		return err
 	}
 	f.recognizeNewest(ctx)
 	if f.sockets++; f.sockets > 1 {
-		f.pool.metrics.reconnects.WithLabelValues(f.endpoint.name).Inc()
+		f.chain.o.Reconnected(f.node.name)
 	}
-	f.streamed = f.endpoint.look().height
-	f.endpoint.update(func(v *view) { v.connected = true })
-	defer f.endpoint.update(func(v *view) { v.connected = false })
+	f.streamed = f.node.Look().Height
+	f.node.update(func(v *State) { v.Connected = true })
+	defer f.node.update(func(v *State) { v.Connected = false })
 
 	var reader sync.WaitGroup
 	defer reader.Wait()
@@ -151,36 +151,36 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 // patience is how long the socket may be silent: three blocks. A node that
 // catches up is polled instead.
 func (f *follower) patience() time.Duration {
-	if f.endpoint.look().catchingUp {
+	if f.node.Look().CatchingUp {
 		return f.beat()
 	}
-	return min(3*f.pool.Tip().Interval, maxPatience)
+	return min(3*f.chain.Tip().Interval, maxPatience)
 }
 
 // take says whether a message was a header that counts.
 func (f *follower) take(ctx context.Context, m message) (bool, error) {
-	h, epoch := m.header, f.pool.Tip().Epoch
+	h, epoch := m.header, f.chain.Tip().Epoch
 	switch {
 	case m.err != nil:
-		f.endpoint.update(func(v *view) { v.cometErr = m.err })
+		f.node.update(func(v *State) { v.CometErr = m.err })
 		return false, m.err
 	case h.Height == 0:
 		return false, nil
 	case !f.admit(h.ChainID):
 		return false, errWrongChain
-	case !f.recognize(ctx, epoch, h.Height-1, h.Last.Hash) || f.endpoint.look().catchingUp:
+	case !f.recognize(ctx, epoch, h.Height-1, h.Last.Hash) || f.node.Look().CatchingUp:
 		return false, nil
 	}
 	if !f.claim(ctx, tip.Claim{Height: h.Height, Time: h.Time}) {
 		return false, nil
 	}
-	if f.pool.Tip().Epoch == epoch {
-		f.pool.anchors.note(h.Height-1, h.Last.Hash)
+	if f.chain.Tip().Epoch == epoch {
+		f.chain.anchors.note(h.Height-1, h.Last.Hash)
 	}
 	f.headers++
 	f.streamed = h.Height
 	if f.told {
-		f.log.Info("node streams block headers again", "height", h.Height)
+		f.node.log.Info("node streams block headers again", "height", h.Height)
 		f.told = false
 	}
 	return true, nil
@@ -190,8 +190,8 @@ func (f *follower) take(ctx context.Context, m message) (bool, error) {
 // had found and that did not come through the socket since means that the
 // socket is dead; a chain that stands still does not.
 func (f *follower) patrol(ctx context.Context) error {
-	before := f.endpoint.look()
-	if before.height > f.streamed && !before.catchingUp && !before.aside {
+	before := f.node.Look()
+	if before.Height > f.streamed && !before.CatchingUp && !before.Aside {
 		return errSilent
 	}
 	if err := f.check(ctx); err != nil {
@@ -199,12 +199,12 @@ func (f *follower) patrol(ctx context.Context) error {
 	}
 	// The headers of a node that catches up did not count, so none was missed;
 	// a node that was set back streams lower ones.
-	now := f.endpoint.look()
-	if now.height < f.streamed {
+	now := f.node.Look()
+	if now.Height < f.streamed {
 		f.recognizeNewest(ctx)
 	}
-	if before.catchingUp || now.height < f.streamed {
-		f.streamed = now.height
+	if before.CatchingUp || now.Height < f.streamed {
+		f.streamed = now.Height
 	}
 	return nil
 }
@@ -215,8 +215,8 @@ func (f *follower) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	f.endpoint.update(func(v *view) { v.cometErr, v.cometDown, v.unseen = err, err != nil, false })
-	f.pool.moved.flash()
+	f.node.update(func(v *State) { v.CometErr, v.CometDown, v.Unseen = err, err != nil, false })
+	f.chain.moved.flash()
 	return err
 }
 
@@ -224,20 +224,20 @@ func (f *follower) check(ctx context.Context) error {
 // be read, so /abci_info says the rest; while the execution client hangs that
 // does not answer, and a height that is no news is a sign of life.
 func (f *follower) ask(ctx context.Context) error {
-	status, err := f.endpoint.comet.Status(ctx)
+	status, err := f.node.comet.Status(ctx)
 	if err != nil {
 		return err
 	}
 	if !f.admit(status.ChainID) {
 		return errWrongChain
 	}
-	known := f.endpoint.look().height
-	f.endpoint.update(func(v *view) {
-		v.catchingUp, v.blockTime, v.lowest = status.CatchingUp, status.Time, max(v.lowest, status.Earliest)
+	known := f.node.Look().Height
+	f.node.update(func(v *State) {
+		v.CatchingUp, v.BlockTime, v.Lowest = status.CatchingUp, status.Time, max(v.Lowest, status.Earliest)
 	})
 	height := status.Height
 	if height != known {
-		height, err = f.endpoint.comet.Committed(ctx)
+		height, err = f.node.comet.Committed(ctx)
 	}
 	switch {
 	case err != nil && known == 0:
@@ -251,25 +251,25 @@ func (f *follower) ask(ctx context.Context) error {
 	return nil
 }
 
-// admit lets an endpoint of our chain in and keeps any other out, telling once
+// admit lets a node of our chain in and keeps any other out, telling once
 // per change.
 func (f *follower) admit(chainID string) bool {
-	ours := f.pool.claim(chainID)
-	before := f.endpoint.look()
-	if before.chainID == chainID && before.refused == !ours {
+	ours := f.chain.ours(chainID)
+	before := f.node.Look()
+	if before.ChainID == chainID && before.Refused == !ours {
 		return ours
 	}
-	f.endpoint.update(func(v *view) {
-		v.chainID, v.refused = chainID, !ours
+	f.node.update(func(v *State) {
+		v.ChainID, v.Refused = chainID, !ours
 		if !ours {
-			v.height = 0
+			v.Height = 0
 		}
 	})
 	switch {
 	case !ours:
-		f.log.Error("node serves another chain and is not used", "chain", chainID, "want", f.pool.ChainID())
-	case before.refused:
-		f.log.Info("node serves our chain again", "chain", chainID)
+		f.node.log.Error("node serves another chain and is not used", "chain", chainID, "want", f.chain.ChainID())
+	case before.Refused:
+		f.node.log.Info("node serves our chain again", "chain", chainID)
 	}
 	return ours
 }

@@ -1,4 +1,4 @@
-package node
+package heights
 
 import (
 	"cmp"
@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream/node/tip"
+	"github.com/tipcache/tipcache/upstream/node/heights/tip"
 )
 
 const (
@@ -29,8 +29,8 @@ type restFollower struct {
 // run follows until ctx ends.
 func (f *restFollower) run(ctx context.Context) {
 	for {
-		if v := f.endpoint.look(); !f.stands(v) {
-			f.known, f.polls = v.height, 0
+		if v := f.node.Look(); !f.stands(v) {
+			f.known, f.polls = v.Height, 0
 		}
 		if !sleep(ctx, f.round(ctx)) {
 			return
@@ -40,7 +40,7 @@ func (f *restFollower) run(ctx context.Context) {
 
 // round polls once, where that is called for, and says when to do so again.
 func (f *restFollower) round(ctx context.Context) time.Duration {
-	if !f.stands(f.endpoint.look()) {
+	if !f.stands(f.node.Look()) {
 		return min(f.beat()/2, longestPoll)
 	}
 	switch err := f.check(ctx); {
@@ -54,8 +54,8 @@ func (f *restFollower) round(ctx context.Context) time.Duration {
 }
 
 // stands says whether the REST server has to stand in for CometBFT.
-func (f *restFollower) stands(v view) bool {
-	return !v.unseen && !v.foreign() && (f.endpoint.comet == nil || v.cometDown || v.aside)
+func (f *restFollower) stands(v State) bool {
+	return !v.Unseen && !v.Foreign() && (f.node.comet == nil || v.CometDown || v.Aside)
 }
 
 func (f *restFollower) check(ctx context.Context) error {
@@ -64,7 +64,7 @@ func (f *restFollower) check(ctx context.Context) error {
 		return err
 	}
 	read := height != f.known || f.polls%recheck == 1
-	said := tip.Claim{Height: height, Proved: read, CatchingUp: f.endpoint.look().catchingUp}
+	said := tip.Claim{Height: height, Proved: read, CatchingUp: f.node.Look().CatchingUp}
 	if height > f.known && f.known > 0 {
 		said.Time = time.Now() // about when it was made
 	}
@@ -76,8 +76,8 @@ func (f *restFollower) check(ctx context.Context) error {
 // newest is the newest height that can be read, 0 before the first. The one that
 // was known is read again at first, and from time to time: a chain may be set back.
 func (f *restFollower) newest(ctx context.Context) (int64, error) {
-	if f.pool.speech.tells {
-		a, err := f.pool.peek(ctx, f.endpoint, 0)
+	if f.node.tells {
+		a, err := f.node.read(ctx, f.chain, 0)
 		if err != nil {
 			return 0, err
 		}
@@ -88,13 +88,13 @@ func (f *restFollower) newest(ctx context.Context) (int64, error) {
 	}
 	f.polls++
 	if f.polls%recheck == 1 {
-		if has, err := f.pool.has(ctx, f.endpoint, f.known); err != nil {
+		if has, err := f.node.has(ctx, f.chain, f.known); err != nil {
 			return 0, err
 		} else if !has {
 			return f.first(ctx)
 		}
 	}
-	has, err := f.pool.has(ctx, f.endpoint, f.known+1)
+	has, err := f.node.has(ctx, f.chain, f.known+1)
 	if has {
 		return f.climb(ctx, f.known+1)
 	}
@@ -104,15 +104,15 @@ func (f *restFollower) newest(ctx context.Context) (int64, error) {
 // first finds the newest height from nothing. A node that does not keep its
 // first block names the newest where it refuses to read that.
 func (f *restFollower) first(ctx context.Context) (int64, error) {
-	has, err := f.pool.has(ctx, f.endpoint, beyond)
+	has, err := f.node.has(ctx, f.chain, beyond)
 	if has || err != nil {
 		return 0, cmp.Or(err, errNoHeights)
 	}
-	a, err := f.pool.peek(ctx, f.endpoint, 1)
+	a, err := f.node.read(ctx, f.chain, 1)
 	switch {
 	case err != nil:
 		return 0, err
-	case a.Reason == FutureHeight:
+	case a.Outcome == Future:
 		return 0, nil
 	default:
 		return f.climb(ctx, max(1, a.Latest))
@@ -124,7 +124,7 @@ func (f *restFollower) first(ctx context.Context) (int64, error) {
 func (f *restFollower) climb(ctx context.Context, low int64) (int64, error) {
 	step := int64(1)
 	for ; ; step *= 2 {
-		has, err := f.pool.has(ctx, f.endpoint, low+step)
+		has, err := f.node.has(ctx, f.chain, low+step)
 		if err != nil {
 			return 0, err
 		}
@@ -135,7 +135,7 @@ func (f *restFollower) climb(ctx context.Context, low int64) (int64, error) {
 	}
 	for high := low + step; high-low > 1; {
 		middle := low + (high-low)/2
-		has, err := f.pool.has(ctx, f.endpoint, middle)
+		has, err := f.node.has(ctx, f.chain, middle)
 		switch {
 		case err != nil:
 			return 0, err

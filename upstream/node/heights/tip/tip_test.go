@@ -149,6 +149,7 @@ func TestAReplicaIsBelievedForAsLongAsASourceMayTake(t *testing.T) {
 }
 
 func TestAChainThatWasSetBackIsSeen(t *testing.T) {
+	fast := int64(0)
 	claim := func(source int, c Claim) func(*Tracker) { return func(t *Tracker) { t.Hear(source, c) } }
 	tests := []struct {
 		name string
@@ -161,6 +162,7 @@ func TestAChainThatWasSetBackIsSeen(t *testing.T) {
 		{"another source is not", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Hear(1, Claim{Height: 100}) }, false},
 		{"all of them are", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Hear(1, Claim{Height: 51}) }, true},
 		{"reads at the tip are answered", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Prove(0, 100) }, false},
+		{"it comes on faster than the chain does", func(t *Tracker) { fast += 5; t.Hear(0, Claim{Height: fast}) }, false},
 		{"nobody is heard from", func(*Tracker) {}, false},
 	}
 	for _, tt := range tests {

@@ -79,17 +79,27 @@ func (t *Tracker) watchLower(now time.Time, interval time.Duration) (catchingUp 
 	case usable == 0 || lower < usable:
 		t.lowerSince = time.Time{}
 	case t.lowerSince.IsZero():
-		t.lowerSince = now
+		t.lowerSince, t.lowerFrom = now, t.best().Height
 	}
 	return usable == 0 && behind > 0
 }
 
 // SetBack says that the chain has gone back: all usable sources have been lower
-// than what was proved, for long enough.
+// than what was proved, for long enough. One that makes blocks faster than the
+// chain does catches up, also where it cannot say so.
 func (t *Tracker) SetBack() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.lowerSince.IsZero() && time.Since(t.lowerSince) >= t.rollback
+	now := time.Now()
+	elapsed := now.Sub(t.lowerSince)
+	if t.lowerSince.IsZero() || elapsed < t.rollback {
+		return false
+	}
+	if height := t.best().Height; height-t.lowerFrom > Slack+2*int64(elapsed/t.pace.interval()) {
+		t.lowerSince, t.lowerFrom = now, height
+		return false
+	}
+	return true
 }
 
 // Begin begins an epoch: what was proved in the one before is proved no longer,

@@ -1,0 +1,92 @@
+package heights
+
+import "context"
+
+// hashOf is the hash that our nodes have of a block, "" where none can be asked.
+func (c *Chain) hashOf(ctx context.Context, height int64) string {
+	if hash := c.anchors.at(height); hash != "" {
+		return hash
+	}
+	for _, f := range c.followers {
+		if v := f.node.Look(); v.Foreign() || v.CometDown || v.Unseen {
+			continue
+		}
+		if hash, err := f.node.comet.Hash(ctx, height); err == nil {
+			return hash
+		}
+	}
+	return ""
+}
+
+// recognize compares what an endpoint says of a block with what is remembered,
+// and says whether it is on our chain. Another hash is another chain: if another
+// node still has the block that is remembered, the endpoint is not used, else
+// the chain itself was reset.
+func (f *follower) recognize(ctx context.Context, epoch, height int64, hash string) bool {
+	known := f.chain.anchors.at(height)
+	if known == "" {
+		if f.fork == 0 {
+			return true
+		}
+		height = f.fork // blocks that only this node has say nothing of the fork
+		known = f.chain.anchors.at(height)
+	} else if known == hash || hash == "" {
+		f.rejoin()
+		return true
+	}
+	if known != "" && f.chain.othersHave(ctx, f, height, known) {
+		f.excludeFork(ctx, height)
+		return false
+	}
+	f.rejoin()
+	if known != "" {
+		f.chain.turn(ctx, epoch, "a block has another hash than before")
+	}
+	return true
+}
+
+// recognizeNewest asks a node that may have been restarted for a block that is
+// remembered.
+func (f *follower) recognizeNewest(ctx context.Context) {
+	epoch := f.chain.Tip().Epoch
+	height := f.chain.anchors.atOrBelow(f.node.Look().Height - 1)
+	if height == 0 {
+		return
+	}
+	if hash, err := f.node.comet.Hash(ctx, height); err == nil {
+		f.recognize(ctx, epoch, height, hash)
+	}
+}
+
+// excludeFork keeps an endpoint from being read: its answers are of another chain.
+func (f *follower) excludeFork(ctx context.Context, height int64) {
+	if f.fork == 0 {
+		f.node.log.Error("node is on another fork of the chain and is not used", "block", height)
+	}
+	f.fork = height
+	f.node.update(func(v *State) { v.Forked, v.Height = true, 0 })
+	f.chain.tip.PutAside(f.source)
+	f.chain.stirred(ctx)
+}
+
+// rejoin ends that.
+func (f *follower) rejoin() {
+	if f.fork > 0 {
+		f.node.log.Info("node is on our chain again")
+	}
+	f.fork = 0
+	f.node.update(func(v *State) { v.Forked = false })
+}
+
+// othersHave says whether another node has a block with this hash.
+func (c *Chain) othersHave(ctx context.Context, except *follower, height int64, hash string) bool {
+	for _, f := range c.followers {
+		if v := f.node.Look(); f == except || v.Foreign() || v.CometDown || v.Unseen {
+			continue
+		}
+		if got, err := f.node.comet.Hash(ctx, height); err == nil && got == hash {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,106 @@
+package heights
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/node/heights/comet"
+	"github.com/tipcache/tipcache/upstream/node/heights/tip"
+)
+
+// A Reader reads of one node.
+type Reader interface {
+	// Read reads something cheap at a height, 0 for the node's latest.
+	Read(ctx context.Context, height int64) (Reading, error)
+}
+
+// A Reading is what a read says of a node's blocks.
+type Reading struct {
+	Outcome Outcome
+	Height  int64 // where it was read, or was to be; 0 unknown
+	Latest  int64 // newest height that a refusal names; 0 for none
+}
+
+// Outcome is what became of a read at a height.
+type Outcome int
+
+// The outcomes.
+const (
+	Answered Outcome = iota // the node has the height
+	Pruned                  // it no longer has it
+	Future                  // it does not have it yet
+	Unknown                 // the answer does not say
+)
+
+// NodeOptions configure a Node.
+type NodeOptions struct {
+	Name   string
+	Comet  *comet.Client // nil: the reader alone tells the height
+	Reader Reader
+	Tells  bool // a read of the latest says at which height it is
+	Logger *slog.Logger
+}
+
+// A Node is one node of the chain, and what is known of its blocks.
+type Node struct {
+	name   string
+	comet  *comet.Client
+	reader Reader
+	tells  bool
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	state State
+}
+
+// NewNode makes a node of which nothing is known yet.
+func NewNode(o NodeOptions) *Node {
+	return &Node{
+		name: o.Name, comet: o.Comet, reader: o.Reader, tells: o.Tells, log: o.Logger,
+		state: State{Unseen: o.Comet != nil},
+	}
+}
+
+// State is what is known of a node's blocks.
+type State struct {
+	Unseen     bool      // it has CometBFT, which has not been asked yet
+	ChainID    string    // as CometBFT says; "" unknown
+	Refused    bool      // it serves another chain
+	Forked     bool      // it has another block than our chain
+	Height     int64     // newest committed block; 0 unknown
+	Lowest     int64     // nothing below can be read; 0 unknown
+	BlockTime  time.Time // of the newest header; zero unknown
+	Heard      time.Time // when one of its sources was last believed
+	CatchingUp bool      // it is behind its peers
+	Connected  bool      // block headers stream in
+	Aside      bool      // CometBFT claims what is not believed
+	CometDown  bool      // CometBFT does not answer
+	CometErr   error     // what it fails with now
+}
+
+// Foreign says that the node's answers are not of our chain.
+func (s *State) Foreign() bool { return s.Refused || s.Forked }
+
+// Current says whether a source of the node was heard from lately.
+func (s *State) Current(interval time.Duration) bool {
+	return time.Since(s.Heard) <= tip.HeardFor(interval)
+}
+
+// Look is what is known as of now.
+func (n *Node) Look() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state
+}
+
+func (n *Node) update(change func(*State)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(&n.state)
+}
+
+// Forget is called when the node may have been restarted, perhaps with other
+// blocks.
+func (n *Node) Forget() { n.update(func(s *State) { s.Lowest = 0 }) }

@@ -1,0 +1,36 @@
+package node
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tipcache/tipcache/upstream/node/heights"
+)
+
+// Read implements heights.Reader.
+func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
+	r := Request{Path: e.client.speech.probe, Height: height}
+	if err := e.queue.acquire(ctx, r); err != nil {
+		return heights.Reading{}, e.busy(err)
+	}
+	defer e.queue.release(r.Cost)
+	a, err := e.ask(ctx, r, height)
+	if err != nil {
+		return heights.Reading{}, err
+	}
+	return a.reading(), nil
+}
+
+// reading is what an answer says of its endpoint's blocks.
+func (a *Answer) reading() heights.Reading {
+	r := heights.Reading{Height: a.Height, Latest: a.Latest}
+	switch {
+	case a.NodeStatus == http.StatusNotFound: // no handler ran
+		r.Outcome = heights.Unknown
+	case a.Reason == Pruned:
+		r.Outcome = heights.Pruned
+	case a.Reason == FutureHeight:
+		r.Outcome = heights.Future
+	}
+	return r
+}
