@@ -1,6 +1,8 @@
 package evm
 
 import (
+	"cmp"
+
 	"github.com/tidwall/gjson"
 )
 
@@ -46,16 +48,22 @@ func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
 	}
 	answers, seen := make([]Answer, calls), make([]bool, calls)
 	answered, twice := 0, false
+	var refusal *Failure
 	all.ForEach(func(_, a gjson.Result) bool {
-		if id, read := c.readAnswer(a); id >= 0 && id < int64(calls) {
+		id, read := c.readAnswer(a)
+		if id >= 0 && id < int64(calls) {
 			twice = twice || seen[id]
 			answers[id], seen[id] = read, true
 			answered++
 		}
+		refusal = cmp.Or(refusal, read.Err)
 		return true
 	})
 	if twice {
 		return nil, Refusal("it answered a call twice: %s", c.excerpt(body))
+	}
+	if answered != calls && refusal != nil {
+		return nil, refusal // of all of them: geth says once that a batch is too large
 	}
 	if answered != calls {
 		return nil, Refusal("it answered %d of %d calls: %s", answered, calls, c.excerpt(body))

@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -21,5 +22,9 @@ func TestAnswersAreOneForEachCall(t *testing.T) {
 	answers, err := c.sortAnswers(`[{"id":1,"result":"0x1"},{"id":0,"result":"0x0"}]`, 2)
 	if err != nil || answers[0].Result.Str != "0x0" || answers[1].Result.Str != "0x1" {
 		t.Errorf("%v, %v", answers, err)
+	}
+	_, err = c.sortAnswers(`[{"id":0,"error":{"code":-32600,"message":"batch too large"}}]`, 4)
+	if f, ok := errors.AsType[*Failure](err); !ok || f.Code != -32600 || !f.permanent {
+		t.Errorf("geth's refusal of a batch: %v", err)
 	}
 }

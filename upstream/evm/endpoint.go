@@ -23,6 +23,7 @@ type Endpoint struct {
 	pause    time.Duration // of the last rest; 0 when it is well
 	until    time.Time     // it rests until then
 	refusals int           // in a row, that asking again does not help against
+	failures int           // in a row, of any kind
 	excluded error         // why it is not asked any more
 
 	told [reasons]time.Time // when failures for each reason were last told of
@@ -102,8 +103,8 @@ func (e *Endpoint) fewerCalls() bool {
 // Single reports whether the endpoint takes no more than one call at once.
 func (e *Endpoint) Single() bool { return e.batchSize() == 1 }
 
-// Several is how many calls to make at once, that for the head not counted.
-func (e *Endpoint) Several() int { return max(int(e.batchSize())-1, 1) }
+// several is how many calls to make at once, that for the head not counted.
+func (e *Endpoint) several() int { return max(int(e.batchSize())-1, 1) }
 
 func (e *Endpoint) batchSize() int64 {
 	e.mu.Lock()
@@ -111,18 +112,21 @@ func (e *Endpoint) batchSize() int64 {
 	return e.batch.size
 }
 
-// Called notes how making so many calls, that for the head not counted, went, and
-// reports whether they were refused and fewer make sense. Silence may be for too
-// many as well: each takes its time.
-func (e *Endpoint) Called(calls int, err error) (less bool) {
+// called notes how making so many calls went, and reports whether they were
+// refused and fewer make sense. Silence may be for too many as well: each takes its
+// time.
+func (e *Endpoint) called(calls int, err error) (less bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f, failed := errors.AsType[*Failure](err)
 	switch {
-	case err == nil && int64(calls)+1 >= e.batch.size:
+	case err == nil && int64(calls) >= e.batch.size:
 		e.batch.fits(1)
-	case failed && (f.Reason == Refused || f.Reason == Limited || f.Reason == Silent):
-		return e.batch.refused() && f.Reason == Refused
+	case failed && f.Reason == Refused && (f.permanent || calls > windowBatch):
+		e.batch.size = min(e.batch.size, int64(calls))
+		return e.batch.refused()
+	case failed && (f.Reason == Limited || f.Reason == Silent) && int64(calls) >= e.batch.size:
+		e.batch.refused()
 	}
 	return false
 }
@@ -158,7 +162,7 @@ func (e *Endpoint) trust(verified bool) {
 // Well notes an answer.
 func (e *Endpoint) Well() {
 	e.mu.Lock()
-	e.pause, e.refusals = 0, 0
+	e.pause, e.refusals, e.failures = 0, 0, 0
 	e.mu.Unlock()
 	e.outage.End()
 }

@@ -64,7 +64,7 @@ func (c *client) statusFailure(resp *http.Response, body string) *Failure {
 		f.Reason = Forbidden
 	case http.StatusTooManyRequests:
 		f.Reason, f.After = Limited, retryAfter(resp.Header.Get("Retry-After"))
-	case http.StatusRequestTimeout, http.StatusRequestEntityTooLarge:
+	case http.StatusRequestTimeout:
 	default:
 		f.permanent = resp.StatusCode < 500
 	}

@@ -8,6 +8,8 @@ import (
 // AtHead makes calls of a server whose head is not below a block. Its head comes
 // in the same batch; one that is below is a Failure for Lagging. Of an endpoint
 // that takes few calls in a batch they are made in several, each with the head.
+// How many it takes is found out, for which each of the calls has to be such that
+// nobody refuses it for what it asks.
 //
 // Of an endpoint that takes a single call (see Endpoint.Single) the head may come
 // from another server than the answers: calls have to be such that a server that
@@ -26,27 +28,42 @@ func (e *Endpoint) Poll(ctx context.Context, block int64, calls ...Call) (head i
 const pollTimeout = 3 * time.Second
 
 func (e *Endpoint) atHead(ctx context.Context, timeout time.Duration, block int64, calls []Call) (head int64, answers []Answer, err error) {
-	each := max(int(e.batchSize())-1, 1)
-	if e.Single() || len(calls) == 0 {
-		if head, _, err = e.headed(ctx, timeout, block, nil); err != nil {
-			return 0, nil, err
-		}
-	}
-	for len(calls) > 0 {
-		some := calls[:min(each, len(calls))]
-		calls = calls[len(some):]
+	for {
 		var got []Answer
-		if e.Single() {
+		some := calls[len(answers):]
+		some = some[:min(len(some), e.several())]
+		if e.Single() && len(answers) > 0 {
 			got, err = e.each(ctx, timeout, some...)
+		} else if e.Single() && len(some) > 0 {
+			head, _, err = e.headed(ctx, timeout, block, nil)
+			if err == nil {
+				got, err = e.each(ctx, timeout, some...)
+			}
 		} else {
 			head, got, err = e.headed(ctx, timeout, block, some)
 		}
-		if err != nil {
+		if less := e.called(len(some)+1, err); err != nil && !less {
 			return 0, nil, err
+		}
+		if answers = append(answers, got...); len(answers) == len(calls) && err == nil {
+			return head, answers, nil
+		}
+	}
+}
+
+// AtHeadOnce is AtHead in as many requests as there have to be, for calls that may
+// be refused for what they ask: nothing is concluded from that.
+func (e *Endpoint) AtHeadOnce(ctx context.Context, block int64, calls ...Call) (answers []Answer, err error) {
+	for len(calls) > 0 {
+		some := calls[:min(e.several(), len(calls))]
+		calls = calls[len(some):]
+		_, got, err := e.headed(ctx, e.timeout, block, some)
+		if err != nil {
+			return nil, err
 		}
 		answers = append(answers, got...)
 	}
-	return head, answers, nil
+	return answers, nil
 }
 
 // headed makes calls with that for the head.

@@ -185,9 +185,8 @@ func (p *Pool) failed(e *Endpoint, f *Failure) {
 	case f.Reason == Lagging:
 		e.rest(p.o.Pause, maxLagPause, 0)
 	default:
-		if e.trust(f.Reason != Silent && e.trusted()); f.Reason == Limited {
-			e.crowded()
-		}
+		e.trust(f.Reason != Silent && e.trusted())
+		e.crowded(f.Reason)
 		e.rest(p.o.Pause, maxPause, f.After)
 	}
 	if p.at(at) == e {

@@ -27,17 +27,27 @@ func (e *Endpoint) rest(least, most, wished time.Duration) {
 	}
 }
 
-// crowded notes that the endpoint wants to be asked less often. Where nothing came
-// since it said so before, it perhaps counts calls, and these are too many.
-func (e *Endpoint) crowded() {
+// How many failures in a row may be for too many calls at once. An endpoint that
+// wants to be asked less often perhaps counts them.
+const (
+	maxLimited  = 2
+	maxFailures = 4
+)
+
+// crowded notes a failure, and tries fewer calls at once after some in a row.
+// Failures that come together count once.
+func (e *Endpoint) crowded(why Reason) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.batch.raised && e.batch.size <= windowBatch {
-		e.batch.refused()
+	if time.Now().Before(e.until) {
 		return
 	}
-	if e.pause > 0 && !time.Now().Before(e.until) && !e.window.calls.refused() {
-		e.fewerCalls()
+	if e.failures++; e.batch.raised && e.batch.size <= windowBatch {
+		e.batch.refused()
+	} else if e.failures >= maxFailures || why == Limited && e.failures >= maxLimited {
+		if !e.window.calls.refused() {
+			e.fewerCalls()
+		}
 	}
 }
 

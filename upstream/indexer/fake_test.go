@@ -181,6 +181,10 @@ func refuseCalls(w http.ResponseWriter, f faults) {
 		http.Error(w, "too many calls at once", http.StatusTooManyRequests)
 		return
 	}
+	if rand.IntN(2) == 0 { // as geth does
+		fmt.Fprint(w, `[{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"batch too large"}}]`)
+		return
+	}
 	fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}`)
 }
 

@@ -96,7 +96,7 @@ func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, s span, perCall 
 	for _, part := range parts {
 		calls = append(calls, evm.Call{Method: "eth_getLogs", Params: []any{x.filter(part)}})
 	}
-	_, answers, err := e.AtHead(ctx, s.to, calls...)
+	answers, err := e.AtHeadOnce(ctx, s.to, calls...)
 	if err != nil {
 		return nil, err
 	}

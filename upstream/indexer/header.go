@@ -40,6 +40,9 @@ func readHeader(block gjson.Result, number int64) (h header, err error) {
 	return h, nil
 }
 
+// headersAtOnce bounds what is asked for again after a failure.
+const headersAtOnce = 500
+
 // date gives each event its block's time. Newer clients say it in the log; of
 // others the blocks that have logs are asked for.
 func date(ctx context.Context, e *evm.Endpoint, b *blocks) error {
@@ -54,12 +57,9 @@ func date(ctx context.Context, e *evm.Endpoint, b *blocks) error {
 		}
 	}
 	for len(missing) > 0 {
-		some := missing[:min(e.Several(), len(missing))]
-		err := readTimes(ctx, e, some, known)
-		switch less := e.Called(len(some), err); {
-		case err == nil:
-			missing = missing[len(some):]
-		case !less:
+		some := missing[:min(headersAtOnce, len(missing))]
+		missing = missing[len(some):]
+		if err := readTimes(ctx, e, some, known); err != nil {
 			return err
 		}
 	}

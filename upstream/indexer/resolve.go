@@ -90,9 +90,8 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 	for len(words) < len(calls) {
 		err := x.pool.Try(ctx, func(e *evm.Endpoint) error {
 			some := calls[len(words):]
-			some = some[:min(len(some), e.Several())]
+			some = some[:min(len(some), callsAtOnce)]
 			got, err := someWords(ctx, e, some, index, head)
-			e.Called(len(some), err)
 			words = append(words, got...)
 			return err
 		})
@@ -102,6 +101,9 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 	}
 	return words, nil
 }
+
+// callsAtOnce bounds what is asked for again after a failure.
+const callsAtOnce = 500
 
 func someWords(ctx context.Context, e *evm.Endpoint, some []ethCall, index int, head int64) ([]ledger.Address, error) {
 	state := "latest"

@@ -75,6 +75,7 @@ func (x *Indexer) codes(ctx context.Context, block int64) (codes []bool, err err
 			if refusals++; refusals > 2*x.pool.Len() {
 				return fmt.Errorf("%w at block %d: %s: %s", errNoState, block, e.Name(), f.Error())
 			}
+			return evm.Lag("the state at block %d: %w", block, f) // it is well, and another may have it
 		}
 		return err
 	})
@@ -87,7 +88,7 @@ func haveCode(ctx context.Context, e *evm.Endpoint, contracts []ledger.Address, 
 		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{c.String(), evm.Hex(block)}})
 	}
 	_, answers, err := e.AtHead(ctx, block, calls...)
-	if e.Called(len(calls), err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	codes := make([]bool, len(contracts))
