@@ -33,7 +33,7 @@ type Model struct {
 // A Verdict is what was found in a history.
 type Verdict struct {
 	Answers    int
-	Failed     map[string]int // requests for keys that were answered before, by what came
+	Failed     map[string]int // requests for keys that were answered before in the epoch, by what came
 	Cold       int            // other requests that failed
 	Wrong      int            // answers that are not the node's at their height
 	Early      int            // answers of a block that was not there yet
@@ -46,22 +46,25 @@ type Verdict struct {
 // were sent from a moment to another.
 func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
 	v, before := &Verdict{Failed: map[string]int{}}, &Verdict{Failed: map[string]int{}}
-	known := map[string]*Answer{} // the first to each key
+	known, first := map[string]cached{}, map[string]*Answer{}
 	seen := map[line]lineState{}
 	for i := range answers {
 		a, into := &answers[i], v
 		if a.Sent.Before(from) || a.Sent.After(to) {
 			into = before
 		}
-		first := known[a.Key]
-		switch {
-		case a.OK() && first == nil:
-			known[a.Key] = a
-			m.answer(into, a, a, seen)
+		epoch, settled := m.epoch(a.Sent)
+		switch was := known[a.Key]; {
 		case a.OK():
-			m.answer(into, a, first, seen)
+			if settled && was.epoch < epoch {
+				known[a.Key] = cached{epoch, a.Came()}
+			}
+			if first[a.Key] == nil {
+				first[a.Key] = a
+			}
+			m.answer(into, a, first[a.Key], seen)
 		case m.lost(a):
-		case first != nil && first.Came().Before(a.Sent):
+		case was.epoch == epoch && was.since.Before(a.Sent):
 			into.Failed[fmt.Sprint(a.Status, " ", a.Err)]++
 			into.example(a, "failed")
 		default:
@@ -69,6 +72,19 @@ func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
 		}
 	}
 	return v
+}
+
+// cached says since when a key has been answered in an epoch.
+type cached struct {
+	epoch int
+	since time.Time
+}
+
+// epoch counts the forks that had begun. It is settled once nothing is left of the
+// fork before: until then everything cached may be dropped.
+func (m *Model) epoch(at time.Time) (n int, settled bool) {
+	n = m.begun(at)
+	return n, n == 1 || at.Sub(m.Forks[n-1].Began) > m.Grace
 }
 
 func (m *Model) lost(a *Answer) bool { return m.Lost != nil && a.Status == 0 && m.Lost(a) }

@@ -62,6 +62,12 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		"a failure of a known key": {
 			[]Answer{answer(1, 100), with(answer(2, 101), func(a *Answer) { a.Status = 503 })}, wrong{Failures: 1},
 		},
+		"a failure when all was dropped": {
+			[]Answer{answer(49, 140), with(answer(62, 101), func(a *Answer) { a.Status = 502 }), with(answer(70, 105), func(a *Answer) { a.Status = 502 })}, wrong{Cold: 2},
+		},
+		"a failure of a known key of the new chain": {
+			[]Answer{answer(49, 140), with(answer(70, 104), fork1), with(answer(71, 105), func(a *Answer) { a.Status = 502 })}, wrong{Failures: 1},
+		},
 		"a failure of a cold key": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Status = 502 })}, wrong{Cold: 1}},
 		"a killed server": {
 			[]Answer{answer(1, 100), with(answer(2, 101), func(a *Answer) { a.Status, a.Server = 0, "killed" })}, wrong{},

@@ -67,7 +67,7 @@ func (b *bed) reportRandom(ctx context.Context, c *campaign, whole trial, held [
 	for i, looks := range held {
 		grown := rig.Growths(looks, c.length)
 		b.Table(fmt.Sprintf("Held by replica %d", i+1), rig.GrowthHead, rig.GrowthRows(grown))
-		if c.length >= 5*time.Minute { // else nothing has settled
+		if c.length >= 8*time.Minute { // else nothing has settled
 			broken = append(broken, rig.Grew(grown))
 		}
 	}
@@ -99,6 +99,7 @@ func (b *bed) tryRandom(ctx context.Context, random *rand.Rand) error {
 func randomFaults(random *rand.Rand, hold time.Duration) []fault {
 	return []fault{
 		lie(random.IntN(2), hold),
+		lagging(random.IntN(2), hold),
 		halt(hold),
 		nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, hold),
 		nodeFault("reset", devnet.Fault{Outage: devnet.Reset}, hold),

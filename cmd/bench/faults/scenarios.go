@@ -26,6 +26,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{"lie", setup{redis: oneRedis}, []fault{lie(0, 3*time.Second)}},
 		{"two-nodes", setup{redis: oneRedis, nodes: 2}, []fault{lie(1, 20*time.Second)}},
+		{"lagging", setup{redis: oneRedis, nodes: 2}, []fault{lagging(1, 10*time.Second)}},
 		{"set-back", setup{}, []fault{setBackFault}},
 		{"set-back-redis", setup{redis: oneRedis}, []fault{setBackFault}},
 		{"halt", setup{redis: oneRedis}, []fault{halt(20 * time.Second)}},
@@ -44,6 +45,18 @@ func lie(node int, hold time.Duration) fault {
 		}
 	}
 	return fault{name: "a lie of +10^6", begin: set(farAhead), hold: hold, end: set(0)}
+}
+
+// lagging has a node catch up: it is some blocks behind and says so.
+func lagging(node int, hold time.Duration) fault {
+	set := func(blocks int64) func(context.Context, *bed) error {
+		return func(_ context.Context, b *bed) error {
+			b.nodes[node].SetLag(blocks)
+			b.nodes[node].SetCatchingUp(blocks > 0)
+			return nil
+		}
+	}
+	return fault{name: "a node is 20 blocks behind", begin: set(20), hold: hold, end: set(0)}
 }
 
 // setBackFault takes the newest blocks of the chain away, once it is known what
