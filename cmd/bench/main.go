@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer r.Close()
-	r.Note("%s", rig.Machine(ctx, chosen))
+	r.Note("%s", rig.Machine())
 	for _, p := range chosen {
 		if err := r.Run(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)

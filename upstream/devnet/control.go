@@ -17,14 +17,14 @@ type Stats struct {
 // Stats are counted since the start or the last ResetStats. They are those of
 // the main node and execution client; others have their own.
 func (d *Devnet) Stats() Stats {
-	return Stats{Height: d.Height(), Node: d.nodes[0].Stats(), Provider: d.metadata.requests.Load(), EVM: d.evms[0].Stats()}
+	return Stats{Height: d.Height(), Node: d.nodes[0].Stats(), Provider: d.metadata.requests.Load(), EVM: d.evm.Stats()}
 }
 
 // ResetStats begins to count anew.
 func (d *Devnet) ResetStats() {
 	d.nodes[0].ResetStats()
 	d.metadata.requests.Store(0)
-	d.evms[0].ResetStats()
+	d.evm.ResetStats()
 }
 
 // shownQuestions is how many questions the control server lists unless told.

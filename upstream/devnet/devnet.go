@@ -99,18 +99,18 @@ const maxStart = 20_000_000
 
 const anyPort = "127.0.0.1:0"
 
-// A Devnet is one simulated chain with at least one node and one execution
-// client, a metadata provider and a control server. Its methods are safe for concurrent use.
+// A Devnet is one simulated chain with at least one node, an execution client, a
+// metadata provider and a control server. Its methods are safe for concurrent use.
 type Devnet struct {
 	options  Options
 	chain    *chain
 	provider *provider
+	evm      *EVM
 	metadata *target
 	control  *target
 
 	mu      sync.Mutex
 	nodes   []*Node // the first is the main node
-	evms    []*EVM  // likewise
 	started bool
 	closed  bool
 }
@@ -125,11 +125,10 @@ func New(o Options) (*Devnet, error) {
 	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, d.provider)
 	d.control = newTarget("control", o.ControlAddr, 0, d.controlHandler())
 	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr, NoGRPC: o.NoGRPC})}
-	evm, err := newEVM(d.chain, o, EVMOptions{Addr: o.EVMAddr})
-	if err != nil {
+	var err error
+	if d.evm, err = newEVM(d.chain, o); err != nil {
 		return nil, err
 	}
-	d.evms = []*EVM{evm}
 	if err := d.SetFaults(o.Faults); err != nil {
 		return nil, err
 	}
@@ -156,7 +155,7 @@ func (d *Devnet) Start() error {
 }
 
 func (d *Devnet) open() error {
-	for _, t := range []*target{d.nodes[0].rest, d.nodes[0].comet, d.evms[0].target, d.metadata, d.control} {
+	for _, t := range []*target{d.nodes[0].rest, d.nodes[0].comet, d.evm.target, d.metadata, d.control} {
 		if err := t.open(); err != nil {
 			return err
 		}
@@ -191,15 +190,12 @@ func (d *Devnet) Close() error {
 	return nil
 }
 
-// closeTargets needs no lock: nodes and execution clients are only appended, and
-// not after closing.
+// closeTargets needs no lock: nodes are only appended, and not after closing.
 func (d *Devnet) closeTargets() {
 	for _, n := range d.nodes {
 		n.close()
 	}
-	for _, e := range d.evms {
-		e.target.close()
-	}
+	d.evm.target.close()
 	d.metadata.close()
 	d.control.close()
 }
@@ -249,11 +245,7 @@ func (d *Devnet) Advance(n int64) { d.chain.advance(n) }
 // in their place have another content. Connections for events end.
 func (d *Devnet) SetBack(n int64) {
 	d.chain.setBack(n)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range d.evms {
-		e.Rewrite(e.Height() + 1)
-	}
+	d.evm.Rewrite(d.evm.Height() + 1)
 }
 
 // Halt stops the making of blocks; the nodes go on answering with old state,

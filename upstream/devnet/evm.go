@@ -2,7 +2,6 @@ package devnet
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"sync/atomic"
 )
@@ -20,25 +19,14 @@ const (
 	GroupNFT        = "0x4709798FeA84C84ae2475fF0c25344115eE1529f"
 )
 
-// EVMOptions describe one endpoint of the execution client.
-type EVMOptions struct {
-	Lag     int64   // blocks it is behind the chain
-	Range   int64   // most blocks in one eth_getLogs: default that of the devnet
-	Results int     // most logs in an answer: default that of the devnet
-	Refusal Refusal // how it refuses more: default that of the devnet
-	Addr    string  // where to listen: default a free loopback port
-}
-
-// An EVM is one JSON-RPC endpoint of the chain's execution client. It has a
-// head of its own, and what lies past it does not exist for it: as behind a
-// load balancer, a late endpoint has no logs there and does not say why.
+// An EVM is the JSON-RPC endpoint of the chain's execution client. What lies past
+// its head does not exist for it: it has no logs there and does not say why.
 type EVM struct {
 	chain   *chain
 	ledger  ledger
 	target  *target
 	calls   map[string]*atomic.Int64 // by method
-	lag     atomic.Int64
-	chainID atomic.Uint64
+	chainID uint64
 	limits  atomic.Pointer[limits]
 	rewrite atomic.Pointer[rewrite]
 }
@@ -63,51 +51,30 @@ type rewrite struct {
 	times int
 }
 
-func newEVM(c *chain, o Options, e EVMOptions) (*EVM, error) {
-	l := limits{cmp.Or(e.Range, o.EVMRange), cmp.Or(e.Results, o.EVMResults), cmp.Or(e.Refusal, o.EVMRefusal)}
+func newEVM(c *chain, o Options) (*EVM, error) {
+	l := limits{o.EVMRange, o.EVMResults, o.EVMRefusal}
 	if err := l.validate(); err != nil {
 		return nil, err
 	}
-	evm := &EVM{chain: c, ledger: newLedger(o), calls: map[string]*atomic.Int64{}}
+	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: map[string]*atomic.Int64{}}
 	for method := range evmMethods {
 		evm.calls[method] = new(atomic.Int64)
 	}
-	evm.target = newTarget("evm", cmp.Or(e.Addr, anyPort), o.IdleTimeout, &evmServer{evm: evm})
+	evm.target = newTarget("evm", cmp.Or(o.EVMAddr, anyPort), o.IdleTimeout, &evmServer{evm: evm})
 	evm.limits.Store(&l)
 	evm.rewrite.Store(&rewrite{})
-	evm.lag.Store(e.Lag)
-	evm.chainID.Store(o.EVMChainID)
 	return evm, nil
 }
 
-// AddEVM opens another endpoint of the execution client. It lives until Close
-// of the endpoint or of the devnet, which must have been started.
-func (d *Devnet) AddEVM(o EVMOptions) (*EVM, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.started || d.closed {
-		return nil, errors.New("devnet: not running")
-	}
-	e, err := newEVM(d.chain, d.options, o)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.target.open(); err != nil {
-		return nil, err
-	}
-	d.evms = append(d.evms, e)
-	return e, nil
-}
+// EVM is the endpoint of the execution client.
+func (d *Devnet) EVM() *EVM { return d.evm }
 
-// EVM is the main endpoint of the execution client.
-func (d *Devnet) EVM() *EVM { return d.evms[0] }
-
-// EVMURL is the URL of the main endpoint's JSON-RPC server.
-func (d *Devnet) EVMURL() string { return d.evms[0].URL() }
+// EVMURL is the URL of the endpoint's JSON-RPC server.
+func (d *Devnet) EVMURL() string { return d.evm.URL() }
 
 // EVMStart is the block of the execution chain that the devnet starts at. It
 // depends on the number of collections alone: their history is below it.
-func (d *Devnet) EVMStart() int64 { return d.evms[0].ledger.start() }
+func (d *Devnet) EVMStart() int64 { return d.evm.ledger.start() }
 
 // URL is where the endpoint takes JSON-RPC.
 func (e *EVM) URL() string { return e.target.url() }
@@ -115,11 +82,8 @@ func (e *EVM) URL() string { return e.target.url() }
 // Height is the newest block that the endpoint knows. It moves with the blocks
 // of the chain.
 func (e *EVM) Height() int64 {
-	return max(0, e.ledger.start()+e.chain.height()-e.chain.first-e.lag.Load())
+	return max(0, e.ledger.start()+e.chain.height()-e.chain.first)
 }
-
-// SetLag changes how many blocks the endpoint is behind the chain.
-func (e *EVM) SetLag(blocks int64) { e.lag.Store(blocks) }
 
 // SetFault puts a fault in force on the endpoint.
 func (e *EVM) SetFault(f Fault) error { return e.target.setFault(f) }
@@ -134,9 +98,6 @@ func (e *EVM) SetLimits(blocks int64, results int, r Refusal) error {
 	e.limits.Store(&l)
 	return nil
 }
-
-// SetChainID makes the endpoint one of another chain, as far as it says.
-func (e *EVM) SetChainID(id uint64) { e.chainID.Store(id) }
 
 // Rewrite gives the blocks from one on other hashes than they had, as if the
 // endpoint had been reset: the parent of the next block is not the one that
@@ -171,10 +132,4 @@ func (e *EVM) ResetStats() {
 	for _, n := range e.calls {
 		n.Store(0)
 	}
-}
-
-// Close stops the endpoint and waits for its goroutines.
-func (e *EVM) Close() error {
-	e.target.close()
-	return nil
 }

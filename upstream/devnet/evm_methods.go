@@ -23,20 +23,10 @@ var evmMethods = map[string]evmMethod{
 	"eth_getLogs":          {1, 1, (*EVM).ethGetLogs},
 	"eth_getCode":          {1, 2, (*EVM).ethGetCode},
 	"eth_call":             {1, 2, (*EVM).ethCall},
-	"net_version":          {0, 0, (*EVM).netVersion},
-	"web3_clientVersion":   {0, 0, (*EVM).clientVersion},
 }
 
 func (e *EVM) ethChainID([]json.RawMessage) (json.RawMessage, *evmError) {
-	return encode("0x" + strconv.FormatUint(e.chainID.Load(), 16)), nil
-}
-
-func (e *EVM) netVersion([]json.RawMessage) (json.RawMessage, *evmError) {
-	return encode(strconv.FormatUint(e.chainID.Load(), 10)), nil
-}
-
-func (e *EVM) clientVersion([]json.RawMessage) (json.RawMessage, *evmError) {
-	return encode("Geth/devnet/linux-amd64/go"), nil
+	return encode("0x" + strconv.FormatUint(e.chainID, 16)), nil
 }
 
 func (e *EVM) ethBlockNumber([]json.RawMessage) (json.RawMessage, *evmError) {

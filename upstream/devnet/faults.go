@@ -119,13 +119,13 @@ func (d *Devnet) SetFaults(f Faults) error {
 	if err := d.nodes[0].SetFaults(f.Node, f.Comet); err != nil {
 		return err
 	}
-	return errors.Join(d.metadata.setFault(f.Provider), d.evms[0].SetFault(f.EVM))
+	return errors.Join(d.metadata.setFault(f.Provider), d.evm.SetFault(f.EVM))
 }
 
 // Faults are the faults in force.
 func (d *Devnet) Faults() Faults {
 	return Faults{
 		Node: d.nodes[0].rest.currentFault(), Comet: d.nodes[0].comet.currentFault(),
-		Provider: d.metadata.currentFault(), EVM: d.evms[0].target.currentFault(),
+		Provider: d.metadata.currentFault(), EVM: d.evm.target.currentFault(),
 	}
 }

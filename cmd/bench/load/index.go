@@ -81,8 +81,7 @@ func runIndex(ctx context.Context, r *rig.Rig) error {
 		}
 		runs = append(runs, x)
 	}
-	reportIndexMemory(r, runs)
-	reportIndexTime(r, runs)
+	reportIndex(r, runs)
 	return nil
 }
 

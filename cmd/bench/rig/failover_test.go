@@ -1,6 +1,7 @@
 package rig_test
 
 import (
+	"context"
 	"os/exec"
 	"testing"
 
@@ -11,17 +12,18 @@ func TestAnotherServerTakesOver(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not installed")
 	}
-	for name, start := range map[string]func(*rig.Rig) (*rig.Failover, error){
-		"Sentinel": func(r *rig.Rig) (*rig.Failover, error) { return r.Sentinel(t.Context()) },
-		"Cluster":  func(r *rig.Rig) (*rig.Failover, error) { return r.Cluster(t.Context(), "{key}") },
+	for name, start := range map[string]func(*rig.Rig, context.Context) (*rig.Failover, error){
+		"Sentinel": (*rig.Rig).Sentinel,
+		"Cluster":  func(r *rig.Rig, ctx context.Context) (*rig.Failover, error) { return r.Cluster(ctx, "{key}") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, err := rig.New(t.Context(), rig.Options{Bin: "unused"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			f, err := start(r)
+			f, err := start(r, t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,10 +2,8 @@ package rig
 
 import (
 	"os"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/procfs"
 )
 
@@ -41,21 +39,5 @@ go_goroutines 12
 	}
 	if got := s.Sum("go_goroutines"); got != 12 {
 		t.Errorf("without labels: %v", got)
-	}
-}
-
-func TestVersionIn(t *testing.T) {
-	got := map[string]string{}
-	for _, text := range []string{
-		"nginx version: nginx/1.22.1\n", "varnishd (varnish-7.1.1 revision 7cee1c5)\n", "wrk debian/4.1.0-3+b2 [epoll] Copyright (C) 2012",
-		"Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0", "initdb (PostgreSQL) 15.8 (Debian 15.8-0)", "none",
-	} {
-		got[strings.Fields(text)[0]] = versionIn(text)
-	}
-	want := map[string]string{
-		"nginx": "1.22.1", "varnishd": "7.1.1", "wrk": "4.1.0", "Redis": "7.0.15", "initdb": "15.8", "none": "of unknown version",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
