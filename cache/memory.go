@@ -1,15 +1,11 @@
 package cache
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 )
-
-// overhead is what an entry weighs in memory beside its strings and body.
-const overhead = 320
 
 // memory keeps one entry per key, within a bound of bytes. Entries carry their
 // own lifetime, so nothing here expires: what is asked for no more is evicted.
@@ -74,11 +70,6 @@ func newMemory(bytes int64, n *counts) *memory {
 		StatsRecorder: n,
 		Executor:      func(upkeep func()) { upkeep() }, // takes less than to have another goroutine do it
 	})}
-}
-
-func weigh(key string, s *slot) uint32 {
-	weight := overhead + len(key) + s.entry.weight()
-	return uint32(min(weight, math.MaxUint32))
 }
 
 // get returns the slot of the key, nil for none.

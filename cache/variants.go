@@ -126,19 +126,3 @@ func find(derived *[]derivation, name string) *Content {
 	}
 	return nil
 }
-
-// weight is what the content and all that was made of it weigh in bytes.
-func (c *Content) weight() int {
-	sum := len(c.Type) + len(c.Link) + len(c.Body)
-	for i := range c.variants.encoded {
-		if made := c.variants.encoded[i].body.Load(); made != nil {
-			sum += len(*made)
-		}
-	}
-	if derived := c.variants.derived.Load(); derived != nil {
-		for _, d := range *derived {
-			sum += overhead + len(d.name) + d.content.weight()
-		}
-	}
-	return sum
-}

@@ -14,7 +14,7 @@ import (
 // are collected. The collector alone would wait for as many as there are live ones,
 // which are so few in a server that has cached little that it would collect
 // hundreds of times a second under load.
-const usualGarbage = 64 << 20
+const usualGarbage = 48 << 20
 
 // GarbageFor is that number within a container's memory.
 func GarbageFor(container memlimit.Provider) uint64 {
@@ -60,10 +60,14 @@ func (t *tuner) adjust() {
 // what is alive then: until what afterCollection calls has run.
 const leastHeap = 4 << 20
 
-// percentFor is the percentage of the live bytes that makes as much garbage, if
-// that is more than usual.
+// leastPercent of the live bytes may be garbage however many they are. GOGC's
+// usual 100 would have a process hold twice what its cache may: collecting more
+// often takes the less, the less a hit allocates.
+const leastPercent = 40
+
+// percentFor is the percentage of the live bytes that makes as much garbage.
 func percentFor(garbage, live uint64) int {
-	return int(max(usualPercent, 100*garbage/max(live, leastHeap)))
+	return int(max(leastPercent, 100*garbage/max(live, leastHeap)))
 }
 
 // afterCollection calls f once the next collection has found what is given up

@@ -21,28 +21,33 @@ import (
 
 // Growth is the part about more keys than fit.
 func Growth() rig.Part {
-	return rig.Part{Name: "growth", About: "hits and memory at 10^3, 10^5 and 10^6 keys within 64 MiB", Run: runGrowth}
+	return rig.Part{Name: "growth", About: "hits and memory at 10^3, 10^5 and 10^6 keys within 64 MiB, and 256", Run: runGrowth}
 }
 
 const (
-	growthBudget     = 64 << 20 // bytes of cache.memory
-	growthSkew       = 0.9      // s of Zipf's law
-	growthValidators = 1100     // times 999 heights are more than a million questions
-	growthHeight     = 1000     // the devnet's newest
-	warmers          = 16       // clients that fill the cache at once
-	leastWarm        = 100_000  // requests
+	growthSkew       = 0.9     // s of Zipf's law
+	growthValidators = 1100    // times 999 heights are more than a million questions
+	growthHeight     = 1000    // the devnet's newest
+	warmers          = 16      // clients that fill the cache at once
+	leastWarm        = 100_000 // requests
 )
 
 // growthConfig leaves room at the node, whose limits are not measured here, and
 // keeps the access log from filling the disk.
-const growthConfig = `cache: {memory: 64MiB}
+const growthConfig = `cache: {memory: %dMiB}
 chain: {in_flight: 64}
 log: {sample: 0.01}
 `
 
+// A growthSize is how many keys there are, and how much of them may be kept.
+type growthSize struct {
+	keys   int
+	budget int64 // MiB of cache.memory
+}
+
 // growthRun is one number of keys with a fresh tipcache, and what it came to.
 type growthRun struct {
-	keys       int
+	growthSize
 	warm, test time.Duration // longest warm-up; length of the measurement
 	operators  []string
 	tipcache   *rig.Replica
@@ -57,27 +62,27 @@ type growthRun struct {
 }
 
 func runGrowth(ctx context.Context, r *rig.Rig) error {
-	sizes, warm, test := []int{1_000, 100_000, 1_000_000}, 2*time.Minute, 20*time.Second
+	sizes, warm, test := []growthSize{{1_000, 64}, {100_000, 64}, {1_000_000, 64}, {1_000_000, 256}}, 2*time.Minute, 20*time.Second
 	if r.Short {
-		sizes, warm, test = []int{1_000, 100_000}, 3*time.Second, time.Second
+		sizes, warm, test = []growthSize{{1_000, 64}, {100_000, 64}}, 3*time.Second, time.Second
 	}
 	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: growthValidators, Delegators: 4})
 	if err != nil {
 		return err
 	}
-	config, err := r.File("growth.yaml", growthConfig)
-	if err != nil {
-		return err
-	}
 	var runs []*growthRun
-	for _, keys := range sizes {
-		g := &growthRun{keys: keys, warm: warm, test: test, operators: d.Validators(), zipf: clients.NewZipf(growthSkew, keys)}
+	for _, size := range sizes {
+		config, err := r.File("growth.yaml", fmt.Sprintf(growthConfig, size.budget))
+		if err != nil {
+			return err
+		}
+		g := &growthRun{growthSize: size, warm: warm, test: test, operators: d.Validators(), zipf: clients.NewZipf(growthSkew, size.keys)}
 		g.tipcache, err = r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: []string{"--config", config}})
 		if err == nil {
 			err = g.run(ctx)
 		}
 		if err != nil {
-			return fmt.Errorf("%d keys: %w", keys, err)
+			return fmt.Errorf("%d keys: %w", size.keys, err)
 		}
 		runs = append(runs, g)
 	}
@@ -180,23 +185,28 @@ func reportGrowth(r *rig.Rig, runs []*growthRun) {
 	for _, g := range runs {
 		best := g.zipf.Share(g.entries)
 		rows = append(rows, []string{
-			fmt.Sprint(g.keys), fmt.Sprint(g.asked), fmt.Sprintf("%.1f %%", 100*g.hits), fmt.Sprintf("%.1f %%", 100*best),
+			fmt.Sprint(g.budget), fmt.Sprint(g.keys), fmt.Sprint(g.asked), fmt.Sprintf("%.1f %%", 100*g.hits), fmt.Sprintf("%.1f %%", 100*best),
 			fmt.Sprintf("%.3f", g.hits/best), fmt.Sprintf("%.3f", figures.Median(g.took)), fmt.Sprintf("%.3f", figures.Quantile(g.took, 0.99)),
 			fmt.Sprintf("%.2f", figures.Median(g.took)/figures.Median(runs[0].took)),
 			fmt.Sprint(g.entries), figures.Mebibytes(g.bytes), figures.Mebibytes(g.peak), figures.Mebibytes(float64(g.resident)),
 		})
 	}
-	r.Table(fmt.Sprintf("Growth: validators at heights, Zipf(%.1f), cache.memory 64 MiB", growthSkew), []string{
-		"keys", "warm-up", "hits", "best", "of best", "hit p50 ms", "p99 ms", "p50 / first", "entries", "MiB", "peak MiB", "RSS MiB",
+	r.Table(fmt.Sprintf("Growth: validators at heights, Zipf(%.1f)", growthSkew), []string{
+		"cache.memory MiB", "keys", "warm-up", "hits", "best", "of best", "hit p50 ms", "p99 ms", "p50 / first", "entries", "MiB", "peak MiB", "RSS MiB",
 	}, rows)
 	r.Note("Hits are of one client on one connection, request after request. Best is what the most popular entries would hit, if as many as are held were just those.")
 }
 
-// overBudget is an error when a cache held more than it may.
+// overBudget is an error when a cache held more than it may, or a process more
+// than a half of that again, and 100 MiB.
 func overBudget(runs []*growthRun) error {
 	for _, g := range runs {
-		if g.peak > growthBudget {
-			return fmt.Errorf("with %d keys the cache held %.0f bytes of %d", g.keys, g.peak, growthBudget)
+		budget := g.budget << 20
+		if g.peak > float64(budget) {
+			return fmt.Errorf("with %d keys the cache held %.0f bytes of %d", g.keys, g.peak, budget)
+		}
+		if most := budget + budget/2 + 100<<20; g.resident > most {
+			return fmt.Errorf("with %d keys and %d bytes to keep the process took %d; at most %d are expected", g.keys, budget, g.resident, most)
 		}
 	}
 	return nil

@@ -1,0 +1,41 @@
+package cache
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestEntriesWeighWhatTheyTakeOfTheHeap(t *testing.T) {
+	for _, size := range []int{0, 100, 700, 2000, 8000, 50_000} {
+		n := min(20_000, 100_000_000/(size+500))
+		entries, made := newMemory(1<<40, &counts{}), 0
+		before := heapInUse()
+		for ; made < n; made++ {
+			key := fmt.Sprintf("documented/staking/validators/0x%040x@%d", made, made)
+			entries.put(&Query{Key: key}, &Entry{Content: NewContent(200, "application/json", "", make([]byte, size), 1), Height: int64(made + 1), ReadAt: time.Now()})
+		}
+		entries.store.CleanUp()
+		took, weighed := float64(heapInUse()-before)/float64(n), float64(entries.bytes())/float64(n)
+		if took < 0.9*weighed || took > 1.1*weighed {
+			t.Errorf("an entry with a body of %d bytes takes %.0f bytes of the heap and weighs %.0f", size, took, weighed)
+		}
+		runtime.KeepAlive(entries)
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestAllocationsAreThoseOfTheRuntime(t *testing.T) {
+	for _, n := range []int{0, 1, 8, 9, 100, 1024, 1025, 5000, 32 << 10, 32<<10 + 1, 100_000} {
+		if got, want := allocated(n), cap(append([]byte(nil), make([]byte, n)...)); got != want {
+			t.Errorf("%d bytes take %d, want %d", n, got, want)
+		}
+	}
+}
