@@ -15,7 +15,7 @@ type counts struct {
 	requests [StaleError + 1][3]atomic.Uint64 // by outcome and store
 	variants [codings]atomic.Uint64
 
-	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals atomic.Uint64
+	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals, warmed atomic.Uint64
 
 	writing      atomic.Int64             // leases on their way back to the shared store
 	leaseWaiting atomic.Int64             // flights that wait for another replica's lease

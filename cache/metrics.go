@@ -42,6 +42,7 @@ func (c *Cache) metrics() []prometheus.Collector {
 		counter("origin_calls_total", "Calls of an origin.", &n.originCalls),
 		counter("origin_errors_total", "Calls of an origin that failed.", &n.originErrors),
 		counter("evictions_total", "Entries that memory gave up for want of room.", &n.evictions),
+		counter("warmed_total", "Entries taken over from the shared store at the start, of keys that other replicas use most.", &n.warmed),
 		counter("renewals_total", "Entries of a block that memory took in: a key that was new, or an older entry replaced.", &n.renewals),
 		gauge("shared_writes", "Answers that are being written to the shared store.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights that wait for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),

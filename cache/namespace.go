@@ -14,6 +14,7 @@ type chain struct {
 	flights   singleflight.Group
 	lookups   lookups
 	waiters   *waiters           // nil: no shared store, or no namespace to use it with
+	warmed    chan struct{}      // closed once nothing more is taken over from other replicas
 	leave     context.CancelFunc // ends the subscription
 }
 
@@ -40,11 +41,17 @@ func (c *Cache) SetNamespace(namespace string) {
 // newChain returns an empty chain, with a subscription if replicas share it. The
 // caller holds c.mu, or has not shared c yet.
 func (c *Cache) newChain(namespace string) *chain {
-	ch := &chain{namespace: namespace, memory: newMemory(c.o.MemoryBytes, &c.counts), lookups: newLookups(), leave: func() {}}
-	if namespace != "" && c.o.Shared != nil {
+	ch := &chain{namespace: namespace, memory: newMemory(c.o.MemoryBytes, &c.counts), lookups: newLookups(), warmed: make(chan struct{}), leave: func() {}}
+	if namespace == "" || c.o.Shared == nil {
+		close(ch.warmed)
+	} else {
 		ctx, cancel := context.WithCancel(c.life)
 		ch.waiters, ch.leave = newWaiters(ch.memory), cancel
 		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.waiters) })
+		c.tasks.Go(func() {
+			c.warm(ctx, ch)
+			c.noteHot(ctx, ch)
+		})
 	}
 	return ch
 }

@@ -17,6 +17,7 @@ type Options struct {
 	FlightTimeout time.Duration         // longest life of a flight: other replicas, the origin's queue and the origin together; 10 s
 	Patience      time.Duration         // longest wait for the origin where an entry kept for errors could be given; 1 s
 	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
+	HotInterval   time.Duration         // how often replicas are told of the keys used most, for those that start; 30 s
 	MaxBackground int                   // flights in the background at once, more are skipped; 4096
 	Now           func() time.Time      // the clock entries are judged by; time.Now
 	Logger        *slog.Logger          // nil = discard
@@ -24,7 +25,7 @@ type Options struct {
 }
 
 func (o Options) validate() error {
-	least := min(o.MemoryBytes, int64(o.FlightTimeout), int64(o.Patience), int64(o.MaxWaiters), int64(o.MaxBackground))
+	least := min(o.MemoryBytes, int64(o.FlightTimeout), int64(o.Patience), int64(o.HotInterval), int64(o.MaxWaiters), int64(o.MaxBackground))
 	if least < 0 {
 		return fmt.Errorf("cache: an option is negative: %d", least)
 	}
@@ -35,6 +36,7 @@ func (o Options) withDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
 	o.Patience = cmp.Or(o.Patience, time.Second)
+	o.HotInterval = cmp.Or(o.HotInterval, 30*time.Second)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

@@ -18,6 +18,12 @@ type Shared interface {
 	// Save keeps entries for as long as keep. What is newer there stays.
 	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
 
+	// NoteHot notes the keys that a replica uses most, the most used one first.
+	NoteHot(ctx context.Context, namespace string, keys []string)
+
+	// HotKeys gives at most n keys that were noted lately, in that order.
+	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
+
 	// NewLease gives a lease of a key that nobody has acquired yet. The entry it
 	// settles expires after keep.
 	NewLease(namespace, key string, keep time.Duration) Lease

@@ -26,6 +26,10 @@ func (s *sharedFunc) Load(context.Context, string, ...string) (map[string]*cache
 	return s.load()
 }
 
+func (s *sharedFunc) HotKeys(context.Context, string, int) ([]string, error) { return nil, nil }
+
+func (s *sharedFunc) NoteHot(context.Context, string, []string) {}
+
 func (s *sharedFunc) NewLease(string, string, time.Duration) cache.Lease {
 	to := <-s.subscriber
 	s.subscriber <- to

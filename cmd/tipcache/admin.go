@@ -22,7 +22,7 @@ func (s *service) newAdmin() *admin.Handler {
 // of, but their loss only degrades the service and does not make it unready.
 type readiness struct {
 	Ready    bool              `json:"ready"`
-	Problems map[string]string `json:"problems"`        // by part: node, store, draining
+	Problems map[string]string `json:"problems"`        // by part: node, store, draining, cache
 	Tip      int64             `json:"tip"`             // 0: none was seen
 	Epoch    int64             `json:"epoch"`           // 0, or when the chain was last found reset or set back, in Unix seconds
 	Redis    string            `json:"redis"`           // the breaker's state, or off
@@ -58,7 +58,7 @@ func (s *service) ready(ctx context.Context, exclude []string) (bool, any) {
 	state := readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch
-	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining()}
+	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining(), "cache": s.warming()}
 	for _, part := range exclude {
 		delete(parts, part)
 	}

@@ -330,6 +330,14 @@ func (s *service) shutdown(ctx context.Context, public *http.Server) error {
 	return s.lane.Wait(ctx)
 }
 
+// warming says that requests would better go to other replicas a moment longer.
+func (s *service) warming() error {
+	if s.cache.Warming() {
+		return errors.New("taking over what other replicas use most")
+	}
+	return nil
+}
+
 func (s *service) draining() error {
 	if s.stopping.Load() {
 		return errors.New("finishing the last requests")

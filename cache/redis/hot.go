@@ -1,0 +1,63 @@
+package redis
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The set of the keys that replicas use most is bounded, and goes when nobody
+// notes any more.
+const (
+	maxHot    = 32 << 10
+	hotExpiry = time.Hour
+	hotStep   = 1000 // keys noted in one operation
+)
+
+// hotKey is where the set of a namespace is. The score of a key is the time it
+// was noted at, in seconds, and less by up to half a minute the less it is used.
+func hotKey(namespace string) string { return "tipcache:1:hot:{" + url.QueryEscape(namespace) + "}" }
+
+// NoteHot implements [cache.Shared].
+func (s *Store) NoteHot(ctx context.Context, namespace string, keys []string) {
+	at, now := hotKey(namespace), float64(s.o.Now().Unix())
+	rank := 0
+	for step := range slices.Chunk(keys, hotStep) {
+		members := make([]redis.Z, len(step))
+		for i, key := range step {
+			members[i] = redis.Z{Score: now - 30*float64(rank)/float64(len(keys)), Member: key}
+			rank++
+		}
+		if s.do(ctx, func(ctx context.Context) error { return s.rdb.ZAdd(ctx, at, members...).Err() }) != nil {
+			return // counted; the next time will do
+		}
+	}
+	_ = s.do(ctx, func(ctx context.Context) error { // counted
+		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			p.ZRemRangeByRank(ctx, at, 0, -maxHot-1)
+			p.Expire(ctx, at, hotExpiry)
+			return nil
+		})
+		return err
+	})
+}
+
+// HotKeys implements [cache.Shared].
+func (s *Store) HotKeys(ctx context.Context, namespace string, n int) (keys []string, err error) {
+	const step = 4096 // of so many keys a reply comes in time
+	for from := 0; from < n; from += step {
+		var some []string
+		err = s.do(ctx, func(ctx context.Context) (err error) {
+			some, err = s.rdb.ZRevRange(ctx, hotKey(namespace), int64(from), int64(min(from+step, n)-1)).Result()
+			return err
+		})
+		keys = append(keys, some...)
+		if err != nil || len(some) < step {
+			break
+		}
+	}
+	return keys, err
+}

@@ -1,0 +1,63 @@
+package cache_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+)
+
+func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
+	store := miniredis.RunT(t)
+	start := func() *cache.Cache {
+		c := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
+		c.SetNamespace("story-1")
+		return c
+	}
+	const keys = 600 // more than one round trip
+	mustServe(t, start(), 100, keys)
+	eventually(t, "the keys are noted", func() bool {
+		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
+		return len(noted) == keys
+	})
+	other := start()
+	eventually(t, "it has taken over", func() bool { return !other.Warming() })
+	for i := range keys {
+		q := cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}
+		if res := mustGet(t, other, q, answer(100, []byte("anew"))); res.Store != "memory" || string(res.Entry.Body) == "anew" {
+			t.Fatalf("%s comes from %q", q.Key, res.Store)
+		}
+	}
+	if n := metric(t, other, "warmed_total"); n != keys {
+		t.Errorf("%d entries were taken over, want %d", n, keys)
+	}
+}
+
+func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
+	store := miniredis.RunT(t)
+	first := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
+	first.SetNamespace("story-1")
+	mustServe(t, first, 100, 2000)
+	eventually(t, "the keys are noted", func() bool {
+		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
+		return len(noted) == 2000
+	})
+	small := sharing(t, client(t, store.Addr()), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
+	small.SetNamespace("story-1")
+	eventually(t, "it has taken over", func() bool { return !small.Warming() })
+	if n := metric(t, small, "warmed_total"); n == 0 || n > 900 {
+		t.Errorf("%d entries were taken over", n)
+	}
+}
+
+func TestASilentSharedStoreDoesNotHoldUpAStart(t *testing.T) {
+	way := startProxy(t, miniredis.RunT(t).Addr())
+	way.stall()
+	c := sharing(t, client(t, way.addr), cache.Options{}, redis.Options{Timeout: 50 * time.Millisecond})
+	c.SetNamespace("story-1")
+	eventually(t, "it is ready", func() bool { return !c.Warming() })
+}
