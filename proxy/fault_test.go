@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -139,6 +140,25 @@ func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
 	}
 }
 
+func TestRecordsNameTheClientBehindTrustedProxies(t *testing.T) {
+	for trusted, want := range map[string]string{"127.0.0.0/8": "203.0.113.9", "10.0.0.0/8": "127.0.0.1"} {
+		var log lines
+		s := startChain(t, proxy.Options{Web: web.Options{
+			AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: web.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}},
+		}})
+		const times = 8 // the same bytes: most are answered without being parsed
+		for range times {
+			s.get(t, anyPath+"?x="+strings.Repeat("y", 3000), "X-Forwarded-For", "198.51.100.1, 203.0.113.9", "User-Agent", "a \"browser\"")
+		}
+		text := log.text()
+		for _, part := range []string{`"client":"` + want + `"`, `"user_agent":"a \"browser\""`, `"query":"x=` + strings.Repeat("y", 2046) + `"`} {
+			if got := strings.Count(text, part); got != times {
+				t.Errorf("behind %s, %d of %d records have %.40s:\n%.600s", trusted, got, times, part, text)
+			}
+		}
+	}
+}
+
 func TestEveryRequestIsRecordedOnce(t *testing.T) {
 	var log lines
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
@@ -148,10 +168,10 @@ func TestEveryRequestIsRecordedOnce(t *testing.T) {
 	s.get(t, "/staking/validators/%22%FF%0A", "X-Request-Id", "c")
 	s.chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "too late", Err: errors.New("after 5s")})
 	s.get(t, "/mint/params", "X-Request-Id", "d")
-	want := `{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","status":200,"bytes":117,"outcome":"miss","store":"","height":228,"tip":228,"request_id":"a"}
-{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","status":200,"bytes":117,"outcome":"hit","store":"memory","height":228,"tip":228,"request_id":"b"}
-{"level":"INFO","msg":"request","method":"GET","route":"validator","path":"/staking/validators/\"\ufffd\n","status":400,"bytes":129,"outcome":"refused","store":"","height":0,"tip":0,"request_id":"c","error":"validator_addr is \"\\\"\\xff\\n\"; expected 0x and 40 hex digits, or a storyvaloper1... address"}
-{"level":"ERROR","msg":"request","method":"GET","route":"mint_params","path":"/mint/params","status":504,"bytes":41,"outcome":"failed","store":"","height":0,"tip":228,"request_id":"d","error":"too late: after 5s"}
+	want := `{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","query":"x=y","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"miss","store":"","height":228,"tip":228,"request_id":"a","client":"127.0.0.1"}
+{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"hit","store":"memory","height":228,"tip":228,"request_id":"b","client":"127.0.0.1"}
+{"level":"INFO","msg":"request","method":"GET","route":"validator","path":"/staking/validators/\"\ufffd\n","user_agent":"Go-http-client/1.1","status":400,"bytes":129,"outcome":"refused","store":"","height":0,"tip":0,"request_id":"c","client":"127.0.0.1","error":"validator_addr is \"\\\"\\xff\\n\"; expected 0x and 40 hex digits, or a storyvaloper1... address"}
+{"level":"ERROR","msg":"request","method":"GET","route":"mint_params","path":"/mint/params","user_agent":"Go-http-client/1.1","status":504,"bytes":41,"outcome":"failed","store":"","height":0,"tip":228,"request_id":"d","client":"127.0.0.1","error":"too late: after 5s"}
 `
 	if diff := cmp.Diff(want, steady(t, log.text(), began)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)

@@ -46,8 +46,9 @@ func (l *accessLog) write(rec *Record, end *ended) {
 	e := l.lines.Log().
 		Bytes("time", rec.Start.Add(end.took).AppendFormat(now[:0], time.RFC3339Nano)).
 		Str("level", level.String()).Str("msg", "request").
-		Str("method", end.method).Str("route", rec.route).Str("path", end.path).
-		Int("status", end.status).Int("bytes", end.size).Float64("duration_ms", milliseconds(end.took)).
+		Str("method", end.method).Str("route", rec.route).Str("path", end.path)
+	end.rest(e)
+	e.Int("status", end.status).Int("bytes", end.size).Float64("duration_ms", milliseconds(end.took)).
 		Str("outcome", rec.outcome).Str("store", rec.store).
 		Int64("height", rec.height).Int64("tip", rec.Tip).Float64("age_s", milliseconds(rec.age)/1000)
 	if end.id != nil {
@@ -55,6 +56,7 @@ func (l *accessLog) write(rec *Record, end *ended) {
 	} else {
 		e.Str("request_id", rec.id[0])
 	}
+	e.Str("client", end.client.String())
 	if rec.tenant != "" {
 		e.Str("tenant", rec.tenant)
 	}
@@ -65,6 +67,16 @@ func (l *accessLog) write(rec *Record, end *ended) {
 		e.Str("error", rec.err.Error())
 	}
 	e.Send()
+}
+
+// rest adds what else the client sent.
+func (a *asked) rest(e *zerolog.Event) {
+	if a.query != "" {
+		e.Str("query", a.query)
+	}
+	if a.agent != "" {
+		e.Str("user_agent", a.agent)
+	}
 }
 
 // skips leaves out the share of the records that is not wanted.

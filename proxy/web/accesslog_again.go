@@ -19,7 +19,8 @@ type logLine struct{ before, after []byte }
 // lineOf has the library render them, once.
 func (l *accessLog) lineOf(r *repetition) (line logLine) {
 	line.before = members(func(e *zerolog.Event) {
-		e.Str("level", slog.LevelInfo.String()).Str("msg", "request").Str("method", r.method).Str("route", r.route).Str("path", r.path)
+		e.Str("level", slog.LevelInfo.String()).Str("msg", "request").Str("method", r.asked.method).Str("route", r.route).Str("path", r.asked.path)
+		r.asked.rest(e)
 	})
 	if r.key.Name != "" {
 		line.after = members(func(e *zerolog.Event) { e.Str("tenant", r.key.Name) })
@@ -37,24 +38,25 @@ func members(add func(e *zerolog.Event)) []byte {
 }
 
 // writeAgain adds the record that write would add, in a third of the time.
-func (l *accessLog) writeAgain(r *repetition, n *rehearsal, took time.Duration) {
+func (l *accessLog) writeAgain(r *repetition, n *rehearsal, end *ended) {
 	if n.status >= http.StatusInternalServerError {
-		l.write(&n.rec, &ended{r.method, r.path, n.status, n.size, took, n.id})
+		l.write(&n.rec, end)
 		return
 	}
 	if l.out == nil || l.onlyFailures || l.skips(n.status) || !l.logger.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	b := append(appendTime(append(n.line[:0], `{"time":"`...), n.rec.Start.Add(took)), `",`...)
+	b := append(appendTime(append(n.line[:0], `{"time":"`...), n.rec.Start.Add(end.took)), `",`...)
 	b = append(b, r.line.before...)
 	b = strconv.AppendInt(append(b, `"status":`...), int64(n.status), 10)
 	b = strconv.AppendInt(append(b, `,"bytes":`...), int64(n.size), 10)
-	b = appendDecimal(append(b, `,"duration_ms":`...), took.Microseconds(), 1000)
+	b = appendDecimal(append(b, `,"duration_ms":`...), end.took.Microseconds(), 1000)
 	b = append(append(append(b, `,"outcome":"`...), n.rec.outcome...), `","store":"`...)
 	b = append(append(b, n.rec.store...), `","height":`...)
 	b = strconv.AppendInt(append(strconv.AppendInt(b, n.rec.height, 10), `,"tip":`...), n.rec.Tip, 10)
 	b = appendDecimal(append(b, `,"age_s":`...), n.rec.age.Microseconds(), 1_000_000)
-	b = append(append(append(b, `,"request_id":"`...), n.id...), `",`...)
+	b = append(append(append(b, `,"request_id":"`...), n.id...), `","client":"`...)
+	b = append(end.client.AppendTo(b), `",`...)
 	b = append(b, r.line.after...)
 	b[len(b)-1] = '}' // in place of the last comma
 	n.line = append(b, '\n')

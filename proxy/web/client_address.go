@@ -1,9 +1,12 @@
 package web
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // forwardedFor is where proxies on the way leave whom they were asked by, the
@@ -28,8 +31,20 @@ func clientOf(remote string, forwarded []string, trusted []netip.Prefix) netip.A
 }
 
 // ClientNetwork names what a request's client is limited by.
-func (a *Admission) ClientNetwork(r *http.Request) string {
-	return networkOf(clientOf(r.RemoteAddr, r.Header[forwardedFor], a.limits.Load().TrustedProxies))
+func (a *Admission) ClientNetwork(r *http.Request) string { return networkOf(a.clientOf(r)) }
+
+// clientOf is the client of a request, behind the proxies that are trusted.
+func (a *Admission) clientOf(r *http.Request) netip.Addr {
+	return clientOf(r.RemoteAddr, r.Header[forwardedFor], a.limits.Load().TrustedProxies)
+}
+
+// clientAgain is that of a request that came again, on any connection.
+func (a *Admission) clientAgain(r *repetition, hit *lane.Hit) netip.Addr {
+	remote, _ := hit.Conn.RemoteAddr().(*net.TCPAddr)
+	if trusted := a.limits.Load().TrustedProxies; remote == nil || len(r.forwarded) > 0 && len(trusted) > 0 {
+		return clientOf(hit.Conn.RemoteAddr().String(), r.forwarded, trusted)
+	}
+	return remote.AddrPort().Addr().Unmap().WithZone("")
 }
 
 // hop reads an address, with or without a port.

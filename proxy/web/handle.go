@@ -71,7 +71,10 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 		render(c, f)
 	}
 	s.remember(c, rec)
-	ended := ended{c.Request.Method, c.Request.URL.Path, c.Writer.Status(), max(0, c.Writer.Size()), time.Since(rec.Start), nil}
+	ended := ended{
+		asked: askedBy(c.Request), client: s.clientOf(c.Request),
+		status: c.Writer.Status(), size: max(0, c.Writer.Size()), took: time.Since(rec.Start),
+	}
 	s.metrics.observe(rec, &ended)
 	s.log.write(rec, &ended)
 	rec.endSpan(c)

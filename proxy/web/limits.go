@@ -127,7 +127,7 @@ func (a *Admission) Client(r *http.Request, rec *Record) string {
 	if rec.tenant != "" {
 		return "key " + rec.tenant
 	}
-	return networkOf(clientOf(r.RemoteAddr, r.Header[forwardedFor], a.limits.Load().TrustedProxies))
+	return networkOf(a.clientOf(r))
 }
 
 // admitTenant lets a request pass for as long as the name on its key may ask.

@@ -75,5 +75,5 @@ func (a *Admission) limitsOf(r *repetition) (address, key Rate) {
 }
 
 func (a *Admission) addressOf(r *repetition, hit *lane.Hit) string {
-	return "address:" + networkOf(clientOf(hit.Conn.RemoteAddr().String(), r.forwarded, a.limits.Load().TrustedProxies))
+	return "address:" + networkOf(a.clientAgain(r, hit))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -41,11 +42,29 @@ type Record struct {
 
 // ended is what is known of a request at its end.
 type ended struct {
-	method, path string
+	asked
+	client       netip.Addr // not valid where the connection has no address
 	status, size int
 	took         time.Duration
 	id           []byte // nil: the record's
 }
+
+// asked is what the client sent, as the log has it.
+type asked struct {
+	method, path, query, agent string
+}
+
+// The longest query and User-Agent that are logged, in bytes.
+const (
+	maxQuery = 2 << 10
+	maxAgent = 256
+)
+
+func askedBy(r *http.Request) asked {
+	return asked{r.Method, r.URL.Path, atMost(maxQuery, r.URL.RawQuery), atMost(maxAgent, r.UserAgent())}
+}
+
+func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
 
 // Result notes what came of asking the cache.
 func (rec *Record) Result(res cache.Result) {

@@ -64,7 +64,7 @@ func (s *Stack) remember(c *gin.Context, rec *Record) {
 	}
 	header := c.Request.Header
 	r := &repetition{
-		stack: s, memory: rec.memory, route: rec.route, method: c.Request.Method, path: c.Request.URL.Path,
+		stack: s, memory: rec.memory, route: rec.route, asked: askedBy(c.Request),
 		asker: askerOf(c.Request), key: rec.key, keyed: rec.tenant != "", forwarded: header[forwardedFor], cors: s.originLines(header),
 	}
 	if len(header[RequestIDHeader]) > 0 && header[RequestIDHeader][0] == rec.id[0] {
@@ -80,8 +80,7 @@ type repetition struct {
 	stack  *Stack
 	memory Memory
 	route  string
-	method string
-	path   string
+	asked  asked
 	id     string // the client's own; "" if there was none
 	asker  asker
 	cors   []byte // header lines
@@ -140,9 +139,9 @@ func (r *repetition) render(hit *lane.Hit, n *rehearsal) (ok bool) {
 // Sent counts and logs the hit.
 func (r *repetition) Sent(hit *lane.Hit) {
 	n := hit.Note.(*rehearsal) //nolint:forcetypeassert // Answer's
-	end := ended{r.method, r.path, n.status, n.size, time.Since(hit.Start), n.id}
+	end := ended{asked: r.asked, client: r.stack.clientAgain(r, hit), status: n.status, size: n.size, took: time.Since(hit.Start), id: n.id}
 	r.stack.metrics.observe(&n.rec, &end)
-	r.stack.log.writeAgain(r, n, end.took)
+	r.stack.log.writeAgain(r, n, &end)
 }
 
 // identify gives the request its id: the client's, which may be another each
