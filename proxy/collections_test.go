@@ -22,7 +22,7 @@ func TestCollectionsAnswerPages(t *testing.T) {
 	golden(t, "page.json", body)
 	want := http.Header{
 		"Content-Type":  {"application/json"},
-		"Link":          {`</api/v4/CollectionsResponseBodyHuma.json>; rel="describedBy"`},
+		"Link":          {`</api/v4/CollectionPage.json>; rel="describedBy"`},
 		"Cache-Control": {"private, no-cache"},
 		"Age":           nil, // the store has just been asked
 		"Vary":          {"Accept-Encoding"},
@@ -97,7 +97,7 @@ func TestCollectionsFindNothingWithoutAnError(t *testing.T) {
 			if res.StatusCode != http.StatusOK {
 				t.Fatalf("status %d: %s", res.StatusCode, body)
 			}
-			same(t, `{"$schema":"https://host/api/v4/CollectionsResponseBodyHuma.json","data":[],"pagination":{"offset":0,"limit":20,"total":0,"hasMore":false}}`, body)
+			same(t, `{"$schema":"https://host/api/v4/CollectionPage.json","data":[],"pagination":{"offset":0,"limit":20,"total":0,"hasMore":false}}`, body)
 			if got := s.store.calls.Load(); got != tc.calls {
 				t.Errorf("the store was asked %d times, want %d", got, tc.calls)
 			}

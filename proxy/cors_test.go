@@ -70,7 +70,7 @@ func TestPagesMayReadWhyTheyAreRefused(t *testing.T) {
 		{"no such path", http.MethodGet, "/nowhere", 404},
 		{"a node that is gone", http.MethodGet, "/staking/params", 500},
 		{"bad input", http.MethodGet, "/staking/validators/nope", 400},
-		{"a document", http.MethodGet, "/api/v4/ErrorModel.json", 200},
+		{"a document", http.MethodGet, "/api/v4/Problem.json", 200},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

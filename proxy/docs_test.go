@@ -149,7 +149,7 @@ func TestEverythingDescribedIsExplained(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"Validator", "DelegationResponse", "PeriodDelegation", "Reward", "Coin", "DecCoin", "Pagination", "RedelegationResponse", "StakingParams", "DistributionParams", "AuthParams"} {
+	for _, name := range []string{"Validator", "DelegationEntry", "PeriodDelegation", "Reward", "Coin", "DecCoin", "Pagination", "RedelegationRecord", "StakingParams", "DistributionParams", "AuthParams"} {
 		schema := d.at(d.doc, "components", "schemas", name)
 		if schema == nil || d.at(schema, "description") == nil {
 			t.Errorf("the schema %s is not explained", name)

@@ -88,7 +88,7 @@ func TestKeysOfOneNameShareItsRate(t *testing.T) {
 		t.Errorf("allowed (-want +got):\n%s", diff)
 	}
 	res, body := s.post(t, `{}`, "X-Api-Key", "one")
-	same(t, `{"$schema":"https://host/api/v4/ErrorModel.json","type":"about:blank","title":"Too Many Requests","status":429,
+	same(t, `{"$schema":"https://host/api/v4/Problem.json","type":"about:blank","title":"Too Many Requests","status":429,
 		"detail":"too many requests: the limit of this key is 2 in 1m0s","instance":"/api/v4/collections#req-1","errors":[]}`, body)
 	wantHeader(t, res, "Retry-After", "30")
 	wantHeader(t, res, "RateLimit-Policy", `"key";q=2;w=60`)

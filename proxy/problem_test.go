@@ -104,11 +104,11 @@ func TestProblems(t *testing.T) {
 			if found == "" {
 				found = "[]"
 			}
-			same(t, fmt.Sprintf(`{"$schema":"https://host/api/v4/ErrorModel.json","type":"about:blank","title":%q,"status":%d,"detail":%q,"instance":%q,"errors":%s}`,
+			same(t, fmt.Sprintf(`{"$schema":"https://host/api/v4/Problem.json","type":"about:blank","title":%q,"status":%d,"detail":%q,"instance":%q,"errors":%s}`,
 				tc.title, tc.status, tc.detail, path+"#"+requestID, found), body)
 			wantHeader(t, res, "Content-Type", "application/problem+json")
 			wantHeader(t, res, "Cache-Control", "no-store")
-			wantHeader(t, res, "Link", `</api/v4/ErrorModel.json>; rel="describedBy"`)
+			wantHeader(t, res, "Link", `</api/v4/Problem.json>; rel="describedBy"`)
 			for name, want := range tc.has {
 				wantHeader(t, res, name, want)
 			}
@@ -172,7 +172,7 @@ func TestSchemaURLIsWhereTheClientFoundUs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := newListProxy(t, listing.Options{NoAuth: true}, knownAs(tc.public))
-			want := tc.want + "/api/v4/CollectionsResponseBodyHuma.json"
+			want := tc.want + "/api/v4/CollectionPage.json"
 			if got := schemaOf(t, p, tc.scheme, tc.host); got != want {
 				t.Errorf("$schema %q, want %q", got, want)
 			}

@@ -80,7 +80,7 @@ var delegationResponseSchema = objectOf(
 		Field{"rewards_shares", decimalSchema, Required},
 	), Optional},
 	Field{"balance", coinSchema, Optional},
-).named("DelegationResponse")
+).named("DelegationEntry")
 
 var periodDelegationSchema = objectOf(
 	Field{"delegator_address", textSchema, Required},
@@ -112,7 +112,7 @@ var redelegationSchema = objectOf(
 		Field{"redelegation_entry", redelegationEntrySchema, Optional},
 		Field{"balance", amountSchema, Optional},
 	)), Optional},
-).named("RedelegationResponse").asSent()
+).named("RedelegationRecord").asSent()
 
 var redelegationEntrySchema = objectOf(
 	Field{"creation_height", integerSchema, Optional},

@@ -2,6 +2,7 @@ package collections
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -14,14 +15,27 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Names of the schemas of the bodies, those of the real service, and what they
-// end with as documents of their own.
+// Names of the schemas of the bodies, and what they end with as documents of
+// their own. A generated client has types of these names; the real service calls
+// the second CollectionsResponseBodyHuma and the third ErrorModel.
 const (
-	RequestSchema  = "ListRequest"
-	PageSchema     = "CollectionsResponseBodyHuma"
-	ProblemSchema  = "ErrorModel"
+	RequestSchema  = "CollectionQuery"
+	PageSchema     = "CollectionPage"
+	ProblemSchema  = "Problem"
 	documentSuffix = ".json"
 )
+
+// schemaNames are the names of the types in schemas.
+var schemaNames = map[reflect.Type]string{
+	reflect.TypeFor[listRequest]():         RequestSchema,
+	reflect.TypeFor[listPage]():            PageSchema,
+	reflect.TypeFor[problem]():             ProblemSchema,
+	reflect.TypeFor[listFilters]():         "CollectionFilters",
+	reflect.TypeFor[listWindow]():          "CollectionWindow",
+	reflect.TypeFor[pageWindow]():          "CollectionPagination",
+	reflect.TypeFor[metadataDocument]():    "CollectionMetadata",
+	reflect.TypeFor[marketplaceDocument](): "MarketplaceMetadata",
+}
 
 // listSchema validates requests and publishes what describes them and their
 // answers. All of it is derived from the Go types.
@@ -34,13 +48,7 @@ type listSchema struct {
 // suffix, and a reference to one begins with refs.
 func newListSchema(refs, suffix string) *listSchema {
 	r := huma.NewMapRegistry(refs, func(t reflect.Type, hint string) string {
-		switch t {
-		case reflect.TypeFor[listPage]():
-			return PageSchema + suffix
-		case reflect.TypeFor[problem]():
-			return ProblemSchema + suffix
-		}
-		return huma.DefaultSchemaNamer(t, hint) + suffix
+		return cmp.Or(schemaNames[t], huma.DefaultSchemaNamer(t, hint)) + suffix
 	})
 	r.RegisterTypeAlias(reflect.TypeFor[json.RawMessage](), reflect.TypeFor[metadataDocument]())
 	r.Schema(reflect.TypeFor[listPage](), true, "")
