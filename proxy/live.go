@@ -14,13 +14,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// LivePath streams several answers in one connection: browsers allow six of those
-// to an origin over HTTP/1.
-const LivePath = "/live"
-
-// maxLivePaths bounds the answers in one stream.
-const maxLivePaths = 20
-
 // Drain ends the streams, whose clients are told to come again, and begins no
 // more. It is for the beginning of a shutdown.
 func (s *Server) Drain() { s.streams.Drain() }
@@ -51,8 +44,8 @@ func (s *Server) renderer() web.Renderer {
 // mountLive mounts the stream of several answers.
 func (s *Server) mountLive() {
 	h := s.streams.Handle(s.renderer(), s.chain.Admit, s.liveSources)
-	s.engine.GET(LivePath, h)
-	s.engine.HEAD(LivePath, h)
+	s.engine.GET(stream.LivePath, h)
+	s.engine.HEAD(stream.LivePath, h)
 	s.feeds.NoRoute(func(c *gin.Context) {
 		if s.cosmos != nil {
 			feed(s.cosmos.Route(c.Request))(c)
@@ -64,9 +57,9 @@ func (s *Server) mountLive() {
 
 // liveSources are the feeds of the paths that a request for /live names.
 func (s *Server) liveSources(c *gin.Context) ([]stream.Source, error) {
-	paths := c.QueryArray("path")
-	if len(paths) == 0 || len(paths) > maxLivePaths {
-		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), maxLivePaths)
+	paths := c.QueryArray(stream.PathParameter)
+	if len(paths) == 0 || len(paths) > stream.MaxLivePaths {
+		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), stream.MaxLivePaths)
 	}
 	sources := make([]stream.Source, len(paths))
 	for i, path := range paths {

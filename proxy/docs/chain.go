@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -109,7 +110,7 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
 		Headers:     d.headersOf(headers...),
-		Content:     map[string]*huma.MediaType{web.JSON: content},
+		Content:     map[string]*huma.MediaType{web.JSON: content, stream.EventType: eventContent()},
 	}
 }
 

@@ -59,6 +59,7 @@ func describe(o Options) (*description, error) {
 	if err := d.addChain(); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
+	d.addLive()
 	if o.Collections != nil {
 		d.addListing()
 	}

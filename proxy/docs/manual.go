@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -144,6 +145,9 @@ func (d *description) manualOperation(op *huma.Operation) manualOperation {
 		m.Body = schemaName(op.RequestBody.Content[web.JSON].Schema)
 	}
 	content := op.Responses["200"].Content[web.JSON]
+	if content == nil { // a stream
+		content = op.Responses["200"].Content[stream.EventType]
+	}
 	if content.Example == nil {
 		m.Answer = ""
 	}
@@ -177,6 +181,9 @@ func (d *description) command(op *huma.Operation) string {
 	}
 	if op.RequestBody != nil {
 		return "curl '" + somewhere + op.Path + "'" + key + " \\\n  -H 'Content-Type: application/json' \\\n  -d '" + indented(e.Request) + "'"
+	}
+	if op.Path == stream.LivePath {
+		return "curl '" + somewhere + op.Path + "?path=/staking/pool&stream.blocks=true' -N" + key
 	}
 	target := op.Path
 	if u, err := e.target(); err == nil {

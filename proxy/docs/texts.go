@@ -21,6 +21,8 @@ func about(o Options) string {
 	}
 	text += "Every answer says at which block it holds, in `X-Block-Height`. `X-Block-Height: N` in a request reads at block N; " +
 		"`X-Min-Block-Height: N` waits until block N has come, so that a client sees its own write.\n\n" +
+		"A walk from page to page by `next_key` is one snapshot: later pages are read at the block of the first. " +
+		"With `Accept: text/event-stream` an answer comes by itself whenever a block changes it.\n\n" +
 		"`ETag` and `If-None-Match` save the body of what did not change. `HEAD` works wherever `GET` does."
 	if o.Collections != nil {
 		text += "\n\nBeside the chain stands the listing of collections, whose errors are `application/problem+json`."
@@ -39,6 +41,7 @@ var tagTexts = []huma.Tag{
 	{Name: "evmstaking", Description: "Staking from the execution layer: withdrawals and the addresses they go to."},
 	{Name: "evmengine", Description: "Upgrades that the execution layer has asked for."},
 	{Name: "upgrade", Description: "Upgrades of the chain."},
+	{Name: streamTag, Description: "Answers that come by themselves."},
 	{Name: listingTag, Description: "Collections, with counters and metadata."},
 }
 

@@ -89,10 +89,11 @@ func (h *Handler) Drain() { h.drain.Do(func() { close(h.draining) }) }
 // Wanted tells whether a request asks for a stream.
 func Wanted(r *http.Request) bool {
 	accept := r.Header["Accept"]
-	return len(accept) > 0 && strings.Contains(accept[0], eventType)
+	return len(accept) > 0 && strings.Contains(accept[0], EventType)
 }
 
-const eventType = "text/event-stream"
+// EventType is the media type of streams.
+const EventType = "text/event-stream"
 
 // routeName is the name of streams in metrics and logs.
 const routeName = "stream"
@@ -173,7 +174,7 @@ func (h *Handler) open() int {
 }
 
 func setHeaders(h http.Header) {
-	h.Set("Content-Type", eventType)
+	h.Set("Content-Type", EventType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
 	h.Set("X-Accel-Buffering", "no") // nginx and its kin

@@ -7,6 +7,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
+// LivePath streams several answers in one connection: browsers allow six of those
+// to an origin over HTTP/1.
+const LivePath = "/live"
+
+// MaxLivePaths bounds the answers in one stream.
+const MaxLivePaths = 20
+
 // Names of the query parameters that only streams read: EventSource cannot send
 // headers.
 const (
@@ -15,6 +22,7 @@ const (
 	MinHeightParameter = "stream.min_block_height"
 	LastEventParameter = "stream.last_event_id"
 	BlocksParameter    = "stream.blocks"
+	PathParameter      = "path" // of LivePath
 )
 
 const lastEventHeader = "Last-Event-Id"

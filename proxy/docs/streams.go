@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/stream"
+)
+
+// streamTag groups what only streams have.
+const streamTag = "streams"
+
+// eventContent describes an answer that comes as a stream.
+func eventContent() *huma.MediaType {
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: streamTexts.events}}
+}
+
+// addLive adds the stream of several answers.
+func (d *description) addLive() {
+	op := &huma.Operation{
+		Method: http.MethodGet, Path: stream.LivePath, OperationID: "live", Tags: []string{streamTag},
+		Summary: streamTexts.summary, Description: streamTexts.doc, Security: d.security(d.o.Chain.Auth),
+		Responses: map[string]*huma.Response{
+			"200": {Description: "A stream of events.", Content: map[string]*huma.MediaType{stream.EventType: eventContent()}},
+		},
+	}
+	explode := true
+	for _, p := range streamParameters {
+		schema := p.schema
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: p.name, In: "query", Required: p.name == stream.PathParameter, Explode: &explode, Description: p.doc, Schema: &schema, Example: p.example,
+		})
+	}
+	for _, r := range d.refusals() {
+		if r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests && r.status != http.StatusNotModified {
+			op.Responses[strconv.Itoa(r.status)] = &huma.Response{Ref: responseRefs + r.component()}
+		}
+	}
+	d.add(op)
+}
+
+// streamTexts say what streams are.
+var streamTexts = struct{ summary, doc, events string }{
+	"Stream several answers",
+	"One connection for up to " + strconv.Itoa(stream.MaxLivePaths) + " answers: each now, and again whenever a block changes it. " +
+		"An event without a name is an answer; its data is `{\"path\", \"height\", \"answer\"}`, and its id `<height>.<etag>`. `failure` says that an answer could not be read anew, and the stream goes on; `block` is sent at every block to those who ask for it. " +
+		"Over a limit of streams the answer is 200 with the time after which to try again. " +
+		"Every other path of the chain streams its one answer to a client that accepts `text/event-stream`; the data is the body then, and it takes the `stream.` parameters, too.",
+	"Server-sent events, for clients that accept them: the answer now, and again whenever a block changes it.",
+}
+
+// streamParameters are what streams take, in the query for EventSource's sake.
+var streamParameters = []struct {
+	name, doc string
+	schema    huma.Schema
+	example   any
+}{
+	{stream.PathParameter, "A path of the chain with its query. May be given " + strconv.Itoa(stream.MaxLivePaths) + " times.",
+		huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, MinItems: new(1), MaxItems: new(stream.MaxLivePaths)}, []string{"/staking/pool"}},
+	{stream.BlocksParameter, "Ask for an event at every block.", booleanValue, nil},
+	{stream.HeightParameter, "Stands for the header `X-Block-Height`.", heightValue, nil},
+	{stream.MinHeightParameter, "Stands for the header `X-Min-Block-Height`.", heightValue, nil},
+	{stream.LastEventParameter, "Stands for the header `Last-Event-ID`, for an EventSource that was made anew.", textValue, nil},
+	{stream.KeyParameter, "Stands for the header `X-Api-Key`. It is kept out of the logs.", textValue, nil},
+}
