@@ -83,6 +83,9 @@ func (r *redisRun) replica(ctx context.Context) (*rig.Replica, error) {
 // cold asks a replica that has just started for everything once: all of it has
 // to come from Redis, and the node is not asked.
 func (r *redisRun) cold(ctx context.Context) (redisResult, error) {
+	if err := r.forgetHot(ctx); err != nil {
+		return redisResult{}, err
+	}
 	t, err := r.replica(ctx)
 	if err != nil {
 		return redisResult{}, err
@@ -103,6 +106,15 @@ func (r *redisRun) cold(ctx context.Context) (redisResult, error) {
 		}
 	}
 	return result, err
+}
+
+// forgetHot keeps a replica from beginning with what others use most.
+func (r *redisRun) forgetHot(ctx context.Context) error {
+	keys, err := r.redis.Keys(ctx, "tipcache:1:hot:*").Result()
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return r.redis.Del(ctx, keys...).Err()
 }
 
 // load asks for every path once.
