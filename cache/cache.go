@@ -16,6 +16,7 @@ type Cache struct {
 
 	chain atomic.Pointer[chain]
 
+	paces      *[kindsOfReads]pace
 	waiting    atomic.Int64 // callers waiting in flights
 	background atomic.Int64 // flights that nobody waits for
 
@@ -33,7 +34,8 @@ func New(o Options) (*Cache, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	c := &Cache{o: o.withDefaults(), counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: newEncoders()}
+	o = o.withDefaults()
+	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: newEncoders(), paces: newPaces(o.Patience)}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))
 	if err := c.register(); err != nil {

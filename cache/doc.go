@@ -3,9 +3,10 @@
 //
 // [Cache.Get] looks, in this order, at
 //
-//  1. memory: a fresh entry is served, a stale one too, while one flight in the
-//     background reads it anew. For a key that is not there, one read of the
-//     shared store may end it;
+//  1. memory: a fresh entry is served. For a stale one the caller waits a moment
+//     (patience.go), unless the origin fails or is slow: then it is served, too,
+//     and one flight in the background reads it anew. For a key that is not
+//     there, one read of the shared store may end it;
 //  2. the flight of this key: callers who need the same answer share one
 //     flight, which outlives any of them. In the flight:
 //  3. the shared store: it gives an entry that is new enough, or the lease of

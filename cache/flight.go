@@ -14,7 +14,6 @@ type flight struct {
 	ch     *chain
 	q      Query
 	origin Origin
-	accept State // the worst state in which a stored entry ends the flight: Stale for callers who wait, Fresh to replace a stale entry
 
 	sharedSilent bool // the shared store did not answer the caller: it is written to, but not asked again
 }
@@ -49,9 +48,20 @@ func (c *Cache) fly(ctx context.Context, f *flight) (flightResult, error) {
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
 	ctx, span := startSpan(ctx, "cache.flight")
+	began := time.Now()
 	r, err := f.run(ctx)
-	f.endFlight(span, r, err)
+	f.paced(time.Since(began), r, err)
+	f.endFlight(ctx, span, r, err)
 	return r, err
+}
+
+// paced notes how long a flight took that asked the origin. A failure says
+// nothing of that unless it took longer than others do to succeed.
+func (f *flight) paced(took time.Duration, r flightResult, err error) {
+	p := f.c.pace(&f.q)
+	if err == nil && r.store == fromOrigin || err != nil && took > time.Duration(p.mean.Load()) {
+		p.observe(took, 2*f.c.o.Patience)
+	}
 }
 
 // revalidate has a stale entry read anew by a flight in the background, unless
@@ -71,7 +81,7 @@ func (c *Cache) revalidate(ctx context.Context, ch *chain, at *slot, q Query, or
 		defer c.background.Add(-1)
 		defer at.renewing.Store(false)
 		landed := ch.flights.DoChan(q.Key, func() (any, error) {
-			return c.fly(inBackground(ctx), &flight{c: c, ch: ch, q: q, origin: origin, accept: Fresh})
+			return c.fly(inBackground(ctx), &flight{c: c, ch: ch, q: q, origin: origin})
 		})
 		select {
 		case <-landed:

@@ -35,7 +35,7 @@ func TestCallersShareOneFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		var calls atomic.Int64
-		origin := slow(&calls, time.Second, answer(100, page))
+		origin := slow(&calls, time.Second/2, answer(100, page))
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() { mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, origin) })
@@ -146,9 +146,10 @@ func TestOriginFaultsBecomeErrors(t *testing.T) {
 	}
 }
 
-func TestStaleHitIsReadAnewOnceInTheBackground(t *testing.T) {
+func TestStaleHitOfASlowOriginIsReadAnewOnceInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
+		tire(t, c)
 		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
 
 		var calls, behind atomic.Int64
@@ -218,7 +219,7 @@ func TestKeyRestsAfterItsOriginFailed(t *testing.T) {
 
 func TestASlowOriginIsNotWaitedForWhenThereIsAFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCache(t, cache.Options{Patience: 2 * time.Second})
+		c := newCache(t, cache.Options{Patience: 200 * time.Millisecond})
 		q := cache.Query{Key: "k", Policy: live, Tip: 150}
 		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
 		var calls atomic.Int64
@@ -295,6 +296,7 @@ func TestCallerTriesAgainWhenAnotherFlightBringsTooLittle(t *testing.T) {
 func TestBackgroundFlightsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{MaxBackground: 1})
+		tire(t, c)
 		for _, key := range []string{"a", "b"} {
 			mustGet(t, c, cache.Query{Key: key, Policy: live, Tip: 100}, answer(100, page))
 		}

@@ -17,6 +17,7 @@ type Stored struct {
 type Inspection struct {
 	Namespace      string // "" while the chain has no name
 	Memory, Shared Stored
+	Moment         time.Duration // how long a Get waits for the origin where an entry is stale
 	Trouble        error         // what the origin failed with since it gave the entry in memory
 	Renewing       bool          // the entry in memory is being read anew
 	SharedState    string        // as Cache.SharedState says
@@ -36,14 +37,18 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
 	if at := ch.memory.peek(q.Key); at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.state(at, c.o.Now())}
-		i.Trouble, i.Renewing = at.failure(), at.renewing.Load()
+		i.Trouble, i.Renewing, i.Moment = at.failure(), at.renewing.Load(), c.moment(&q, at)
 	}
 	if ch.waiters != nil {
 		var record SharedRecord
 		record, i.SharedErr = c.o.Shared.Inspect(ctx, ch.namespace, q.Key)
 		i.Lease = record.Lease
 		if e := record.Entry; e != nil {
-			i.Shared = Stored{Entry: e, State: q.state(&slot{entry: e}, c.o.Now()), Expiry: record.Expiry}
+			at := &slot{entry: e}
+			i.Shared = Stored{Entry: e, State: q.state(at, c.o.Now()), Expiry: record.Expiry}
+			if i.Memory.State > Stale {
+				i.Moment = c.moment(&q, at)
+			}
 		}
 	}
 	i.Forecast, i.Store = i.forecast()
@@ -54,6 +59,8 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 func (i *Inspection) forecast() (o Outcome, store string) {
 	outcomes := [...]Outcome{Fresh: Hit, Stale: StaleHit}
 	switch {
+	case i.Moment > 0 && (i.Memory.State == Stale || i.Memory.State > Stale && i.Shared.State == Stale && i.Trouble == nil):
+		return Miss, fromOrigin
 	case i.Memory.State <= Stale:
 		return outcomes[i.Memory.State], inMemory
 	case i.Memory.State == StaleIfError && i.Trouble != nil:

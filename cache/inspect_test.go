@@ -31,11 +31,11 @@ func TestAnInspectionForetellsWhatAGetWouldComeTo(t *testing.T) {
 		want    string
 	}{
 		{"in memory and fresh", a, at(101, 0), "hit memory"},
-		{"in memory and stale", a, at(105, 0), "stale memory"},
+		{"in memory and stale", a, at(105, 0), "miss"},
 		{"in memory and too old", a, at(150, 0), "miss"},
 		{"too low for this caller", a, at(101, 101), "miss"},
 		{"only in the shared store, fresh", b, at(101, 0), "hit shared"},
-		{"only in the shared store, stale", b, at(105, 0), "stale shared"},
+		{"only in the shared store, stale", b, at(105, 0), "miss"},
 		{"only in the shared store, too old", b, at(150, 0), "miss"},
 		{"nowhere", a, cache.Query{Key: "other", Policy: live, Tip: 100}, "miss"},
 	}
@@ -43,6 +43,10 @@ func TestAnInspectionForetellsWhatAGetWouldComeTo(t *testing.T) {
 		if got := foretold(s.replica.Inspect(t.Context(), s.q)); got != s.want {
 			t.Errorf("%s: %s, want %s", s.name, got, s.want)
 		}
+	}
+	mustGet(t, a, at(105, 0), down)
+	if got := foretold(a.Inspect(t.Context(), at(105, 0))); got != "stale memory" {
+		t.Errorf("stale, after a failure: %s", got)
 	}
 	if _, err := a.Get(t.Context(), at(150, 0), down); err != nil {
 		t.Fatal(err)

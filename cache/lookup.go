@@ -32,9 +32,11 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 		c.counts.served(Hit, inMemory)
 		return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}, nil
 	case Stale:
-		c.revalidate(ctx, ch, at, q, origin)
-		c.counts.served(StaleHit, inMemory)
-		return Result{Entry: at.entry, Outcome: StaleHit, Store: inMemory}, nil
+		if c.moment(&q, at) == 0 {
+			c.revalidate(ctx, ch, at, q, origin)
+			c.counts.served(StaleHit, inMemory)
+			return Result{Entry: at.entry, Outcome: StaleHit, Store: inMemory}, nil
+		}
 	case StaleIfError:
 		// Once the origin has failed nobody waits for it until it is well:
 		// a stalled one would hold up every caller.
@@ -44,36 +46,38 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
 		}
 	}
-	res, err := c.wait(ctx, ch, q, origin, at == nil)
+	res, err := c.wait(ctx, ch, q, origin, at)
 	c.counts.served(res.Outcome, res.Store)
 	return res, err
 }
 
-// wait answers q from a flight; for a key that memory does not have (cold), one
-// read of the shared store may do. A caller for whom the shared store was silent
-// does not wait for it again: its flight goes to the origin at once.
-func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, cold bool) (Result, error) {
+// wait answers q from a flight; for a key that memory does not have, one read of
+// the shared store may do. A caller for whom the shared store was silent does not
+// wait for it again: its flight goes to the origin at once.
+func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at *slot) (Result, error) {
 	defer c.waiting.Add(-1)
 	if c.waiting.Add(1) > int64(c.o.MaxWaiters) {
 		return c.serveStale(ch, &q, flightResult{}, ErrOverloaded)
 	}
 	sharedSilent := false
-	if cold && ch.shares(&q) {
-		res, ok, err := c.lookupShared(ctx, ch, q, origin)
-		if ok {
-			return res, nil
+	if at == nil && ch.shares(&q) {
+		found, err := c.lookupShared(ctx, ch, q)
+		if q.state(found, c.o.Now()) == Fresh || q.state(found, c.o.Now()) == Stale && c.moment(&q, found) == 0 {
+			return c.serve(ctx, ch, q, origin, flightResult{at: found, store: inShared}, true), nil
 		}
-		sharedSilent = err != nil
+		at, sharedSilent = found, err != nil
 	}
+	w := c.newWait(&q, at)
 	for try := range maxFlights {
-		r, own, err := c.join(ctx, ch, q, origin, sharedSilent)
+		r, own, err := c.join(ctx, ch, q, origin, w, sharedSilent)
 		if err != nil {
 			return c.serveStale(ch, &q, r, err)
 		}
 		// A flight that another caller began may have brought too low a height
 		// or too old a reading for this one. The next begins after that: if it
 		// has asked the origin, then as late as this caller's own could have.
-		if own || q.state(r.at, c.o.Now()) <= Stale || try > 0 && r.store == fromOrigin {
+		state := q.state(r.at, c.o.Now())
+		if own || state == Fresh || try > 0 && r.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
 			return c.serve(ctx, ch, q, origin, r, own), nil
 		}
 	}
@@ -82,51 +86,55 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, col
 
 // lookupShared reads the entry of a key that memory does not have from the
 // shared store. That costs a third of a flight, which brings a goroutine and the
-// lease with it, and is all that a replica needs that has just started. An error
-// says that the shared store does not answer.
-func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query, origin Origin) (res Result, ok bool, err error) {
+// lease with it, and is all that a replica needs that has just started. It gives
+// the slot of an entry that can be served; an error says that the shared store
+// does not answer.
+func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query) (at *slot, err error) {
 	if !c.begin() {
-		return res, false, errClosed
+		return nil, errClosed
 	}
 	defer c.tasks.Done()
 	if !ch.lookups.beginRead(q.Key) {
-		return res, false, nil
+		return nil, nil
 	}
 	found, err := c.o.Shared.Load(context.WithoutCancel(ctx), ch.namespace, q.Key)
 	e := found[q.Key]
 	if e != nil && q.state(&slot{entry: e}, c.o.Now()) > Stale {
 		e = nil // a flight's to judge
 	}
-	var at *slot
 	ch.lookups.endRead(q.Key, func() {
 		if e != nil {
 			at = ch.memory.put(&q, e)
 		}
 	})
-	if q.state(at, c.o.Now()) > Stale { // memory has had something else meanwhile
-		return res, false, err
-	}
-	return c.serve(ctx, ch, q, origin, flightResult{at: at, store: inShared}, true), true, nil
+	return at, err
 }
 
 // join starts the flight of the key or joins the one under way, and waits for
-// it to land, or for Patience if there is something else to give. own tells a
-// caller whose flight it was.
-func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, sharedSilent bool) (r flightResult, own bool, err error) {
+// it to land, or as long as w says if there is something else to give. own tells
+// a caller whose flight it was.
+func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, w wait, sharedSilent bool) (r flightResult, own bool, err error) {
 	started := false
 	landed := ch.flights.DoChan(q.Key, func() (any, error) {
 		started = true
-		return c.fly(ctx, &flight{c: c, ch: ch, q: q, origin: origin, accept: Stale, sharedSilent: sharedSilent})
+		return c.fly(ctx, &flight{c: c, ch: ch, q: q, origin: origin, sharedSilent: sharedSilent})
 	})
-	patience := time.NewTimer(c.o.Patience)
+	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
 	for {
 		select {
 		case r := <-landed:
 			return r.Val.(flightResult), started, r.Err
 		case <-patience.C:
-			if at := ch.memory.get(q.Key); q.state(at, c.o.Now()) == StaleIfError {
-				at.fail(c.o.Now(), errSlow)
+			at := ch.memory.get(q.Key)
+			state := q.state(at, c.o.Now())
+			left := w.left(state)
+			switch {
+			case state == Fresh: // it has just landed
+			case left > 0:
+				patience.Reset(left)
+			case state <= StaleIfError:
+				c.giveUp(at, &q, started)
 				return flightResult{at: at, store: inMemory, forward: "stale"}, false, errSlow
 			}
 		case <-ctx.Done():
@@ -141,7 +149,7 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 	// flight before may have landed: without this look its answer would be
 	// fetched twice.
 	at := f.ch.memory.get(f.q.Key)
-	if f.q.state(at, f.c.o.Now()) <= f.accept {
+	if f.q.state(at, f.c.o.Now()) == Fresh {
 		return flightResult{at: at, store: inMemory}, nil
 	}
 	found := f.acquire(ctx, at)
@@ -171,7 +179,7 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 	}
 	for {
 		drain(woken)
-		reply, err := found.lease.Acquire(ctx, f.q.requirement(f.accept, f.c.o.Now()), found.at.known())
+		reply, err := found.lease.Acquire(ctx, f.q.requirement(f.c.o.Now()), found.at.known())
 		if err != nil {
 			return found
 		}
@@ -242,9 +250,17 @@ func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (
 	if at == nil {
 		at, store = ch.memory.get(q.Key), inMemory
 	}
-	usable := q.state(at, c.o.Now()) <= StaleIfError || errors.Is(failure, ErrBehind) && q.stands(at, c.o.Now())
-	if !usable {
+	res := Result{Store: store, Forward: r.forward}
+	switch state := q.state(at, c.o.Now()); {
+	case state == Fresh:
+		res.Outcome = Hit
+	case state == Stale:
+		res.Outcome = StaleHit
+	case state == StaleIfError, errors.Is(failure, ErrBehind) && q.stands(at, c.o.Now()):
+		res.Outcome, res.Err = StaleError, failure
+	default:
 		return Result{}, failure
 	}
-	return Result{Entry: at.entry, Outcome: StaleError, Store: store, Forward: r.forward, Err: failure}, nil
+	res.Entry = at.entry
+	return res, nil
 }

@@ -93,7 +93,7 @@ func TestNoReaderEverSeesAKeyGoBack(t *testing.T) {
 
 // The script that looks for an entry in the shared store has to agree with the
 // policy: the origin is asked if and only if the policy says that what is stored
-// is too old to be waited with.
+// is not fresh.
 func TestSharedStoreAgreesWithThePolicy(t *testing.T) {
 	store := miniredis.RunT(t)
 	now := time.Now().Truncate(time.Second)
@@ -121,7 +121,7 @@ func TestSharedStoreAgreesWithThePolicy(t *testing.T) {
 		writer.Save(t.Context(), map[string]*cache.Entry{q.Key: e}, time.Hour)
 
 		state := policy.State(e, q.Tip, now)
-		want := state <= cache.Stale && e.Height >= q.MinHeight
+		want := state == cache.Fresh && e.Height >= q.MinHeight
 		res := mustGet(t, reader, q, answer(1000, []byte("read anew")))
 		if got := string(res.Entry.Body) == "stored"; got != want {
 			t.Fatalf("%+v\nentry at %d, %v old, expires %v\nserved %t, want %t", q, e.Height, now.Sub(e.ReadAt), e.Expires.Sub(now), got, want)

@@ -10,12 +10,12 @@ import (
 )
 
 // Options of a cache. The zero value of each field means its default. The times
-// nest: those of the shared store < FlightTimeout, and Patience < FlightTimeout.
+// nest: those of the shared store < FlightTimeout, and ten times Patience < FlightTimeout.
 type Options struct {
 	MemoryBytes   int64                 // bound of the memory store; 256 MiB
 	Shared        Shared                // the store that replicas share, nil = none. The caller closes it, after the cache
 	FlightTimeout time.Duration         // longest life of a flight: other replicas, the origin's queue and the origin together; 10 s
-	Patience      time.Duration         // longest wait for the origin where an entry kept for errors could be given; 1 s
+	Patience      time.Duration         // longest wait for the origin where a stale entry could be given, and ten times that where one kept for errors could; 100 ms
 	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
 	HotInterval   time.Duration         // how often replicas are told of the keys used most, for those that start; 30 s
 	MaxBackground int                   // flights in the background at once, more are skipped; 4096
@@ -35,7 +35,7 @@ func (o Options) validate() error {
 func (o Options) withDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
-	o.Patience = cmp.Or(o.Patience, time.Second)
+	o.Patience = cmp.Or(o.Patience, 100*time.Millisecond)
 	o.HotInterval = cmp.Or(o.HotInterval, 30*time.Second)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)

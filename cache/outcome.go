@@ -28,7 +28,7 @@ type Outcome int
 // The outcomes.
 const (
 	Hit        Outcome = iota + 1 // a fresh entry was at hand
-	StaleHit                      // a stale entry was at hand; it is being read anew
+	StaleHit                      // a stale entry was at hand, and a newer one did not come in time
 	Miss                          // the origin was asked
 	StaleError                    // the origin failed; an older entry stands in
 )

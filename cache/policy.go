@@ -11,7 +11,7 @@ type State int
 // The states, best first.
 const (
 	Fresh        State = iota // serve it
-	Stale                     // serve it, and read it anew in the background
+	Stale                     // serve it when reading it anew takes too long
 	StaleIfError              // serve it only when the origin fails
 	Expired                   // as good as absent
 )
@@ -86,6 +86,7 @@ func (p Policy) bySeconds(age time.Duration) State {
 // Query is one question to the cache.
 type Query struct {
 	Key       string
+	Kind      int // reads of one kind, 0 to 7, take about as long as each other
 	Policy    Policy
 	Tip       int64     // newest block known, 0 = none: seconds count
 	MaxHeight int64     // entries above it are Expired, and replaced: no block can have come so far; 0 = none are

@@ -110,19 +110,15 @@ type Requirement struct {
 // double.
 const Never = 1 << 53
 
-// requirement puts q and the worst state it accepts into numbers.
-func (q *Query) requirement(accept State, now time.Time) Requirement {
+// requirement puts q into numbers: what is fresh for it.
+func (q *Query) requirement(now time.Time) Requirement {
 	p := &q.Policy
-	blocks, age := p.FreshBlocks, p.Fresh
-	if accept == Stale {
-		blocks, age = max(blocks, p.StaleBlocks), max(age, p.Stale)
-	}
 	r := Requirement{
 		ByBlocks:       q.Tip > 0,
-		MinHeight:      max(q.MinHeight, q.Tip-blocks),
+		MinHeight:      max(q.MinHeight, q.Tip-p.FreshBlocks),
 		OtherMinHeight: q.MinHeight,
 		MaxHeight:      q.MaxHeight,
-		OtherSince:     now.Add(-age).UnixMicro(),
+		OtherSince:     now.Add(-p.Fresh).UnixMicro(),
 		Now:            now.UnixMicro(),
 	}
 	switch {

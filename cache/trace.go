@@ -31,11 +31,11 @@ func endSpan(span trace.Span, err error) {
 }
 
 // endFlight says of a flight's span what the flight came to.
-func (f *flight) endFlight(span trace.Span, r flightResult, err error) {
+func (f *flight) endFlight(ctx context.Context, span trace.Span, r flightResult, err error) {
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String("tipcache.key_hash", keyHash(f.q.Key)),
-			attribute.Bool("tipcache.background", f.accept == Fresh),
+			attribute.Bool("tipcache.background", InBackground(ctx)),
 			attribute.String("tipcache.outcome", r.outcome(err)),
 		)
 		if r.at != nil {

@@ -67,10 +67,10 @@ type Classes struct {
 // last two bounds hold together.
 type Class struct {
 	FreshBlocks  *int64         `yaml:"fresh_blocks" reload:"true" doc:"blocks an answer is fresh for after its own"`
-	StaleBlocks  *int64         `yaml:"stale_blocks" reload:"true" doc:"blocks it is served for while it is read anew"`
+	StaleBlocks  *int64         `yaml:"stale_blocks" reload:"true" doc:"blocks it is served for when reading it anew takes longer than cache.patience"`
 	ErrorBlocks  *int64         `yaml:"error_blocks" reload:"true" doc:"blocks it is served for while the node fails"`
 	Fresh        *time.Duration `yaml:"fresh" reload:"true" doc:"time an answer is fresh for while no tip is known"`
-	Stale        *time.Duration `yaml:"stale" reload:"true" doc:"time it is served for while it is read anew and no tip is known"`
+	Stale        *time.Duration `yaml:"stale" reload:"true" doc:"time it is served for when reading it anew takes longer than cache.patience and no tip is known"`
 	StaleIfError *time.Duration `yaml:"stale_if_error" reload:"true" doc:"time it is served for while the node fails"`
 }
 
@@ -79,7 +79,7 @@ type Cache struct {
 	Memory   Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
 	Flight   time.Duration `yaml:"flight" doc:"longest life of one read of an origin, its queueing included"`
 	Lease    time.Duration `yaml:"lease" doc:"longest delay by a replica that died while it was reading"`
-	Patience time.Duration `yaml:"patience" doc:"time a request waits for an origin when it could be given an answer kept for errors"`
+	Patience time.Duration `yaml:"patience" doc:"longest time a request waits for a newer answer when it could be given a stale one; ten times as long when it could be given one kept for errors. Reads that take longer lately are not waited for"`
 	Waiters  int           `yaml:"waiters" doc:"requests that may wait for origins at once"`
 }
 
@@ -100,7 +100,7 @@ type Collections struct {
 	PublicURL string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
 	Timeout   time.Duration `yaml:"timeout" doc:"time for one query of the store"`
 	Fresh     time.Duration `yaml:"fresh" doc:"time a page is fresh for"`
-	Stale     time.Duration `yaml:"stale" doc:"time it is served for while it is read anew"`
+	Stale     time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than cache.patience"`
 	OnError   time.Duration `yaml:"stale_if_error" doc:"time it is served for while the store fails"`
 }
 

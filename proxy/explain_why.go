@@ -108,9 +108,12 @@ func (r reasoning) wait() string {
 	return fmt.Sprintf(" Another replica is doing so: the request waits for that one, as long as it shows a sign of life within %s.", ago(r.found.Lease))
 }
 
-// standIn says what is served should the origin fail.
+// standIn says what is served should the origin fail, or be slow.
 func (r reasoning) standIn() string {
 	for _, at := range []cache.Stored{r.found.Memory, r.found.Shared} {
+		if at.Entry != nil && at.State == cache.Stale {
+			return fmt.Sprintf(" Should that fail or take longer than %s, the answer %s is served.", r.found.Moment.Truncate(time.Millisecond), r.age(at))
+		}
 		if at.Entry != nil && at.State <= cache.StaleIfError {
 			return " Should that fail, the answer " + r.age(at) + " stands in."
 		}

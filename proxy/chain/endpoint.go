@@ -55,18 +55,18 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 // that can still be read.
 func (ep *endpoint) lookup(ctx context.Context, r *http.Request, rec *web.Record, q cacheRequest, hs heights, tip node.Tip) (cache.Query, cache.Result, error) {
 	if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
-		query := ep.query(sq.key, shs, tip)
+		query := ep.query(sq, shs, tip)
 		res, err := ep.cache.Get(ctx, query, ep.origin(sq, r, rec))
 		if err != nil || !outOfReach(res) {
 			rec.Pinned = true
 			return query, res, err
 		}
 	}
-	query := ep.query(q.key, hs, tip)
+	query := ep.query(q, hs, tip)
 	if hs.pinned == 0 && ep.stack.WantsNoCache(r.Header) {
 		query = web.NoCache(query, rec.Start)
 	} else if q.walk.height == 0 && rec.Repeatable() {
-		rec.Repeat(&memory{ep, q.key, hs})
+		rec.Repeat(&memory{ep, q, hs})
 	}
 	res, err := ep.cache.Get(ctx, query, ep.origin(q, r, rec))
 	return query, res, err
@@ -86,9 +86,9 @@ func (ep *endpoint) parse(c *gin.Context) (q cacheRequest, hs heights, err error
 
 // query is what the cache is asked: one slot for the newest state, replaced
 // block by block, and one for each block that is asked for by its height.
-func (ep *endpoint) query(key string, hs heights, tip node.Tip) cache.Query {
+func (ep *endpoint) query(q cacheRequest, hs heights, tip node.Tip) cache.Query {
 	inForce := ep.policies.Load()
-	query := cache.Query{Key: key, Policy: inForce.rows[ep.row], MinHeight: hs.min, MaxHeight: tip.Limit}
+	query := cache.Query{Key: q.key, Kind: int(q.cost), Policy: inForce.rows[ep.row], MinHeight: hs.min, MaxHeight: tip.Limit}
 	if tip.Known {
 		query.Tip = tip.Height
 	}
@@ -134,7 +134,7 @@ func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
 		return web.Plan{}, err
 	}
 	q, hs, _ = ep.snapshot(c.Request.Context(), q, hs, tip)
-	p := web.Plan{Route: ep.Name, Class: ep.class.String(), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q.key, hs, tip)}
+	p := web.Plan{Route: ep.Name, Class: ep.class.String(), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q, hs, tip)}
 	if q.query != "" {
 		p.Asks += "?" + q.query
 	}

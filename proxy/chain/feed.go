@@ -37,7 +37,7 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 func (ep *endpoint) newest(ctx context.Context, q cacheRequest, hs heights, from *http.Request) (cache.Result, error) {
 	ctx, cancel := context.WithDeadline(ctx, ep.stack.Deadline(time.Now()))
 	defer cancel()
-	query := ep.query(q.key, hs, ep.o.Nodes.Tip())
+	query := ep.query(q, hs, ep.o.Nodes.Tip())
 	query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
 	return ep.cache.Get(ctx, query, ep.origin(q, from, &web.Record{}))
 }

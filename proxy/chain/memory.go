@@ -6,7 +6,7 @@ import "github.com/tipcache/tipcache/proxy/web"
 // one that it names. Pages of a walk are not among these requests.
 type memory struct {
 	*endpoint
-	key string
+	asked cacheRequest
 	heights
 }
 
@@ -16,7 +16,7 @@ func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 	if m.min > tip.Height || tip.Known && m.pinned > tip.Height && !m.asSent {
 		return false
 	}
-	query := m.query(m.key, m.heights, tip)
+	query := m.query(m.asked, m.heights, tip)
 	res, ok := m.cache.Fresh(query, rec.Start)
 	if ok {
 		rec.Tip, rec.Pinned = tip.Height, m.pinned > 0

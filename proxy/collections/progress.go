@@ -37,9 +37,12 @@ func (h *Handler) query(asked listing, p Progress) cache.Query {
 	return q
 }
 
+// kind sets pages apart from what the cache learns of reads of the chain.
+const kind = 7
+
 // querySeconds asks for a page that is fresh by the time it was read at.
 func (h *Handler) querySeconds(asked listing) cache.Query {
-	return cache.Query{Key: asked.Key, Policy: h.o.Policy}
+	return cache.Query{Key: asked.Key, Kind: kind, Policy: h.o.Policy}
 }
 
 // edition numbers what a page can say: it grows with the store's generation and,

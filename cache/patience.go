@@ -1,0 +1,82 @@
+package cache
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A caller who could be given a stale entry waits a moment for a newer one: as
+// long as that is likely to come soon.
+const (
+	momentReads  = 8                     // the moment is so many times what reads took lately
+	leastMoment  = 20 * time.Millisecond // for what reads do not take, but a busy machine does
+	errorFactor  = 10                    // patience where the entry is kept for errors only
+	kindsOfReads = 8
+)
+
+// pace is how long the origin took lately to answer reads of one kind, as the
+// flights that asked it saw that: in nanoseconds, smoothed.
+type pace struct{ mean atomic.Int64 }
+
+// newPaces are such that callers wait as long as they may, until it is known
+// better.
+func newPaces(patience time.Duration) *[kindsOfReads]pace {
+	var p [kindsOfReads]pace
+	for i := range p {
+		p[i].mean.Store(int64(patience / momentReads))
+	}
+	return &p
+}
+
+// observe counts no read as longer than most, so that a slow origin is found
+// well again soon after it is.
+func (p *pace) observe(took, most time.Duration) {
+	p.mean.Add((int64(min(took, most)) - p.mean.Load()) / 8)
+}
+
+// pace is that of the kind of q.
+func (c *Cache) pace(q *Query) *pace { return &c.paces[uint(q.Kind)%kindsOfReads] }
+
+// moment is how long a caller waits for an entry newer than the stale one at
+// hand. It is 0 where the origin failed a moment ago, where it is slow, and where
+// too many callers wait already.
+func (c *Cache) moment(q *Query, at *slot) time.Duration {
+	mean := time.Duration(c.pace(q).mean.Load())
+	if at.resting(c.o.Now()) || mean > c.o.Patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
+		return 0
+	}
+	return min(max(momentReads*mean, leastMoment), c.o.Patience)
+}
+
+// A wait is how long one caller waits in flights while there is something else
+// to give.
+type wait struct {
+	began  time.Time
+	moment time.Duration // where that is stale
+	errors time.Duration // where it is kept for errors
+}
+
+func (c *Cache) newWait(q *Query, at *slot) wait {
+	w := wait{began: time.Now(), moment: c.o.Patience, errors: errorFactor * c.o.Patience}
+	if at != nil {
+		w.moment = c.moment(q, at)
+	}
+	return w
+}
+
+// left is how long the caller still waits with an entry at hand that is in a
+// state.
+func (w wait) left(s State) time.Duration {
+	if s <= Stale {
+		return w.moment - time.Since(w.began)
+	}
+	return w.errors - time.Since(w.began)
+}
+
+// giveUp notes that a caller has waited in vain, so that others do not.
+func (c *Cache) giveUp(at *slot, q *Query, own bool) {
+	at.fail(c.o.Now(), errSlow)
+	if own {
+		c.pace(q).observe(2*c.o.Patience, 2*c.o.Patience)
+	}
+}
