@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -30,7 +29,6 @@ type endpoint struct {
 	breaker *gobreaker.CircuitBreaker[*Answer]
 	timeout time.Duration
 	metrics *metrics
-	log     *slog.Logger
 
 	mu   sync.Mutex
 	view view
@@ -49,29 +47,17 @@ type view struct {
 
 func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
 	e := &endpoint{
-		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m, log: o.Logger.With("node", name),
+		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
 		queue: newLimiter(o.InFlight, o.Scans, o.Queue),
 	}
-	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: c.speech.tells, Logger: e.log})
-	e.breaker = gobreaker.NewCircuitBreaker[*Answer](gobreaker.Settings{
-		Name:          name,
-		Timeout:       breakerOpen,
-		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= maxFailures },
-		IsExcluded:    func(err error) bool { return err != nil && !blames(err) },
-		OnStateChange: e.tellBreaker,
+	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: c.speech.tells, Logger: o.Logger.With("node", name)})
+	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
+		Outage:   upstream.NewOutage(o.Logger, "node "+name),
+		Failures: maxFailures,
+		Cooldown: breakerOpen,
+		Excluded: func(err error) bool { return !blames(err) },
 	})
 	return e
-}
-
-// tellBreaker logs a node's going and its coming back once each; the trials
-// between are no news. It runs under the breaker's mutex.
-func (e *endpoint) tellBreaker(_ string, from, to gobreaker.State) {
-	switch {
-	case from == gobreaker.StateClosed:
-		e.log.Warn("node is left alone after failures", "breaker", to.String(), "error", e.look().restErr)
-	case to == gobreaker.StateClosed:
-		e.log.Info("node answers again", "breaker", to.String())
-	}
 }
 
 func (e *endpoint) look() view {

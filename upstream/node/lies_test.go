@@ -239,8 +239,8 @@ func TestANodesGoingAndComingBackIsToldOnce(t *testing.T) {
 		_, err := p.Fetch(within(t, time.Second), Request{Path: "/x"})
 		return err == nil
 	})
-	gone, back := log.count("left alone after failures"), log.count("answers again")
-	if gone != 1 || back != 1 || log.count("did not answer in time") == 0 || log.count("node="+n.address) < 2 {
+	gone, back := log.count("origin lost"), log.count("origin back")
+	if gone != 1 || back != 1 || log.count("did not answer in time") == 0 || log.count("node "+n.address) < 2 {
 		t.Errorf("%d lines of its going, %d of its coming back", gone, back)
 	}
 }
