@@ -20,6 +20,7 @@ func (v *validation) access(c Config) {
 	v.check(c.HTTP.MaxStreams > 0, "http.max_streams", "%d is not positive", c.HTTP.MaxStreams)
 	v.check(c.HTTP.ClientStreams > 0, "http.client_streams", "%d is not positive", c.HTTP.ClientStreams)
 	v.check(c.HTTP.MaxConnections >= 0, "http.max_connections", "%d is negative", c.HTTP.MaxConnections)
+	v.check(c.HTTP.ClientConnections >= 0, "http.client_connections", "%d is negative", c.HTTP.ClientConnections)
 	v.admin(c.Admin, c.AdminToken)
 	v.check((c.HTTP.TLS.Cert == "") == (c.HTTP.TLS.Key == ""), "http.tls", "cert and key go together: set both or none")
 }

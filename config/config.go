@@ -136,22 +136,23 @@ type Metadata struct {
 
 // HTTP is the public listener's limits.
 type HTTP struct {
-	Request        time.Duration `yaml:"request" doc:"time for one request, waiting included"`
-	Header         time.Duration `yaml:"header" doc:"time a client has for its headers"`
-	Idle           time.Duration `yaml:"idle" doc:"time an idle connection is kept"`
-	MaxHeader      Bytes         `yaml:"max_header" doc:"largest request header"`
-	MaxURL         int           `yaml:"max_url" doc:"longest request target in bytes"`
-	Rate           string        `yaml:"rate" reload:"true" doc:"requests that each client address may make, an IPv6 /64 counting as one, as in 50/s or 50/s burst 200; 0 is no limit"`
-	TrustedProxies []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
-	CORSOrigins    []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
-	AllowNoCache   bool          `yaml:"allow_no_cache" doc:"obey Cache-Control: no-cache and max-age=0 of requests: they get an answer read at the newest block or, where that is not known and for collections, since they came. Each may then cost a read of the origin"`
-	FastLane       bool          `yaml:"fast_lane" doc:"answer requests whose bytes were answered from memory before without parsing them again; false: net/http sees every request"`
-	MaxConnections int           `yaml:"max_connections" doc:"connections of clients at once, idle ones included; more wait to be accepted. 0 is no limit"`
-	MaxStreams     int           `yaml:"max_streams" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
-	ClientStreams  int           `yaml:"client_streams" doc:"of these, by one client address, an IPv6 /64 counting as one"`
-	DrainDelay     time.Duration `yaml:"drain_delay" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
-	Drain          time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
-	TLS            TLS           `yaml:"tls"`
+	Request           time.Duration `yaml:"request" doc:"time for one request, waiting included"`
+	Header            time.Duration `yaml:"header" doc:"time a client has for its headers"`
+	Idle              time.Duration `yaml:"idle" doc:"time an idle connection is kept"`
+	MaxHeader         Bytes         `yaml:"max_header" doc:"largest request header"`
+	MaxURL            int           `yaml:"max_url" doc:"longest request target in bytes"`
+	Rate              string        `yaml:"rate" reload:"true" doc:"requests that each client address may make, an IPv6 /64 counting as one, as in 50/s or 50/s burst 200; 0 is no limit"`
+	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
+	CORSOrigins       []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
+	AllowNoCache      bool          `yaml:"allow_no_cache" doc:"obey Cache-Control: no-cache and max-age=0 of requests: they get an answer read at the newest block or, where that is not known and for collections, since they came. Each may then cost a read of the origin"`
+	FastLane          bool          `yaml:"fast_lane" doc:"answer requests whose bytes were answered from memory before without parsing them again; false: net/http sees every request"`
+	MaxConnections    int           `yaml:"max_connections" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`
+	ClientConnections int           `yaml:"client_connections" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`
+	MaxStreams        int           `yaml:"max_streams" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
+	ClientStreams     int           `yaml:"client_streams" doc:"of these, by one client address, an IPv6 /64 counting as one"`
+	DrainDelay        time.Duration `yaml:"drain_delay" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
+	Drain             time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
+	TLS               TLS           `yaml:"tls"`
 }
 
 // TLS is for both listeners, which speak HTTP/2 with it.

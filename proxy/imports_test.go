@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"proxy/stream":      {"proxy/web", "cache", "upstream/node"},
 	"proxy/web":         {"proxy/lane", "cache", "upstream"},
 	"proxy/lane":        {},
+	"proxy/listener":    {"proxy/web", "proxy/lane"},
 	"cache":             {"cache/..."},
 	"upstream":          {"upstream/..."},
 	"deploy":            {},

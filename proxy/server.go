@@ -19,6 +19,7 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -150,6 +151,10 @@ func (s *Server) SetKeys(keys []web.Key) { s.stack.SetKeys(keys) }
 
 // SetLimits puts other limits in force, from the next request on.
 func (s *Server) SetLimits(l web.Limits) { s.stack.SetLimits(l) }
+
+// Trusts tells whether an address is that of a trusted proxy, behind which there
+// are many clients.
+func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Trusts(addr) }
 
 // Forget has the fast lane forget all requests: what they ask for has become
 // another thing, or is gone.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/admin"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
@@ -52,12 +54,13 @@ type service struct {
 	proxy    *proxy.Server
 	lane     *lane.Lane // nil: switched off
 
-	public, admin net.Listener // admin is nil when switched off
-	adminPages    *admin.Handler
-	reloads       *reloads
-	certificate   *web.Certificate // of both; nil: no TLS
-	stopping      atomic.Bool
-	closers       []func() error
+	public      *listener.Listener
+	admin       net.Listener // nil when switched off
+	adminPages  *admin.Handler
+	reloads     *reloads
+	certificate *web.Certificate // of both; nil: no TLS
+	stopping    atomic.Bool
+	closers     []func() error
 }
 
 // newService builds the parts and opens the listeners. Nothing that is absent
@@ -198,7 +201,10 @@ func (s *service) listen(ctx context.Context) (err error) {
 			return fmt.Errorf("http.tls.cert: %w", err)
 		}
 	}
-	if s.public, err = web.Listen(ctx, s.cfg.Listen, s.lane, s.cfg.HTTP.MaxConnections); err != nil {
+	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
+		Lane: s.lane, Logger: s.log, Metrics: s.registry,
+	}); err != nil {
 		return err
 	}
 	s.onClose(ignoreClosed(s.public.Close))
@@ -223,7 +229,7 @@ func (s *service) run(ctx context.Context) error {
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
 		IdleTimeout:       s.cfg.HTTP.Idle,
 		ConnContext:       web.ConnContext,
-		ConnState:         web.FollowConnections(s.registry, s.cfg.HTTP.MaxConnections),
+		ConnState:         s.public.ConnState,
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

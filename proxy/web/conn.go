@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -15,7 +16,7 @@ import (
 // packets for the client to wake up for. It is for http.Server's listener;
 // ConnContext makes it known to the handler.
 type Conn struct {
-	*net.TCPConn
+	*socket
 	lane  *lane.Conn // nil: none
 	ended func()
 
@@ -38,9 +39,9 @@ func NewConn(c *net.TCPConn, fast *lane.Lane, ended func()) *Conn {
 	if ended == nil {
 		ended = func() {}
 	}
-	conn := &Conn{TCPConn: c, ended: sync.OnceFunc(ended)}
+	conn := &Conn{socket: newSocket(c), ended: sync.OnceFunc(ended)}
 	if fast != nil {
-		conn.lane = fast.NewConn(c)
+		conn.lane = fast.NewConn(conn.socket)
 	}
 	return conn
 }
@@ -58,8 +59,21 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 
 // ConnState is for http.Server's field of the same name.
 func ConnState(c net.Conn, state http.ConnState) {
-	if ours, ok := c.(*Conn); ok && ours.lane != nil {
+	ours, ok := c.(*Conn)
+	if !ok {
+		return
+	}
+	ours.follow(state)
+	if ours.lane != nil {
 		ours.lane.State(state)
+	}
+}
+
+// ConnStateBelowTLS tells the connection below one with TLS, on which there is no
+// fast lane.
+func ConnStateBelowTLS(c *tls.Conn, state http.ConnState) {
+	if ours, ok := c.NetConn().(*Conn); ok {
+		ours.follow(state)
 	}
 }
 
@@ -72,7 +86,7 @@ func connOf(r *http.Request) *Conn {
 // Read reads for net/http, and answers in its place what the fast lane can.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.lane == nil {
-		return c.TCPConn.Read(p)
+		return c.socket.Read(p)
 	}
 	return c.lane.Read(p)
 }

@@ -121,6 +121,11 @@ func (a *Admission) admitAddress(c *gin.Context) error {
 	return a.admitBy(c, "address", a.ClientNetwork(c.Request), limits.Address)
 }
 
+// Trusts tells whether an address is that of a trusted proxy.
+func (a *Admission) Trusts(addr netip.Addr) bool {
+	return isAmong(a.limits.Load().TrustedProxies, addr)
+}
+
 // Client names who asks, for those who let clients take turns: the name on the
 // request's key, or else its address, of which an IPv6 /64 counts as one.
 func (a *Admission) Client(r *http.Request, rec *Record) string {

@@ -1,0 +1,101 @@
+// Package listener is where connections of clients are accepted. There is a slot
+// for each, and the slots are for those who ask:
+//
+//   - Where all are taken, the connections that were idle for longest are closed
+//     (slots.go). Idle is a connection whose request is not being answered,
+//     counted from when the client was last heard; a stream of events is not.
+//   - Once more than half are taken, an address has a share of them. A client that
+//     exceeds it loses a connection of its own that is idle, or the new one.
+//   - Where nobody is idle, one client waits for a slot, and others behind it in
+//     the kernel's queue.
+package listener
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Options configure a Listener.
+type Options struct {
+	Most    int                   // connections at once; 0: any number
+	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
+	Exempt  func(netip.Addr) bool // whom the share is not for; nil: loopback
+	Lane    *lane.Lane            // answers repeated requests; nil: none
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer // nil: none
+}
+
+func (o Options) withDefaults() Options {
+	o.Share = cmp.Or(o.Share, max(16, o.Most/20))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Exempt == nil {
+		o.Exempt = netip.Addr.IsLoopback
+	}
+	return o
+}
+
+// A Listener listens for clients. http.Server is given its ConnState, and
+// web.ConnContext.
+type Listener struct {
+	*net.TCPListener
+	lane  *lane.Lane
+	slots *slots
+}
+
+// Listen opens the listener.
+func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	o = o.withDefaults()
+	return &Listener{l.(*net.TCPListener), o.Lane, newSlots(o)}, nil //nolint:forcetypeassert // of that network
+}
+
+// Accept waits for a client, and for a slot for it.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		accepted, err := l.AcceptTCP()
+		if err != nil {
+			return nil, err
+		}
+		if !l.slots.await() {
+			_ = accepted.Close()
+			return nil, net.ErrClosed
+		}
+		s := l.slots.slotFor(accepted.RemoteAddr())
+		s.conn = web.NewConn(accepted, l.lane, func() { l.slots.release(s) })
+		if l.slots.take(s) {
+			return s.conn, nil
+		}
+		_ = accepted.Close()
+	}
+}
+
+// Close ends Accept.
+func (l *Listener) Close() error {
+	l.slots.close()
+	return l.TCPListener.Close()
+}
+
+// ConnState is for http.Server's field of the same name.
+func (l *Listener) ConnState(c net.Conn, state http.ConnState) {
+	if secured, ok := c.(*tls.Conn); ok {
+		web.ConnStateBelowTLS(secured, state)
+	} else {
+		web.ConnState(c, state)
+	}
+	l.slots.metrics.follow(state)
+}

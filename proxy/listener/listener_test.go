@@ -1,0 +1,299 @@
+package listener_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// service answers "hello", and to /slow only once the test lets it.
+type service struct {
+	*testing.T
+	address  string
+	registry *prometheus.Registry
+	slow     chan struct{}
+	idle     atomic.Int64 // times that a connection became idle
+	busy     atomic.Int64 // and busy
+	log      lines
+}
+
+// lines collects what is logged.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func start(t *testing.T, o listener.Options) *service {
+	t.Helper()
+	s := &service{T: t, registry: prometheus.NewPedanticRegistry(), slow: make(chan struct{})}
+	o.Metrics, o.Logger = s.registry, slog.New(slog.NewTextHandler(&s.log, nil))
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr().String()
+	server := &http.Server{ConnContext: web.ConnContext, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
+		switch l.ConnState(c, state); state {
+		case http.StateIdle:
+			s.idle.Add(1)
+		case http.StateActive:
+			s.busy.Add(1)
+		}
+	}}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func (s *service) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/slow" {
+		select {
+		case <-s.slow:
+		case <-r.Context().Done():
+		}
+	}
+	_, _ = io.WriteString(w, "hello")
+}
+
+// A client is a connection that a test writes to by hand.
+type client struct {
+	*testing.T
+	net.Conn
+	read *bufio.Reader
+}
+
+func (s *service) dial(from string) client {
+	s.Helper()
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}
+	c, err := d.DialContext(s.Context(), "tcp", s.address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return client{s.T, c, bufio.NewReader(c)}
+}
+
+func (c client) ask(path string) {
+	c.Helper()
+	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+		c.Error(err)
+	}
+}
+
+// answered says whether an answer comes, and not the end.
+func (c client) answered() bool {
+	res, err := http.ReadResponse(c.read, nil)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	return err == nil && res.StatusCode == http.StatusOK
+}
+
+// greet makes sure that a connection is accepted, and then idle.
+func (s *service) greet(from string) client {
+	s.Helper()
+	c := s.dial(from)
+	s.greetAgain(c)
+	return c
+}
+
+func (s *service) greetAgain(c client) {
+	s.Helper()
+	before := s.idle.Load()
+	if c.ask("/"); !c.answered() {
+		s.Fatal("no answer")
+	}
+	for s.idle.Load() == before {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// occupy has a connection wait for its answer.
+func (s *service) occupy(c client) {
+	s.Helper()
+	before := s.busy.Load()
+	for c.ask("/slow"); s.busy.Load() == before; {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// ended says whether the server has closed a connection.
+func (c client) ended() bool {
+	_, err := c.read.ReadByte()
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// counted are the values of a metric that are not zero, by their label.
+func (s *service) counted(name string) map[string]int {
+	s.Helper()
+	families, err := s.registry.Gather()
+	if err != nil {
+		s.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			label := ""
+			for _, l := range m.GetLabel() {
+				label = l.GetValue()
+			}
+			if n := int(m.GetCounter().GetValue() + m.GetGauge().GetValue()); f.GetName() == name && n > 0 {
+				found[label] = n
+			}
+		}
+	}
+	return found
+}
+
+func (s *service) closed() map[string]int { return s.counted("tipcache_http_connections_closed_total") }
+
+// become waits until so many connections are open.
+func (s *service) become(open int) {
+	s.Helper()
+	for end := time.Now().Add(20 * time.Second); s.counted("tipcache_http_connections")[""] != open; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%v connections, want %d", s.counted("tipcache_http_connections"), open)
+		}
+	}
+}
+
+func TestTheConnectionThatWasIdleForLongestMakesRoom(t *testing.T) {
+	s := start(t, listener.Options{Most: 3})
+	first, second := s.greet("127.0.0.1"), s.greet("127.0.0.1")
+	silent := s.dial("127.0.0.1") // and says nothing at all
+	s.become(3)
+	s.greetAgain(first) // the second is idle for longest now
+	s.greet("127.0.0.1")
+	if !second.ended() {
+		t.Error("another one made room")
+	}
+	s.greet("127.0.0.1")
+	if !silent.ended() {
+		t.Error("the one that says nothing did not make room")
+	}
+	if first.ask("/"); !first.answered() {
+		t.Error("the one that spoke last was closed")
+	}
+	if diff := cmp.Diff(map[string]int{"idle": 2}, s.closed()); diff != "" {
+		t.Errorf("closed (-want +got):\n%s", diff)
+	}
+	if told := strings.Count(s.log.String(), "connection slots are short"); told != 1 {
+		t.Errorf("it was logged %d times, want once a minute: %s", told, s.log.String())
+	}
+}
+
+func TestWhoIsBeingAnsweredIsNotIdle(t *testing.T) {
+	s := start(t, listener.Options{Most: 2})
+	busy := []client{s.dial("127.0.0.1"), s.dial("127.0.0.1")}
+	for _, c := range busy {
+		s.occupy(c)
+	}
+	waiting := s.dial("127.0.0.1") // in the kernel's queue
+	waiting.ask("/")
+	for len(s.counted("tipcache_http_connections_waits_total")) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	close(s.slow)
+	for _, c := range busy {
+		if !c.answered() {
+			t.Error("a connection was closed before its answer")
+		}
+	}
+	if !waiting.answered() {
+		t.Error("the one that waited got no answer")
+	}
+}
+
+func TestAnAddressHasAShareOfTheSlots(t *testing.T) {
+	const flood, honest = "127.0.0.2", "127.0.0.3"
+	s := start(t, listener.Options{Most: 10, Share: 3, Exempt: func(a netip.Addr) bool { return a.String() == "127.0.0.4" }})
+	var flooding []client
+	for range 6 { // half of the slots, and one more
+		flooding = append(flooding, s.greet(flood))
+	}
+	if len(s.closed()) > 0 {
+		t.Errorf("below half of the slots: %v", s.closed())
+	}
+	flooding = append(flooding, s.greet(flood))
+	if !flooding[0].ended() {
+		t.Error("its own idle one did not make room")
+	}
+	for _, c := range flooding[1:] {
+		s.occupy(c)
+	}
+	if refused := s.dial(flood); !refused.ended() {
+		t.Error("one more was taken while all of its own are busy")
+	}
+	for range 3 {
+		s.greet(honest)
+	}
+	others := s.closed()
+	for range 6 { // of a proxy with many clients behind it
+		s.greet("127.0.0.4")
+	}
+	if others["share"] == 0 || others["refused"] == 0 || others["idle"] > 0 {
+		t.Errorf("closed %v", others)
+	}
+	if now := s.closed(); now["refused"] != others["refused"] || now["share"] != others["share"] {
+		t.Errorf("an exempt address has a share: %v, then %v", others, now)
+	}
+}
+
+func TestClosingEndsTheWaitForASlot(t *testing.T) {
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ConnState: l.ConnState, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(l) }()
+	s := &service{T: t, address: l.Addr().String()}
+	for range 2 {
+		s.dial("127.0.0.1").ask("/slow")
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}

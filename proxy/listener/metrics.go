@@ -1,0 +1,63 @@
+package listener
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// metrics show how near the listener is to its limit: at the limit, little else
+// does.
+type metrics struct {
+	open   prometheus.Gauge
+	closed *prometheus.CounterVec
+	waits  prometheus.Counter
+}
+
+func newMetrics(o Options) *metrics {
+	f := promauto.With(o.Metrics)
+	f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(o.Most))
+	m := &metrics{
+		open: f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections", Help: "Connections of clients, idle ones included."}),
+		closed: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_http_connections_closed_total",
+			Help: "Connections closed because slots were short: idle ones for others, by the limit of all (idle) or of their address (share), and new ones of addresses that hold their share (refused).",
+		}, []string{"cause"}),
+		waits: f.NewCounter(prometheus.CounterOpts{
+			Name: "tipcache_http_connections_waits_total",
+			Help: "Times that new connections had to wait because all were busy.",
+		}),
+	}
+	for _, cause := range []string{"idle", "share", "refused"} {
+		m.closed.WithLabelValues(cause) // a rate needs a beginning
+	}
+	return m
+}
+
+func (m *metrics) follow(state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		m.open.Inc()
+	case http.StateClosed, http.StateHijacked:
+		m.open.Dec()
+	}
+}
+
+// A lack of slots is told once a minute at most. It belongs to Accept.
+type lack struct {
+	log    *slog.Logger
+	most   int
+	told   time.Time
+	closed int // since then
+}
+
+func (l *lack) tell(closed int) {
+	l.closed += closed
+	if now := time.Now(); now.Sub(l.told) >= time.Minute {
+		l.log.Warn("connection slots are short", "limit", l.most, "closed_idle", l.closed)
+		l.told, l.closed = now, 0
+	}
+}
