@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -107,17 +105,8 @@ func (ep *endpoint) origin(q cacheRequest, from *http.Request, rec *web.Record) 
 			r.Client = ep.stack.Client(from, rec)
 		}
 		a, err := ep.o.Nodes.Fetch(ctx, r)
-		switch {
-		case errors.Is(err, upstream.ErrBehind):
-			return nil, fmt.Errorf("%w: %w", cache.ErrBehind, err)
-		case err != nil:
+		if err = Silence(a, err, q.height == 0); err != nil {
 			return nil, err
-		}
-		if lagging := a.Reason == node.FutureHeight || a.Reason == node.Pruned; lagging && q.height == 0 {
-			// The height was our choice, so the refusal says nothing to the client.
-			return nil, fmt.Errorf("%w: %w", cache.ErrBehind, &upstream.Error{
-				Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: errors.New(a.Text),
-			})
 		}
 		return ep.entry(q, a, prev)
 	}

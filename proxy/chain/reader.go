@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -75,6 +77,21 @@ func (r *Reader) Late(height int64, err error) error {
 	tip := r.nodes.Tip()
 	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
 		Public: "block " + strconv.FormatInt(height, 10) + " has not come; the newest is " + strconv.FormatInt(tip.Height, 10)}
+}
+
+// Silence is what the cache is to be told where a node gave no answer, nil where
+// it did. A node that refuses a height of our choosing is behind, which says
+// nothing to the client: an entry of any age is better.
+func Silence(a *node.Answer, err error, chosen bool) error {
+	if err == nil && chosen && (a.Reason == node.FutureHeight || a.Reason == node.Pruned) {
+		err = &upstream.Error{
+			Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: fmt.Errorf("%w: %s", upstream.ErrBehind, a.Text),
+		}
+	}
+	if errors.Is(err, upstream.ErrBehind) {
+		return fmt.Errorf("%w: %w", cache.ErrBehind, err)
+	}
+	return err
 }
 
 // Answer is what a result comes to.

@@ -106,7 +106,7 @@ func (ep *endpoint) lookup(ctx context.Context, r *http.Request, rec *web.Record
 // block, and one for each block that is asked for by its height.
 func (ep *endpoint) query(q inquiry, tip node.Tip) cache.Query {
 	inForce := ep.policies.Load()
-	query := cache.Query{Key: q.atKey, Policy: inForce.rows[ep.row.place], MinHeight: q.min}
+	query := cache.Query{Key: q.atKey, Policy: inForce.rows[ep.row.place], MinHeight: q.min, MaxHeight: tip.Limit}
 	if tip.Known {
 		query.Tip = tip.Height
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -28,19 +28,12 @@ func (ep *endpoint) origin(q inquiry, from *http.Request, rec *web.Record) cache
 			r.Height = node.AtTip
 		}
 		a, err := ep.fetch(ctx, r)
-		if err != nil {
+		if err = chain.Silence(a, err, q.pinned == 0); err != nil {
 			return nil, err
-		}
-		if lagging := a.Reason == node.FutureHeight || a.Reason == node.Pruned; lagging && q.pinned == 0 {
-			// The height was our choice, so the refusal says nothing to the client.
-			return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: errBehind}
 		}
 		return ep.entry(a, prev), nil
 	}
 }
-
-// errBehind is for a node that cannot read the block that we chose.
-var errBehind = errors.New("the node refused to read the newest block")
 
 // fetch asks the node. One that has just started reads no latest block until the next one comes, but what is
 // asked of its latest it can be asked at the tip.
