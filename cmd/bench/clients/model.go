@@ -27,6 +27,7 @@ type Fork struct {
 type Model struct {
 	Forks []Fork // the first begins before the run
 	Grace time.Duration
+	Holds time.Duration      // for so long after a fork what was cached before it is at hand
 	Lost  func(*Answer) bool // tells which requests may be without an answer; nil: none
 }
 
@@ -80,11 +81,15 @@ type cached struct {
 	since time.Time
 }
 
-// epoch counts the forks that had begun. It is settled once nothing is left of the
-// fork before: until then everything cached may be dropped.
+// epoch counts the forks that replicas knew of at a time. It is settled once
+// nothing is left of the fork before: until then everything cached may be dropped.
 func (m *Model) epoch(at time.Time) (n int, settled bool) {
 	n = m.begun(at)
-	return n, n == 1 || at.Sub(m.Forks[n-1].Began) > m.Grace
+	since := at.Sub(m.Forks[n-1].Began)
+	if n > 1 && since < m.Holds {
+		return n - 1, true
+	}
+	return n, n == 1 || since > m.Grace
 }
 
 func (m *Model) lost(a *Answer) bool { return m.Lost != nil && a.Status == 0 && m.Lost(a) }

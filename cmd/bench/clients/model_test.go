@@ -65,6 +65,9 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		"a failure when all was dropped": {
 			[]Answer{answer(49, 140), with(answer(62, 101), func(a *Answer) { a.Status = 502 }), with(answer(70, 105), func(a *Answer) { a.Status = 502 })}, wrong{Cold: 2},
 		},
+		"a failure before anything is dropped": {
+			[]Answer{answer(49, 140), with(answer(55, 101), func(a *Answer) { a.Status = 502 })}, wrong{Failures: 1},
+		},
 		"a failure of a known key of the new chain": {
 			[]Answer{answer(49, 140), with(answer(70, 104), fork1), with(answer(71, 105), func(a *Answer) { a.Status = 502 })}, wrong{Failures: 1},
 		},
@@ -77,7 +80,7 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		"an answer without a height": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Height = 0 })}, wrong{Heightless: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := Model{Forks: forks, Grace: 15 * time.Second, Lost: func(a *Answer) bool { return a.Server == "killed" }}
+			m := Model{Forks: forks, Grace: 15 * time.Second, Holds: 8 * time.Second, Lost: func(a *Answer) bool { return a.Server == "killed" }}
 			v := m.Check(tt.answers, at(0), at(100))
 			got := wrong{v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Heightless}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -121,7 +121,11 @@ func (b *bed) learn(ctx context.Context) (err error) {
 // heightsBefore is how many heights below the lowest an answer may be of.
 const heightsBefore = 10
 
+// heldAfterFork is a little less than chain.rollback_after, until which no replica
+// takes a chain for set back.
+const heldAfterFork = 8 * time.Second
+
 // model is what the answers are held against.
 func (b *bed) model(ctx context.Context) (*clients.Model, error) {
-	return &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost}, b.learn(ctx)
+	return &clients.Model{Forks: b.forks, Grace: freshWithin, Holds: heldAfterFork, Lost: b.lost}, b.learn(ctx)
 }
