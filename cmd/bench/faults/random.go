@@ -108,7 +108,7 @@ func randomFaults(random *rand.Rand, hold time.Duration) []fault {
 		nodeFault("nonsense", devnet.Fault{Nonsense: true}, hold),
 		redisOutage(hold),
 		replicaKilled(hold),
-		{name: "blocks back", begin: func(ctx context.Context, b *bed) error { return b.fork(ctx, 1+random.Int64N(setBack)) }, hold: hold},
+		backBy(1 + random.Int64N(setBack)),
 		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
 		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
 	}

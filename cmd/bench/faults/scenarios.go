@@ -27,8 +27,9 @@ func scenarios() []scenario {
 		{"lie", setup{redis: oneRedis}, []fault{lie(0, 3*time.Second)}},
 		{"two-nodes", setup{redis: oneRedis, nodes: 2}, []fault{lie(1, 20*time.Second)}},
 		{"lagging", setup{redis: oneRedis, nodes: 2}, []fault{lagging(1, 10*time.Second)}},
-		{"set-back", setup{}, []fault{setBackFault}},
-		{"set-back-redis", setup{redis: oneRedis}, []fault{setBackFault}},
+		{"set-back", setup{}, []fault{backBy(setBack)}},
+		{"set-back-redis", setup{redis: oneRedis}, []fault{backBy(setBack)}},
+		{"set-backs", setup{redis: oneRedis, nodes: 2}, []fault{backBy(1), backBy(4), backBy(9), backBy(20)}},
 		{"halt", setup{redis: oneRedis}, []fault{halt(20 * time.Second)}},
 		{"outage", setup{redis: oneRedis}, []fault{nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, 10*time.Second)}},
 		{"sentinel", setup{redis: sentinels}, []fault{failover}},
@@ -59,9 +60,11 @@ func lagging(node int, hold time.Duration) fault {
 	return fault{name: "a node is 20 blocks behind", begin: set(20), hold: hold, end: set(0)}
 }
 
-// setBackFault takes the newest blocks of the chain away, once it is known what
-// the node said of them.
-var setBackFault = fault{name: "50 blocks back", begin: func(ctx context.Context, b *bed) error { return b.fork(ctx, setBack) }}
+// backBy takes the newest blocks of the chain away, once it is known what the node
+// said of them.
+func backBy(blocks int64) fault {
+	return fault{name: fmt.Sprintf("%d blocks back", blocks), begin: func(ctx context.Context, b *bed) error { return b.fork(ctx, blocks) }}
+}
 
 // halt stops the making of blocks.
 func halt(hold time.Duration) fault {

@@ -60,6 +60,9 @@ var GrowthHead = []string{"of", "early", "late", "growth", "at most"}
 func GrowthRows(grown []Growth) [][]string {
 	var rows [][]string
 	for _, g := range grown {
+		if g.early == 0 && g.late == 0 {
+			continue // there is none
+		}
 		m := measured[g.of]
 		most := ""
 		if g.judged() {
