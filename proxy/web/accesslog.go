@@ -56,7 +56,8 @@ func (l *accessLog) write(rec *Record, end *ended) {
 	} else {
 		e.Str("request_id", rec.id[0])
 	}
-	e.Str("client", end.client.String())
+	var room [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
+	e.Bytes("client", end.client.AppendTo(room[:0]))
 	if rec.tenant != "" {
 		e.Str("tenant", rec.tenant)
 	}

@@ -59,7 +59,8 @@ func (l *accessLog) writeAgain(r *repetition, n *rehearsal, end *ended) {
 	b = append(end.client.AppendTo(b), `",`...)
 	b = append(b, r.line.after...)
 	b[len(b)-1] = '}' // in place of the last comma
-	n.line = append(b, '\n')
+	b = append(b, '\n')
+	n.line = b
 	_, _ = l.out.Write(n.line) // nobody could be told
 }
 

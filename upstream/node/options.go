@@ -20,7 +20,7 @@ type Options struct {
 	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
 
 	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s
-	MaxBody  int64         // largest answer in bytes; 32 MiB
+	MaxBody  int64         // largest answer in bytes; 64 MiB
 	InFlight int           // requests one endpoint gets at once; 4
 	Scans    int           // of those, requests of cost Scan; 1
 	Queue    time.Duration // how long a foreground request waits for its turn; 2s
@@ -28,7 +28,7 @@ type Options struct {
 
 	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
 	IdleClose     time.Duration // idle connections are dropped after this; the node drops them after 10s; 8s
-	BlockInterval time.Duration // time between blocks until it has been learned; 2s
+	BlockInterval time.Duration // time between blocks until it has been learned; 2.1s
 	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back; 10s
 
 	// OnEpoch is called from Run as soon as the chain and its epoch are known:
@@ -56,13 +56,13 @@ type Endpoint struct {
 
 func (o Options) withDefaults() Options {
 	o.Timeout = or(o.Timeout, 5*time.Second)
-	o.MaxBody = or(o.MaxBody, 32<<20)
+	o.MaxBody = or(o.MaxBody, 64<<20)
 	o.InFlight = or(o.InFlight, 4)
 	o.Scans = min(or(o.Scans, 1), o.InFlight)
 	o.Queue = or(o.Queue, 2*time.Second)
 	o.MaxBlockAge = or(o.MaxBlockAge, 30*time.Second)
 	o.IdleClose = or(o.IdleClose, 8*time.Second)
-	o.BlockInterval = or(o.BlockInterval, 2*time.Second)
+	o.BlockInterval = or(o.BlockInterval, 2100*time.Millisecond)
 	o.RollbackAfter = or(o.RollbackAfter, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
