@@ -19,29 +19,38 @@ import (
 )
 
 // The manual is the OpenAPI document as a page for people. It needs nothing
-// but itself: no script, no font, no other server.
+// but itself: no font, no other file, no other server. Its script searches, and
+// sends requests to the server that the page came from.
 var (
 	//go:embed manual.html
 	manualPage string
 	//go:embed manual.css
 	manualStyle string
+	//go:embed manual.js
+	manualScript string
 )
 
 // somewhere stands on the page where the server's address belongs, which is
 // known only when the page is asked for.
 const somewhere = "https://somewhere.invalid"
 
-// manualPolicy lets the page have its style, and nothing else.
+// manualPolicy lets the page have its style and its script, and ask its own
+// server; nothing else.
 func manualPolicy() string {
-	sum := sha256.Sum256([]byte(manualStyle))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; " +
+	return "default-src 'none'; style-src " + hashOf(manualStyle) + "; script-src " + hashOf(manualScript) + "; connect-src 'self'; " +
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // A manual fills the page.
 type manual struct {
 	*description
 	Style    template.CSS
+	Script   template.JS
 	Groups   []manualGroup
 	Pages    []*huma.Param // what all lists take
 	Common   []*huma.Param // what all operations take
@@ -64,6 +73,8 @@ type manualOperation struct {
 	Members  []manualMember // of the answer
 	Statuses []manualStatus
 	Request  string // a command to try
+	Target   string // path and query of the same
+	Sent     string // its body
 	Answer   string
 }
 
@@ -98,7 +109,7 @@ func renderManual(d *description) ([]byte, error) {
 }
 
 func (d *description) manual() manual {
-	m := manual{description: d, Style: template.CSS(manualStyle), Groups: d.manualGroups()}
+	m := manual{description: d, Style: template.CSS(manualStyle), Script: template.JS(manualScript), Groups: d.manualGroups()}
 	for _, name := range chain.PageNames {
 		m.Pages = append(m.Pages, d.Components.Parameters[name])
 	}
@@ -133,7 +144,7 @@ func (d *description) manualGroups() []manualGroup {
 }
 
 func (d *description) manualOperation(op *huma.Operation) manualOperation {
-	m := manualOperation{Operation: op, Request: d.command(op), Answer: indented(d.examples[op.OperationID].Answer)}
+	m := manualOperation{Operation: op, Request: d.command(op), Target: d.target(op), Sent: indented(d.examples[op.OperationID].Request), Answer: indented(d.examples[op.OperationID].Answer)}
 	for _, p := range op.Parameters {
 		if p.Ref == "" {
 			m.Own = append(m.Own, p)
@@ -185,9 +196,13 @@ func (d *description) command(op *huma.Operation) string {
 	if op.Path == stream.LivePath {
 		return "curl '" + somewhere + op.Path + "?path=/staking/pool&stream.blocks=true' -N" + key
 	}
-	target := op.Path
-	if u, err := e.target(); err == nil {
-		target = u.String()
+	return "curl '" + somewhere + d.target(op) + "'" + key
+}
+
+// target is the path and query of the operation's example.
+func (d *description) target(op *huma.Operation) string {
+	if u, err := d.examples[op.OperationID].target(); err == nil && op.RequestBody == nil {
+		return u.String()
 	}
-	return "curl '" + somewhere + target + "'" + key
+	return op.Path
 }

@@ -98,9 +98,9 @@ var routeTexts = map[string]operationText{
 	"delegator_unbonding_delegations": {"List the leaving delegations of a delegator", "Those that are not paid out yet."},
 	"delegator_validators":            {"List the validators of a delegator", ""},
 	"delegator_staked_token":          {"List what a delegator has staked, by validator", ""},
-	"delegator_total_staked_token":    {"Sum up what a delegator has staked", ""},
-	"delegator_rewards_token":         {"List what a delegator's stakes weigh, by validator", "The share in rewards, which the period and the validator's token type multiply."},
-	"delegator_total_rewards_token":   {"Sum up what a delegator's stakes weigh", "The share in rewards, which the period and the validator's token type multiply."},
+	"delegator_total_staked_token":    {"Get the total stake of a delegator", "The sum of all its delegations."},
+	"delegator_rewards_token":         {"List the shares of a delegator in rewards, by validator", "Each delegation, multiplied by the factors of its period and of the validator's token type."},
+	"delegator_total_rewards_token":   {"Get the total share of a delegator in rewards", "The sum of all its delegations, each multiplied by the factors of its period and of the validator's token type."},
 
 	"applied_plan":      {"Get the block an upgrade was applied at", "`msg` is empty for an upgrade that was not."},
 	"upgrade_authority": {"Get the account that decides about upgrades", ""},

@@ -1,0 +1,81 @@
+// Search, folding and trying. Without it the page is the same to read.
+
+const articles = [...document.querySelectorAll("main article")];
+const entries = new Map([...document.querySelectorAll("nav li li a")].map((a) => [a.hash.slice(1), a.parentElement]));
+const texts = new Map(articles.map((a) => [a, a.textContent.toLowerCase()]));
+
+// A link to something folded opens it.
+function open() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const fold = target?.querySelector("details") ?? target?.closest("details");
+  if (fold) { fold.open = true; target.scrollIntoView(); }
+}
+addEventListener("hashchange", open);
+open();
+
+// --- search ---------------------------------------------------------------
+
+const search = document.getElementById("search");
+search.parentElement.hidden = false;
+
+function find() {
+  const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  let found = 0;
+  for (const article of articles) {
+    const hit = words.every((word) => texts.get(article).includes(word));
+    article.hidden = !hit;
+    if (entries.has(article.id)) entries.get(article.id).hidden = !hit;
+    if (hit) found++;
+  }
+  for (const section of document.querySelectorAll("main > section")) {
+    const own = [...section.querySelectorAll("article")];
+    section.hidden = words.length > 0 && own.every((a) => a.hidden);
+  }
+  document.getElementById("found").textContent = words.length ? `${found} found` : "";
+}
+search.addEventListener("input", find);
+addEventListener("keydown", (event) => {
+  if (event.key === "/" && !event.target.closest("input, textarea")) { event.preventDefault(); search.focus(); }
+  if (event.key === "Escape" && event.target === search) { search.value = ""; find(); }
+});
+
+// --- folding --------------------------------------------------------------
+
+const all = document.getElementById("unfold");
+all.hidden = false;
+all.addEventListener("click", () => {
+  const closed = all.textContent === "Unfold all";
+  for (const fold of document.querySelectorAll("details")) fold.open = closed;
+  all.textContent = closed ? "Fold all" : "Unfold all";
+});
+
+// --- trying ---------------------------------------------------------------
+
+const shown = ["x-block-height", "cache-status", "age", "etag", "retry-after", "ratelimit", "x-unknown-parameters", "link", "content-encoding"];
+
+async function ask(form) {
+  const { target, body, key } = Object.fromEntries(new FormData(form));
+  const answer = form.nextElementSibling;
+  answer.hidden = false;
+  answer.textContent = "…";
+  const headers = {};
+  if (key) headers["X-Api-Key"] = key;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const began = performance.now();
+  try {
+    const url = new URL(target.replace(/^\//, ""), new URL(".", location.href));
+    const response = await fetch(url, { method: body === undefined ? "GET" : "POST", headers, body, cache: "no-store" });
+    const text = await response.text(), took = performance.now() - began;
+    const lines = shown.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`);
+    let pretty = text;
+    try { pretty = JSON.stringify(JSON.parse(text), null, 2); } catch { /* as it came */ }
+    answer.textContent = [`${response.status} ${response.statusText}, ${took.toFixed(0)} ms`, ...lines, "", pretty].join("\n");
+  } catch (error) {
+    answer.textContent = `No answer: ${error.message}`;
+  }
+}
+
+for (const form of document.querySelectorAll("form.try")) {
+  form.hidden = false;
+  form.addEventListener("submit", (event) => { event.preventDefault(); ask(form); });
+}
