@@ -181,6 +181,9 @@ func TestMannersThatTheNodeLacks(t *testing.T) {
 	if resp, _ := s.get(t, "/staking/validators"); resp.StatusCode != http.StatusNotImplemented {
 		t.Errorf("a path of Story's is %d", resp.StatusCode)
 	}
+	if resp, body := s.get(t, "/openapi.json"); resp.StatusCode != http.StatusOK || !gjson.Get(body, `paths./cosmos/bank/v1beta1/balances/{address}.get`).Exists() || gjson.Get(body, "paths./staking/validators").Exists() {
+		t.Errorf("/openapi.json: %d %.100s", resp.StatusCode, body)
+	}
 	if resp, body := s.get(t, "/docs"); resp.StatusCode != http.StatusOK {
 		t.Errorf("/docs: %d %.100s", resp.StatusCode, body)
 	}

@@ -157,8 +157,12 @@ func (s *Server) explainRoute(c *gin.Context, rt web.Route, e *Explanation) erro
 		return nil
 	}
 	p, err := rt.Plan(c)
-	if err == nil && p.Route != "" {
+	switch {
+	case err != nil:
+	case p.Route != "":
 		s.inspect(c.Request.Context(), e, p)
+	case s.cosmos != nil:
+		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."
 	}
 	return err
 }

@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"config":            {},
 	"proxy":             {"proxy/...", "cache"},
 	"proxy/admin":       {},
-	"proxy/docs":        {"proxy/chain", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
+	"proxy/docs":        {"proxy/chain", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
 	"proxy/chain":       {"proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/cosmos":      {"proxy/chain", "proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/collections": {"proxy/web", "cache", "upstream/collections", "upstream/metadata"},

@@ -39,7 +39,11 @@ func (s *Server) mountCosmos() {
 		}
 		rt.Handler(c)
 	}
-	explain := func(c *gin.Context) { s.explained(s.cosmos.Route(c.Request))(c) }
+	explain := func(c *gin.Context) {
+		c.Status(http.StatusOK) // not Gin's, for a path without a route of its own
+		s.explained(s.cosmos.Route(c.Request))(c)
+		c.Writer.WriteHeaderNow()
+	}
 	s.engine.NoRoute(serve)
 	s.engine.NoMethod(serve)
 	s.explain.NoRoute(explain)

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -93,7 +94,7 @@ func New(o Options) (*Server, error) {
 		}
 		s.mount(s.list.Routes())
 	}
-	s.mount(docs.New(docs.Options{Chain: o.Chain, Collections: o.Collections}, s.stack, o.Cache).Routes())
+	s.mount(docs.New(docs.Options{Chain: o.Chain, Cosmos: s.rows(), Collections: o.Collections}, s.stack, o.Cache).Routes())
 	s.mountMisses()
 	return s, nil
 }
@@ -112,6 +113,14 @@ func (s *Server) mountChain() (err error) {
 	s.cosmos, err = cosmos.New(cosmos.Options{Chain: s.o.Chain, Rows: s.o.Cosmos.Rows, Posts: s.o.Cosmos.Posts}, s.stack, s.o.Cache)
 	s.chain = s.cosmos
 	return err
+}
+
+// rows are all rows of a chain of the SDK.
+func (s *Server) rows() []cosmos.Row {
+	if s.cosmos == nil {
+		return nil
+	}
+	return append(slices.Clone(s.o.Cosmos.Rows), cosmos.Table()...)
 }
 
 // mount mounts an interface's routes, and what explains them.

@@ -130,7 +130,6 @@ func freeOr(ctx context.Context, addr string) string {
 // printDemo prints lines that work when pasted. The addresses in them are the
 // first of the simulated chain.
 func printDemo(w io.Writer, s *service, d *devnet.Devnet, key string) {
-	const validator, delegator = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0", "0x243b338be72573f04688f16dbc05e281517330d0"
 	base, admin := "http://"+s.public.Addr().String(), "http://"+s.admin.Addr().String()
 	collection := ""
 	for c := range d.Collections() {
@@ -140,20 +139,8 @@ func printDemo(w io.Writer, s *service, d *devnet.Devnet, key string) {
 	fmt.Fprintf(w, "tipcache demo: chain %s and all around it, simulated in this process.\n\n", d.ChainID())
 	fmt.Fprintf(w, "  public   %s\n  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n\n", base, base, admin, d.ControlURL(), key)
 	fmt.Fprintln(w, "Chain queries:")
-	for _, path := range []string{
-		"/staking/validators?status=bonded&pagination.limit=2",
-		"/staking/validators/" + validator,
-		"/staking/validators/" + validator + "/delegations?pagination.limit=2",
-		"/staking/delegations/" + delegator,
-		"/staking/delegators/" + delegator + "/redelegations",
-		"/staking/delegators/" + delegator + "/validators/" + validator,
-		"/staking/validators/" + validator + "/delegations/" + delegator,
-		"/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations",
-		"/staking/params",
-		"/distribution/delegators/" + delegator + "/rewards",
-		"/distribution/params",
-		"/auth/params",
-	} {
+	shown := demoQueriesOf(d.Dialect())
+	for _, path := range shown.paths {
 		fmt.Fprintf(w, "  curl -i '%s%s'\n", base, path)
 	}
 	fmt.Fprintln(w, "\nCollections, a page and one:")
@@ -164,7 +151,7 @@ func printDemo(w io.Writer, s *service, d *devnet.Devnet, key string) {
 		fmt.Fprintf(w, "  curl -i '%s/api/v4/collections' -H 'X-Api-Key: %s' -H 'Content-Type: application/json' -d '%s'\n", base, key, body)
 	}
 	fmt.Fprintln(w, "\nOperation, and a node that fails for a while:")
-	fmt.Fprintf(w, "  curl '%[1]s/readyz'\n  curl '%[1]s/metrics'\n  curl '%[1]s/admin/explain?url=/staking/params'\n  curl -X POST '%[1]s/admin/purge?route=staking_params'\n", admin)
+	fmt.Fprintf(w, "  curl '%[1]s/readyz'\n  curl '%[1]s/metrics'\n  curl '%[1]s/admin/explain?url=%[2]s'\n  curl -X POST '%[1]s/admin/purge?route=staking_params'\n", admin, shown.explained)
 	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{\"outage\":\"refuse\"}}'\n", d.ControlURL())
 	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{}'\n\nCtrl-C ends it.\n", d.ControlURL())
 }

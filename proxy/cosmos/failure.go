@@ -28,10 +28,11 @@ var errNotImplemented = &web.Failure{Status: http.StatusNotImplemented, Public: 
 // WriteFailure writes a failure in the form of the node's errors.
 func WriteFailure(c *gin.Context, f *web.Failure) {
 	f.SetAdvice(c.Writer.Header())
-	web.Send(c.Writer, c.Request, f.Status, web.JSON, errorBody(f.Status, f.Public))
+	web.Send(c.Writer, c.Request, f.Status, web.JSON, ErrorBody(f.Status, f.Public))
 }
 
-func errorBody(status int, text string) []byte {
+// ErrorBody is the body of an answer that says no.
+func ErrorBody(status int, text string) []byte {
 	code, known := codes[status]
 	if !known {
 		code = grpcUnknown

@@ -56,7 +56,9 @@ func describe(o Options) (*description, error) {
 		d.Components.Schemas = collections.Schemas(schemaRefs)
 	}
 	d.tag()
-	if err := d.addChain(); err != nil {
+	if o.Cosmos != nil {
+		d.addCosmos()
+	} else if err := d.addChain(); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	d.addLive()
@@ -69,7 +71,7 @@ func describe(o Options) (*description, error) {
 // tag lists the groups of operations.
 func (d *description) tag() {
 	for _, t := range tagTexts {
-		if t.Name != listingTag || d.o.Collections != nil {
+		if listed := t.Name == listingTag; listed && d.o.Collections != nil || !listed && d.o.Cosmos == nil {
 			d.Tags = append(d.Tags, &huma.Tag{Name: t.Name, Description: t.Description})
 		}
 	}

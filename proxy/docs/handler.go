@@ -4,6 +4,7 @@
 // handler.go serves both. description.go puts the document together:
 //
 //   - chain.go makes an operation of every row of the chain's route table;
+//   - cosmos.go makes one of every row of a chain of the Cosmos SDK;
 //   - schemas.go describes the schemas that shape the chain's answers;
 //   - collections.go describes the collection listing by the schemas that its
 //     requests are validated against;
@@ -29,12 +30,14 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Options say what is described: the interfaces as they are configured.
 type Options struct {
 	Chain       chain.Options
+	Cosmos      []cosmos.Row         // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
 	Collections *collections.Options // nil: the listing is not served
 }
 

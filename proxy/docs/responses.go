@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -81,11 +82,19 @@ func (d *description) addRefusals() {
 		if r.error != "" {
 			response.Content = map[string]*huma.MediaType{web.JSON: {
 				Schema:  &huma.Schema{Ref: schemaRefs + "Refusal"},
-				Example: json.RawMessage(chain.ErrorEnvelope(r.status, r.error)),
+				Example: json.RawMessage(d.errorBody(r)),
 			}}
 		}
 		d.Components.Responses[r.component()] = response
 	}
+}
+
+// errorBody is what a refusal is said with.
+func (d *description) errorBody(r refusalText) []byte {
+	if d.o.Cosmos != nil {
+		return cosmos.ErrorBody(r.status, r.error)
+	}
+	return chain.ErrorEnvelope(r.status, r.error)
 }
 
 // sharedParameters are those that many operations take.
@@ -101,9 +110,12 @@ func sharedParameters(o Options) map[string]*huma.Param {
 		text := parameterTexts[name]
 		p.Description, p.Schema = text.doc, &text.schema
 	}
-	if o.Chain.Shape == chain.Documented {
+	switch {
+	case o.Cosmos != nil:
+		all[chain.PageKey].Description = "The `next_key` of the page before, percent-encoded. Not together with `pagination.offset`."
+	case o.Chain.Shape == chain.Documented:
 		all[chain.PageLimit].Description += " At most " + strconv.FormatUint(o.Chain.MaxPageLimit, 10) + "."
-	} else {
+	default:
 		all[chain.PageKey].Description = "The bytes that the `next_key` of the page before is the base64 text of. Not together with `pagination.offset`."
 	}
 	return all

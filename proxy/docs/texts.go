@@ -11,10 +11,13 @@ import (
 // about introduces the document.
 func about(o Options) string {
 	text := "Read-only queries of a staking chain, answered from a cache that measures freshness in blocks.\n\n"
-	if o.Chain.Shape == chain.Node {
+	switch {
+	case o.Cosmos != nil:
+		text = aboutCosmos
+	case o.Chain.Shape == chain.Node:
 		text += "This server passes the node's own answers on: its bytes, its statuses and its error texts. " +
 			"The node answers 500 to everything it refuses. What the node leaves out, such as an empty list or a zero, is missing here, too.\n\n"
-	} else {
+	default:
 		text += "Every body is `{\"code\", \"msg\", \"error\"}`, and `code` is the HTTP status. A list is never null. " +
 			"Amounts and decimals are texts, exactly as the chain has them. Members beyond the documented ones may come and should be ignored. " +
 			"Addresses are `0x` and 40 hex digits, or bech32.\n\n"

@@ -24,6 +24,9 @@ func (d Dialect) validate() error {
 	return nil
 }
 
+// Dialect is what the nodes speak.
+func (d *Devnet) Dialect() Dialect { return d.options.Dialect }
+
 // newCosmos is the state of a chain of the SDK; nil in another dialect.
 func newCosmos(o Options) *cosmos.Chain {
 	if o.Dialect != Cosmos {

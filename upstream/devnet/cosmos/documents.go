@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
@@ -33,7 +34,7 @@ func document(q *query) ([]byte, error) {
 	if !ok {
 		return nil, notImplemented
 	}
-	return q.paged(text)
+	return q.paged(strings.ReplaceAll(text, shownChain, q.state.chain.id))
 }
 
 // paged is a page of a document that has pagination, else the document.

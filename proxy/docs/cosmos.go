@@ -1,0 +1,115 @@
+package docs
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// addCosmos adds an operation for every row of a chain of the Cosmos SDK. Bodies are the node's own; the SDK describes them.
+func (d *description) addCosmos() {
+	schemas := d.Components.Schemas.Map()
+	schemas["Answer"] = &huma.Schema{Type: huma.TypeObject, Description: "The node's own answer, byte for byte."}
+	schemas["Refusal"] = &huma.Schema{
+		Type: huma.TypeObject, Required: []string{"code", "message", "details"},
+		Properties: map[string]*huma.Schema{
+			"code":    {Type: huma.TypeInteger, Format: "int32", Description: "The gRPC code."},
+			"message": {Type: huma.TypeString, Description: "What is wrong; the node's own words where it was the node that refused."},
+			"details": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}, Description: "Nothing, as a rule."},
+		},
+	}
+	d.addRefusals()
+	for _, row := range d.o.Cosmos {
+		module, rest := moduleOf(row.Pattern)
+		if module == "" { // whatever else there is
+			continue
+		}
+		if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == module }) {
+			d.Tags = append(d.Tags, &huma.Tag{Name: module, Description: "Queries of " + module + "."})
+		}
+		d.add(&huma.Operation{
+			Method: http.MethodGet, Path: openPath(row.Pattern), OperationID: row.Name, Tags: []string{module},
+			Summary: rest, Description: classTexts[row.Class],
+			Parameters: d.rowParameters(row), Responses: d.rowResponses(), Security: d.security(d.o.Chain.Auth),
+		})
+	}
+}
+
+// classTexts say how the answers of a class are kept.
+var classTexts = map[cosmos.Class]string{
+	cosmos.Live:   "Read anew at each block.",
+	cosmos.Params: "Changed by governance alone, and read anew after some blocks.",
+	cosmos.Block:  "Kept for good as soon as the block is there.",
+	cosmos.Found:  "Kept for good once it is found.",
+	cosmos.Latest: "Read anew at each block. It cannot be read at a height.",
+	cosmos.Never:  "Passed on to the node each time.",
+}
+
+// version ends the name of a module in a path.
+var version = regexp.MustCompile(`^/([a-z_/]+/v[0-9][a-z0-9]*)/(.+)$`)
+
+// moduleOf is the module of a path, and what is behind it; "" for a path that belongs to none.
+func moduleOf(pattern string) (module, rest string) {
+	m := version.FindStringSubmatch(pattern)
+	if m == nil {
+		return "", ""
+	}
+	return strings.ReplaceAll(m[1], "/", "."), m[2]
+}
+
+// variable is a variable of a pattern.
+var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
+
+// openPath is a pattern as OpenAPI writes it.
+func openPath(pattern string) string { return variable.ReplaceAllString(pattern, "{$1}") }
+
+// rowParameters are those of the row, then what all rows take.
+func (d *description) rowParameters(row cosmos.Row) []*huma.Param {
+	var all []*huma.Param
+	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {
+		all = append(all, &huma.Param{Name: m[1], In: "path", Required: true, Schema: &textValue})
+	}
+	for _, word := range strings.Fields(row.Query) {
+		name, _, _ := strings.Cut(word, ":")
+		switch name {
+		case "pagination":
+			for _, page := range chain.PageNames {
+				all = append(all, &huma.Param{Ref: parameterRefs + page})
+			}
+		case "*":
+		default:
+			all = append(all, &huma.Param{Name: name, In: "query", Schema: &textValue})
+		}
+	}
+	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch} {
+		all = append(all, &huma.Param{Ref: parameterRefs + name})
+	}
+	return all
+}
+
+func (d *description) rowResponses() map[string]*huma.Response {
+	all := map[string]*huma.Response{"200": {
+		Description: "The answer, and the block it holds at.",
+		Headers:     d.headersOf(web.HeightHeader, etagHeader),
+		Content:     map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}},
+	}}
+	for _, r := range d.refusals() {
+		all[strconv.Itoa(r.status)] = &huma.Response{Ref: responseRefs + r.component()}
+	}
+	return all
+}
+
+// aboutCosmos introduces the document of a chain of the SDK.
+var aboutCosmos = "The REST API of a Cosmos SDK chain, answered from a cache that measures freshness in blocks: the node's own bytes, statuses and errors.\n\n" +
+	fmt.Sprintf("`%s` asks for a height and tells one, as `X-Block-Height` does. ", strings.Join(cosmos.HeightHeaders, "` or `")) +
+	"A height may be given once. What CometBFT answers (blocks, validator sets, transactions) is as of the newest block, whatever height is asked for.\n\n" +
+	"Routes of modules that are not listed are served, too. Transactions are posted to `/cosmos/tx/v1beta1/txs` and `simulate` as to the node, within limits.\n\n"
