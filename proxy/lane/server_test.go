@@ -20,10 +20,11 @@ import (
 type server struct {
 	*wires
 	http    *http.Server
-	lane    *lane.Lane    // nil: it has none
-	version atomic.Int64  // of what is in memory; 0: nothing
-	hits    atomic.Int64  // the lane's
-	handled atomic.Int64  // the handler's
+	lane    *lane.Lane   // nil: it has none
+	version atomic.Int64 // of what is in memory; 0: nothing
+	hits    atomic.Int64 // the lane's
+	handled atomic.Int64 // the handler's
+	kept    *wire
 	slow    chan struct{} // not nil: the lane's answers wait for it
 }
 
@@ -135,6 +136,15 @@ func (s *server) know(requests ...string) {
 			w.take()
 		}
 	}
+}
+
+// send sends a request on a connection that is kept for that.
+func (s *server) send(request string) {
+	if s.kept == nil {
+		s.kept = s.dial()
+	}
+	s.kept.send([]byte(request))
+	s.kept.settle()
 }
 
 const getA = "GET /memory/a HTTP/1.1\r\nHost: x\r\n\r\n"

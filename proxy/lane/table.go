@@ -101,6 +101,7 @@ func (l *Lane) hash(request []byte, c *cuts) uint64 {
 	from := 0
 	for _, value := range c.at[:c.n] {
 		_, _ = h.Write(request[from:value.from])
+		_ = h.WriteByte(0) // where a value was: one that is empty is none, and not cut
 		from = value.to
 	}
 	_, _ = h.Write(request[from:])
@@ -121,7 +122,6 @@ func (t *table) again(hash uint64) bool {
 
 // remember keeps a request under its bytes.
 func (l *Lane) remember(t *table, request []byte, head int64, header http.Header, s Shortcut) {
-	l.names.learnFrom(request, header)
 	k := &knownRequest{text: request, cuts: l.names.cut(request), post: isPost(request), shortcut: s}
 	if !k.cuts.areOf(request, head, header) {
 		return
