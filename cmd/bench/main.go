@@ -30,7 +30,7 @@ import (
 func parts() []rig.Part {
 	return []rig.Part{
 		peers.Peers(), peers.Herd(), peers.Freshness(),
-		load.Growth(), load.Collections(), load.Churn(), load.Index(), load.Start(), load.Redis(), load.Warm(),
+		load.Growth(), load.Collections(), load.Churn(), load.Index(), load.Start(), load.Redis(), load.Warm(), load.Streams(),
 	}
 }
 
