@@ -142,6 +142,7 @@ func chainOptions(cfg config.Config) chain.Options {
 		Auth:          cfg.Chain.Auth == "keys",
 		MaxPageLimit:  cfg.Chain.MaxPageLimit,
 		MinHeightWait: cfg.Chain.MinHeightWait,
+		Patience:      cfg.Cache.Patience,
 	}
 }
 

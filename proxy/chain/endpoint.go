@@ -33,6 +33,9 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
 	defer ctx.Release()
 	tip, err := ep.settle(ctx, hs)
+	if hs.pinned == 0 && err == nil {
+		tip = ep.Follow(ctx, rec, tip)
+	}
 	rec.Tip, rec.Pinned = tip.Height, hs.pinned > 0
 	if err != nil {
 		return err

@@ -78,6 +78,7 @@ type Options struct {
 	Auth          bool          // a key is required
 	MaxPageLimit  uint64        // largest pagination.limit; default 100000
 	MinHeightWait time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
+	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection; default 100 ms
 }
 
 // WithDefaults fills in what was left zero.
@@ -85,6 +86,7 @@ func (o Options) WithDefaults() Options {
 	o.Shape = cmp.Or(o.Shape, Documented)
 	o.MaxPageLimit = cmp.Or(o.MaxPageLimit, 100_000)
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, 10*time.Second)
+	o.Patience = cmp.Or(o.Patience, 100*time.Millisecond)
 	return o
 }
 

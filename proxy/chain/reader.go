@@ -28,12 +28,14 @@ type Reader struct {
 	stack *web.Stack
 	auth  bool          // a key is required
 	wait  time.Duration // for a block that a request must see
+
+	patience time.Duration // for one that its client has seen
 }
 
-// NewReader makes a reader. Of the options it reads Nodes, Auth and MinHeightWait.
+// NewReader makes a reader. Of the options it reads Nodes, Auth, MinHeightWait and Patience.
 func NewReader(o Options, stack *web.Stack, c Cache) *Reader {
 	o = o.WithDefaults()
-	return &Reader{nodes: o.Nodes, cache: c, stack: stack, auth: o.Auth, wait: o.MinHeightWait}
+	return &Reader{nodes: o.Nodes, cache: c, stack: stack, auth: o.Auth, wait: o.MinHeightWait, patience: o.Patience}
 }
 
 // Admit lets those pass who may ask.
@@ -55,6 +57,36 @@ func (r *Reader) Settle(ctx context.Context, least int64) (node.Tip, error) {
 		return tip, err
 	}
 	return r.nodes.Tip(), nil
+}
+
+// Follow waits a little for the newest block that the client has seen on its
+// connection, of which another replica may have told, and returns the tip to answer by.
+func (r *Reader) Follow(ctx context.Context, rec *web.Record, tip node.Tip) node.Tip {
+	seen := rec.Seen(tip.Epoch)
+	if !tip.Known || seen <= tip.Height {
+		return tip
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
+	_ = r.nodes.WaitHeight(ctx, seen) // in vain: the answer says that it is an older one
+	return r.nodes.Tip()
+}
+
+// mark calls an answer stale that is of a block before one that the client has seen on
+// its connection, by more than its class allows, and notes what the client sees. An
+// answer that could not be waited for is the new measure.
+func (r *Reader) mark(rec *web.Record, res *cache.Result, query *cache.Query, tip node.Tip) {
+	height := res.Entry.Height
+	if rec.Pinned || !tip.Known || height == 0 || query.Policy.Fixes(res.Entry) {
+		return
+	}
+	switch seen := rec.Seen(tip.Epoch); {
+	case height >= seen:
+		rec.Show(tip.Epoch, height)
+	case seen-height > query.Policy.FreshBlocks && (res.Outcome == cache.Hit || res.Outcome == cache.Miss):
+		res.Outcome = cache.StaleHit
+		rec.Show(tip.Epoch, height)
+	}
 }
 
 // await waits for a block, within bounds.
@@ -96,6 +128,7 @@ func Silence(a *node.Answer, err error, chosen bool) error {
 
 // Answer is what a result comes to.
 func (r *Reader) Answer(rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip, now time.Time) web.Answer {
+	r.mark(rec, &res, query, tip)
 	rec.Result(res)
 	if res.Entry.Height > tip.Height && res.Entry.Status == http.StatusOK {
 		r.nodes.Raise(res.Entry.Height) // another replica has read there

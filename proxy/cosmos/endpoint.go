@@ -39,6 +39,9 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
 	defer ctx.Release()
 	tip, err := ep.Settle(ctx, q.min)
+	if q.pinned == 0 && err == nil {
+		tip = ep.Follow(ctx, rec, tip)
+	}
 	rec.Tip, rec.Pinned = tip.Height, q.pinned > 0
 	if err != nil {
 		return err
@@ -106,7 +109,7 @@ func (ep *endpoint) lookup(ctx context.Context, r *http.Request, rec *web.Record
 // block, and one for each block that is asked for by its height.
 func (ep *endpoint) query(q inquiry, tip node.Tip) cache.Query {
 	inForce := ep.policies.Load()
-	query := cache.Query{Key: q.atKey, Policy: inForce.rows[ep.row.place], MinHeight: q.min, MaxHeight: tip.Limit}
+	query := cache.Query{Key: q.atKey, Kind: int(ep.costOf(q)), Policy: inForce.rows[ep.row.place], MinHeight: q.min, MaxHeight: tip.Limit}
 	if tip.Known {
 		query.Tip = tip.Height
 	}
@@ -190,7 +193,7 @@ type memory struct {
 // Recall answers as long as memory can.
 func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 	tip := m.o.Chain.Nodes.Tip()
-	if m.min > tip.Height {
+	if m.min > tip.Height || m.pinned == 0 && tip.Known && rec.Seen(tip.Epoch) > tip.Height {
 		return false
 	}
 	query := m.query(m.inquiry, tip)

@@ -13,6 +13,8 @@ import (
 // SetReadDeadline on to it, and the states of http.Server.ConnState.
 type Conn struct {
 	net.Conn
+	Owner any // what its user knows it by
+
 	lane  *Lane
 	phase atomic.Int32
 

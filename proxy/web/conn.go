@@ -19,6 +19,7 @@ type Conn struct {
 	*socket
 	lane  *lane.Conn // nil: none
 	ended func()
+	seen  seen
 
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
 	pieces [2][]byte
@@ -42,6 +43,7 @@ func NewConn(c *net.TCPConn, fast *lane.Lane, ended func()) *Conn {
 	conn := &Conn{socket: newSocket(c), ended: sync.OnceFunc(ended)}
 	if fast != nil {
 		conn.lane = fast.NewConn(conn.socket)
+		conn.lane.Owner = conn
 	}
 	return conn
 }

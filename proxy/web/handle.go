@@ -17,7 +17,7 @@ type Handler func(c *gin.Context, rec *Record) error
 // one record of it all.
 func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rec := &Record{route: route, Start: time.Now(), id: [1]string{requestID(c.Request.Header)}, conn: s.laneOf(c.Request)}
+		rec := &Record{route: route, Start: time.Now(), id: [1]string{requestID(c.Request.Header)}, client: connOf(c.Request), conn: s.laneOf(c.Request)}
 		c.Writer.Header()[RequestIDHeader] = rec.id[:]
 		s.trace(c, rec)
 		defer s.conclude(c, rec, render)

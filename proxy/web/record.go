@@ -33,6 +33,7 @@ type Record struct {
 	span    trace.Span // nil where traces are off
 
 	key    Key        // the request's, where one is required
+	client *Conn      // nil: it is not ours
 	conn   *lane.Conn // nil: the answer is of no use to the fast lane
 	memory Memory
 

@@ -111,6 +111,7 @@ func (r *repetition) Answer(hit *lane.Hit) bool {
 		hit.Note = n
 	}
 	*n = rehearsal{rec: Record{route: r.route, Start: hit.Start, tenant: r.key.Name}, line: n.line}
+	n.rec.client, _ = hit.Conn.Owner.(*Conn)
 	if !r.stack.wouldAdmit(r, hit) || !r.memory.Recall(&n.rec, &n.answer) || !r.stack.admitAgain(r, hit, &n.told) {
 		return false
 	}
