@@ -24,18 +24,27 @@ type restFollower struct {
 	claimant
 	known int64 // newest height that was read
 	polls int   // since it began to stand in
+	stood bool  // it has stood in
 }
 
 // run follows until ctx ends.
 func (f *restFollower) run(ctx context.Context) {
 	for {
 		if v := f.node.Look(); !f.stands(v) {
-			f.known, f.polls = v.Height, 0
+			f.yield(v)
 		}
 		if !sleep(ctx, f.round(ctx)) {
 			return
 		}
 	}
+}
+
+// yield steps back for CometBFT, which speaks again.
+func (f *restFollower) yield(v State) {
+	if f.stood {
+		f.chain.tip.Retire(f.source)
+	}
+	f.stood, f.known, f.polls = false, v.Height, 0
 }
 
 // round polls once, where that is called for, and says when to do so again.
@@ -68,7 +77,7 @@ func (f *restFollower) check(ctx context.Context) error {
 	if height > f.known && f.known > 0 {
 		said.Time = time.Now() // about when it was made
 	}
-	f.known = height
+	f.known, f.stood = height, true
 	f.claim(ctx, said)
 	return nil
 }

@@ -138,16 +138,14 @@ func newSource(c Claim, now time.Time) source {
 	return source{claim: c, said: c.Height, at: now, heard: now}
 }
 
-// Alive notes that a source was heard from and has nothing new to say.
-func (t *Tracker) Alive(source int) {
+// Retire notes that a source speaks no longer, for another of its node does. What
+// it claimed stays, but is no news: it says nothing of where the chain is now.
+func (t *Tracker) Retire(source int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now, s := time.Now(), &t.sources[source]
-	if s.aside {
-		return
-	}
-	s.heard, s.at = now, now
-	t.settle(now, true)
+	s := &t.sources[source]
+	s.heard, s.at = time.Time{}, time.Time{}
+	t.settle(time.Now(), false)
 }
 
 // PutAside makes a source's word count for nothing. It says whether that is new.

@@ -111,7 +111,7 @@ func TestTheTipIsKnownWhileItsSourceSpeaks(t *testing.T) {
 		tip.Hear(0, Claim{Height: 100})
 		for range 10 { // the chain stands still, the source does not
 			time.Sleep(6 * time.Second)
-			if tip.Alive(0); !tip.Read().Known {
+			if tip.Hear(0, Claim{Height: 100}); !tip.Read().Known {
 				t.Fatal("forgotten although the source was polled in time")
 			}
 		}
@@ -163,6 +163,11 @@ func TestAChainThatWasSetBackIsSeen(t *testing.T) {
 		{"all of them are", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Hear(1, Claim{Height: 51}) }, true},
 		{"reads at the tip are answered", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Prove(0, 100) }, false},
 		{"it comes on faster than the chain does", func(t *Tracker) { fast += 5; t.Hear(0, Claim{Height: fast}) }, false},
+		{"another speaks for it, and says that it catches up", func(t *Tracker) {
+			t.Hear(0, Claim{Height: 50})
+			t.Retire(0)
+			t.Hear(1, Claim{Height: 50, CatchingUp: true})
+		}, false},
 		{"nobody is heard from", func(*Tracker) {}, false},
 	}
 	for _, tt := range tests {
