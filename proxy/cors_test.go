@@ -14,7 +14,7 @@ import (
 
 const (
 	page    = "https://app.example"
-	exposed = "X-Block-Height, X-Evm-Block, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link"
+	exposed = "X-Block-Height, X-Evm-Block, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 )
 
 func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {

@@ -159,3 +159,23 @@ func TestBodiesAreRefused(t *testing.T) {
 		t.Errorf("the node was asked %d times", n)
 	}
 }
+
+func TestParametersThatLookMisspeltAreNamed(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	tests := []struct{ name, query, want string }{
+		{"a page's parameter without its group", "limit=3", "limit (did you mean pagination.limit?)"},
+		{"one with a slip", "pagination.limt=3", "pagination.limt (did you mean pagination.limit?)"},
+		{"one in capitals", "STATUS=bonded", "STATUS (did you mean status?)"},
+		{"two of them", "limit=3&statsu=bonded", "limit (did you mean pagination.limit?), statsu (did you mean status?)"},
+		{"one that is right", "pagination.limit=3", ""},
+		{"what is of no kind that we know", "utm_source=x&_=1", ""},
+		{"what has no place in a header", "limit%0d%0aX:y=3", ""},
+	}
+	for _, tt := range tests {
+		for range 4 { // however often it comes
+			if got := s.get(t, "/staking/validators?"+tt.query).header.Get("X-Unknown-Parameters"); got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			}
+		}
+	}
+}

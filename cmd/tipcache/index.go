@@ -136,11 +136,15 @@ func isTerminal(w io.Writer) bool {
 func drawIndex(ctx context.Context, x *indexer.Indexer, w io.Writer) {
 	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString("blocks"), progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetDescription("waiting"))
-	defer func() { _ = bar.Exit() }()
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetDescription("finding the first block"))
+	defer func() {
+		_ = bar.Exit()
+		fmt.Fprintln(w) // what follows has a line of its own
+	}()
 	every(ctx, 200*time.Millisecond, func() {
 		s := x.Status()
 		if s.First == 0 {
+			_ = bar.RenderBlank() // it shows that it lives
 			return
 		}
 		bar.ChangeMax64(max(s.Head-s.First+1, 1))

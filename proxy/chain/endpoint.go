@@ -30,6 +30,12 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
+	if raw := c.Request.URL.RawQuery; raw != "" && !ep.asSent {
+		if names := ep.misspelt(raw); names != "" {
+			c.Header(web.UnknownHeader, names)
+			rec.Once()
+		}
+	}
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
 	defer ctx.Release()
 	tip, err := ep.settle(ctx, hs)

@@ -74,6 +74,7 @@ var headerTexts = map[string]struct{ doc, example string }{
 	linkHeader:          {"With `rel=\"next\"`, the next page. With `rel=\"describedBy\"`, the schema of the body.", `</api/v4/CollectionPage.json>; rel="describedBy"`},
 	web.RequestIDHeader: {"Names the request in the server's log. A request may bring its own.", "JQ2FOLJNQDNB7AMGT4RBDWYRF3"},
 	retryAfterHeader:    {"Seconds after which it makes sense to try again.", "1"},
+	web.UnknownHeader:   {"Parameters of the query that were ignored, and look like a slip of the pen.", "limit (did you mean pagination.limit?)"},
 	rateLimitHeader:     {"Where there is a limit: `r` requests may follow at once, and in `t` seconds as many as ever.", `"address";r=99;t=1`},
 	ratePolicyHeader:    {"Where there is a limit: `q` requests may come at once, and again after `w` seconds.", `"address";q=100;w=1`},
 	authenticateHeader:  {"How to authenticate.", `ApiKey header="X-Api-Key"`},

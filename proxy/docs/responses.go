@@ -30,7 +30,7 @@ const (
 // headersOf refers to the headers that any response may have, and to its own.
 func (d *description) headersOf(own ...string) map[string]*huma.Header {
 	all := map[string]*huma.Header{}
-	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, web.RequestIDHeader, rateLimitHeader, ratePolicyHeader) {
+	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, web.RequestIDHeader, web.UnknownHeader, rateLimitHeader, ratePolicyHeader) {
 		all[name] = &huma.Header{Ref: headerRefs + name}
 		d.Components.Headers[name] = headerComponent(name)
 	}

@@ -16,6 +16,7 @@ const (
 	EVMBlockHeader  = "X-Evm-Block"
 	MinEVMHeader    = "X-Min-Evm-Block"
 	RequestIDHeader = "X-Request-Id"
+	UnknownHeader   = "X-Unknown-Parameters" // names of the query that were ignored, and were probably meant
 )
 
 // JSON is the media type of most bodies.

@@ -19,7 +19,7 @@ const (
 const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, If-None-Match, X-Request-Id, traceparent"
-	exposedHeaders = "X-Block-Height, X-Evm-Block, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link"
+	exposedHeaders = "X-Block-Height, X-Evm-Block, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 	preflightAge   = "7200" // seconds; Chromium keeps none for longer
 )
 

@@ -41,6 +41,10 @@ func (k *keyring) set(keys []Key) {
 // on how much of a key was guessed: digests are compared, and always all of them.
 func (k *keyring) find(r *http.Request) (found Key, err error) {
 	presented := r.Header.Get(APIKeyHeader)
+	if len(*k.keys.Load()) == 0 {
+		return Key{}, &Failure{Status: http.StatusUnauthorized, Public: "this is closed, for no API key is configured: " +
+			"whoever runs the server adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none"}
+	}
 	if presented == "" {
 		return Key{}, &Failure{Status: http.StatusUnauthorized, Public: "the " + APIKeyHeader + " header is required"}
 	}

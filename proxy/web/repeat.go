@@ -53,6 +53,9 @@ func (s *Stack) NoLane() string {
 // Repeatable tells a handler whether a Memory would be of use.
 func (rec *Record) Repeatable() bool { return rec.conn != nil }
 
+// Once keeps the request from being answered again without its handler.
+func (rec *Record) Once() { rec.conn = nil }
+
 // Repeat has the request answered by m when it comes again, if memory answers it
 // now.
 func (rec *Record) Repeat(m Memory) { rec.memory = m }

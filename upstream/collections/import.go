@@ -17,6 +17,9 @@ import (
 // maxLine bounds a line of ReadJSONL, in bytes.
 const maxLine = 1 << 20
 
+// maxProblems is how many lines are refused before the rest is not read.
+const maxProblems = 20
+
 // byteOrderMark may stand before the first line: some editors put it there.
 const byteOrderMark = "\xef\xbb\xbf"
 
@@ -27,7 +30,9 @@ const byteOrderMark = "\xef\xbb\xbf"
 // collectionMetadata is ignored, so that what a store answered can be imported
 // again; any other field is refused. Blank lines are skipped.
 //
-// The sequence ends with the first error, which tells the line and the field:
+// After the first line that is refused none is given any more, but the rest is
+// read: the sequence ends with an error that joins up to 20, each of which tells
+// the line and the field:
 //
 //	line 17: assetCount: must not be negative
 func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
@@ -35,7 +40,8 @@ func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 		lines := bufio.NewScanner(r)
 		lines.Buffer(make([]byte, 0, 64<<10), maxLine+len("\r\n"))
 		number := 0
-		for lines.Scan() {
+		var problems []error
+		for len(problems) < maxProblems && lines.Scan() {
 			number++
 			line := lines.Bytes()
 			if number == 1 {
@@ -46,15 +52,16 @@ func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 			}
 			c, err := parseLine(line)
 			if err != nil {
-				yield(Collection{}, fmt.Errorf("line %d: %w", number, err))
-				return
-			}
-			if !yield(c, nil) {
+				problems = append(problems, fmt.Errorf("line %d: %w", number, err))
+			} else if len(problems) == 0 && !yield(c, nil) {
 				return
 			}
 		}
 		if err := lines.Err(); err != nil {
-			yield(Collection{}, fmt.Errorf("line %d: %w", number+1, lineError(err)))
+			problems = append(problems, fmt.Errorf("line %d: %w", number+1, lineError(err)))
+		}
+		if len(problems) > 0 {
+			yield(Collection{}, errors.Join(problems...))
 		}
 	}
 }

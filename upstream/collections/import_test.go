@@ -130,3 +130,23 @@ func FuzzReadJSONL(f *testing.F) {
 		}
 	})
 }
+
+func TestReadJSONLNamesTheFirstProblemsAtOnce(t *testing.T) {
+	for refused, want := range map[int]int{3: 3, 20: 20, 50: 20} {
+		var text strings.Builder
+		text.WriteString(line + "\n")
+		for range refused {
+			text.WriteString("{\n" + line + "\n")
+		}
+		given := 0
+		var last error
+		for _, err := range collections.ReadJSONL(strings.NewReader(text.String())) {
+			if last = err; err == nil {
+				given++
+			}
+		}
+		if last == nil || strings.Count(last.Error(), "not valid JSON") != want || !strings.HasPrefix(last.Error(), "line 2: ") || given != 1 {
+			t.Errorf("of %d problems %v are named, after %d collections", refused, last, given)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package chain
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// misspelt names the parameters of a query that the route does not take, but that
+// look like one it does. They are ignored, as all that the route does not know; a
+// client that meant one of them would not notice.
+func (p *requestParser) misspelt(rawQuery string) string {
+	var found []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		rawName, _, _ := strings.Cut(pair, "=")
+		if rawName == "" || p.index(rawName) >= 0 {
+			continue
+		}
+		name, err := url.QueryUnescape(rawName)
+		if err != nil || !isParameterName(name) {
+			continue
+		}
+		if meant := p.nearest(name); meant != "" {
+			found = append(found, name+" (did you mean "+meant+"?)")
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// nearest is the parameter whose last word the name is, or which it differs from
+// by a slip or two; "" for none.
+func (p *requestParser) nearest(name string) string {
+	name = strings.ToLower(name)
+	for _, known := range p.names {
+		_, last, _ := strings.Cut(known, ".")
+		most := min(2, len(known)/3)
+		if name == last || levenshtein.ComputeDistance(name, known) <= most || last != "" && levenshtein.ComputeDistance(name, last) <= min(1, len(last)/4) {
+			return known
+		}
+	}
+	return ""
+}
+
+// isParameterName keeps out of a header what does not belong there.
+func isParameterName(name string) bool {
+	for _, c := range []byte(name) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("._-", c) >= 0) {
+			return false
+		}
+	}
+	return len(name) <= 40
+}
