@@ -37,7 +37,7 @@ func members(add func(e *zerolog.Event)) []byte {
 	return append(bytes.TrimSuffix(bytes.TrimPrefix(b.Bytes(), []byte("{")), []byte("}\n")), ',')
 }
 
-// writeAgain adds the record that write would add, in a third of the time.
+// writeAgain adds the record that write would add, in less time.
 func (l *accessLog) writeAgain(r *repetition, n *rehearsal, end *ended) {
 	if n.status >= http.StatusInternalServerError {
 		l.write(&n.rec, end)
