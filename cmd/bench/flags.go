@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // parse reads the flags and returns the parts that were named, or all.
@@ -23,6 +24,7 @@ func parse(args []string) (o rig.Options, chosen []rig.Part, err error) {
 	fs.BoolVar(&o.Short, "short", false, "one short round of everything, to see that it works")
 	fs.DurationVar(&o.For, "for", 10*time.Minute, "length of churn")
 	connections := fs.String("connections", "16,64,256", "connections of wrk, one series each")
+	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in herd and freshness: story or cosmos")
 	fs.StringVar(&o.Bin, "tipcache", "", "measure this `binary` in place of one built from the tree")
 	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers that match the `pattern`")
 	fs.Usage = func() { usage(fs) }

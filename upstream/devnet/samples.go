@@ -1,5 +1,7 @@
 package devnet
 
+import "github.com/tipcache/tipcache/upstream/devnet/cosmos"
+
 // Addresses that are part of every devnet and have much to tell.
 const (
 	PopularValidator  = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0" // Options.Delegators delegations
@@ -9,6 +11,9 @@ const (
 
 // Validators are the operator addresses of all validators, in order.
 func (d *Devnet) Validators() []string {
+	if d.options.Dialect == Cosmos {
+		return cosmos.Validators()
+	}
 	addresses := make([]string, len(d.chain.layout.validators))
 	for i, v := range d.chain.layout.validators {
 		addresses[i] = v.operator.String()

@@ -80,7 +80,7 @@ func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error
 	if err := b.startChain(); err != nil {
 		return nil, err
 	}
-	if b.keys, err = keys(b.chain.Validators(), p.keys); err != nil {
+	if err := b.chooseKeys(p.keys); err != nil {
 		return nil, err
 	}
 	flags, err := b.serving(ctx)
@@ -110,16 +110,22 @@ func (b *bed) startChain() (err error) {
 	return err
 }
 
-// keys are n distinct requests whose answers a block may change.
-func keys(validators []string, n int) ([]string, error) {
+// chooseKeys takes n distinct requests whose answers a block may change.
+func (b *bed) chooseKeys(n int) error {
 	paths := []string{"/staking/validators", "/staking/pool", "/staking/validators?pagination.limit=5&status=BOND_STATUS_BONDED"}
-	for _, v := range validators {
+	for _, v := range b.chain.Validators() {
 		paths = append(paths, "/staking/validators/"+v, "/staking/validators/"+v+"/delegations?pagination.limit=20")
 	}
-	if n > len(paths) {
-		return nil, fmt.Errorf("%w: at most %d keys", rig.ErrUsage, len(paths))
+	if b.Dialect == devnet.Cosmos { // it has few validators
+		for _, v := range b.chain.Validators() {
+			paths = append(paths, "/distribution/validators/"+v+"/outstanding_rewards", "/distribution/validators/"+v+"/commission")
+		}
 	}
-	return paths[:n], nil
+	if n > len(paths) {
+		return fmt.Errorf("%w: at most %d keys", rig.ErrUsage, len(paths))
+	}
+	b.keys = b.Paths(paths[:n]...)
+	return nil
 }
 
 // startReplicas starts each when the one before is ready.

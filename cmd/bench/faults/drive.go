@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // driven is a plan with what is to fail in the middle.
@@ -40,6 +41,7 @@ func Drive(ctx context.Context, args []string) error {
 	fs.BoolVar(&d.killReplica, "kill-replica", false, "kill -9 one replica in the middle")
 	fs.BoolVar(&d.rolling, "rolling", false, "restart the replicas one after another")
 	fs.BoolVar(&d.check, "check", false, "exit with an error when a promise was broken")
+	fs.StringVar((*string)(&d.options.Dialect), "dialect", string(devnet.Story), "of the nodes: story or cosmos")
 	fs.StringVar(&d.options.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 	if err := fs.Parse(args); err != nil {
 		return errors.Join(rig.ErrUsage, err)

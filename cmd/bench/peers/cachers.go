@@ -82,7 +82,7 @@ func (c *cacher) start(ctx context.Context, r *rig.Rig, t rig.Tool, args ...stri
 	if c.Process, err = r.Start(ctx, filepath.Base(path)+"-"+rig.Port(c.url), nil, append([]string{path}, args...)...); err != nil {
 		return err
 	}
-	return c.Ready(ctx, rig.Answers(c.url+warmPath))
+	return c.Ready(ctx, rig.Answers(c.url+r.Path(warmPath)))
 }
 
 // rootName is the user that nginx's workers run as where it would else choose

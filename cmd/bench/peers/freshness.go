@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -98,7 +96,8 @@ func newFreshness(ctx context.Context, r *rig.Rig) (f *freshnessRun, err error) 
 		}
 		f.servers = append(f.servers, s)
 	}
-	return f, f.chooseKeys(ctx)
+	f.chooseKeys(r)
+	return f, nil
 }
 
 // server starts one before a node of its own. tipcache gives the node's own
@@ -115,31 +114,26 @@ func (f *freshnessRun) server(ctx context.Context, r *rig.Rig, name string) (*fr
 	return &freshServer{name: name, node: node, addr: rig.Host(url)}, err
 }
 
-// chooseKeys takes ten keys that every block changes, ten of the same class
+// chooseKeys takes up to ten keys that every block changes, up to ten of the same class
 // that few blocks do, and five that hardly ever change.
-func (f *freshnessRun) chooseKeys(ctx context.Context) error {
-	list, err := rig.Get(ctx, f.judge.RESTURL()+"/staking/validators?pagination.limit=20")
-	if err != nil {
-		return err
-	}
+func (f *freshnessRun) chooseKeys(r *rig.Rig) {
+	validators := f.chain.Validators()
 	var each []string
 	few := []string{"/staking/validators", "/staking/pool"}
-	for i, v := range gjson.Get(list, "msg.validators.#.operator_address").Array() {
-		if i < 10 {
-			each = append(each, "/distribution/validators/"+v.String()+"/outstanding_rewards")
-		} else if len(few) < 10 {
-			few = append(few, "/staking/validators/"+v.String())
-		}
+	for _, v := range validators[:min(10, len(validators))] {
+		each = append(each, "/distribution/validators/"+v+"/outstanding_rewards")
+	}
+	for _, v := range validators[max(0, len(validators)-8):] {
+		few = append(few, "/staking/validators/"+v)
 	}
 	f.groups = []keyGroup{
-		{"live, each block", each},
-		{"live, few blocks", few},
-		{"params", []string{"/staking/params", "/distribution/params", "/auth/params", "/mint/params", "/slashing/params"}},
+		{"live, each block", r.Paths(each...)},
+		{"live, few blocks", r.Paths(few...)},
+		{"params", r.Paths("/staking/params", "/distribution/params", "/auth/params", "/mint/params", "/slashing/params")},
 	}
 	for _, g := range f.groups {
 		f.keys = append(f.keys, g.keys...)
 	}
-	return nil
 }
 
 // poll lets the clients ask for so many blocks, from the beginning of one to the

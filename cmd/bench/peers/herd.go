@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // Herd is the part about many clients who ask for the same at once.
@@ -45,14 +46,22 @@ type herdKind struct {
 
 // The keys differ in a limit that changes nothing else. The last kind is of
 // keys that failingNode fails.
-func herdKinds() []herdKind {
+func herdKinds(r *rig.Rig) []herdKind {
 	good := func(status int) bool { return status == 200 }
 	bad := func(status int) bool { return status >= 400 }
 	return []herdKind{
-		{"an answer", good, func(i int) string { return listKey(200 + i) }},
-		{"no such validator", bad, func(i int) string { return fmt.Sprintf("/staking/validators/0x%040x", 0xbad00+i) }},
-		{"an error", bad, func(i int) string { return listKey(failingFrom + i) }},
+		{"an answer", good, func(i int) string { return r.Path(listKey(200 + i)) }},
+		{"no such thing", bad, func(i int) string { return absent(r, i) }},
+		{"an error", bad, func(i int) string { return r.Path(listKey(failingFrom + i)) }},
 	}
+}
+
+// absent is one of many paths of what does not exist.
+func absent(r *rig.Rig, i int) string {
+	if r.Dialect == devnet.Cosmos {
+		return "/cosmos/gov/v1/proposals/" + strconv.Itoa(1_000_000+i)
+	}
+	return fmt.Sprintf("/staking/validators/0x%040x", 0xbad00+i)
 }
 
 func listKey(limit int) string { return "/staking/validators?pagination.limit=" + strconv.Itoa(limit) }
@@ -77,11 +86,11 @@ func runHerd(ctx context.Context, r *rig.Rig) error {
 		keys = 2
 	}
 	var rows [][]string
-	for _, kind := range herdKinds() {
+	for _, kind := range herdKinds(r) {
 		seen := make([]herdSeen, len(servers))
 		for i := range keys {
 			for _, s := range figures.Rotated(len(servers), i) {
-				if err := seen[s].add(ctx, servers[s], kind, i); err != nil {
+				if err := seen[s].add(ctx, servers[s], r.Path(warmPath), kind, i); err != nil {
 					return err
 				}
 			}
@@ -127,8 +136,8 @@ type herdSeen struct {
 	other    int
 }
 
-func (h *herdSeen) add(ctx context.Context, s herdServer, kind herdKind, i int) error {
-	if err := s.crowd.Gather(ctx, warmPath); err != nil {
+func (h *herdSeen) add(ctx context.Context, s herdServer, warm string, kind herdKind, i int) error {
+	if err := s.crowd.Gather(ctx, warm); err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	key := kind.key(i)

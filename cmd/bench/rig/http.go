@@ -41,7 +41,8 @@ func GetAt(ctx context.Context, url, height string) (string, error) {
 		return "", err
 	}
 	if height != "" {
-		req.Header.Set("X-Block-Height", height)
+		req.Header.Set("X-Block-Height", height) // each dialect reads its own and ignores the other
+		req.Header.Set("X-Cosmos-Block-Height", height)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -33,13 +33,14 @@ type Part struct {
 // Options say how to measure.
 type Options struct {
 	figures.Report
-	Bin         string        // tipcache; "" builds it from the tree
-	Rounds      int           // of each measurement
-	Length      time.Duration // of one run of wrk
-	Connections []int         // of wrk, one series each
-	Cases       string        // pattern of the cases of peers; "" is all
-	For         time.Duration // length of a run under churn
-	Short       bool          // see that everything works: figures mean nothing
+	Dialect     devnet.Dialect // of the nodes; "" is that of Story
+	Bin         string         // tipcache; "" builds it from the tree
+	Rounds      int            // of each measurement
+	Length      time.Duration  // of one run of wrk
+	Connections []int          // of wrk, one series each
+	Cases       string         // pattern of the cases of peers; "" is all
+	For         time.Duration  // length of a run under churn
+	Short       bool           // see that everything works: figures mean nothing
 }
 
 // A Rig is what the parts of a run share.
@@ -112,6 +113,7 @@ var Still = devnet.Options{Seed: 1, Interval: -1}
 
 // Chain starts a simulated chain.
 func (r *Rig) Chain(o devnet.Options) (*devnet.Devnet, error) {
+	o.Dialect = r.Dialect
 	d, err := devnet.New(o)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,15 @@ var members = []member{
 	{"cosmosvaloper1ycarsj4jg83qafcw5gmdmnms457hl0uzwh3lvd", "cosmosvalcons1407egknv4y2yr6r9vqquydy04k77pajxeqahcz", "efNHV5qaQS2U+695zL5m05JXDVdQK4GonkFnCpCVpw8=", "validator val4", "0.080000000000000000", 11_000_000, true},
 }
 
+// Validators are the operator addresses of all validators.
+func Validators() []string {
+	operators := make([]string, len(members))
+	for i, m := range members {
+		operators[i] = m.operator
+	}
+	return operators
+}
+
 // An extra is an account that plays a part.
 type extra struct {
 	address  string
