@@ -149,11 +149,12 @@ func TestFollowersOfALease(t *testing.T) {
 		}
 	})
 	t.Run("wait for a holder that is slow but alive", func(t *testing.T) {
+		renewed := redis.Options{Lease: 1500 * time.Millisecond} // every 500 ms, which a busy machine can keep
 		addr := startRedis(t).addr
-		a, b := replica(t, addr, short), replica(t, addr, short)
+		a, b := replica(t, addr, renewed), replica(t, addr, renewed)
 		answers, _ := hold(t, a, q)
 		got := follow(t, b, q)
-		time.Sleep(5 * short.Lease)
+		time.Sleep(2 * renewed.Lease)
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
 			t.Errorf("the follower got %s", line)
