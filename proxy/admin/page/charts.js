@@ -59,7 +59,7 @@ function runs(values) {
 }
 
 // TimeChart draws series over the last ten minutes. Options: stacked, format,
-// max (a least upper end), fixed (the upper end), reference (a dotted line),
+// max (a least upper end), fixed (the upper end), unit (what round ends are of), reference (a dotted line),
 // bare (neither axes nor numbers).
 export class TimeChart {
   constructor(element, options = {}) {
@@ -100,7 +100,8 @@ export class TimeChart {
     this.box = { left: 0, right: width - (bare ? 2 : 44), top: 8, bottom: height - (bare ? 2 : 17) };
     const stacks = this.stacks();
     const largest = Math.max(this.options.max, ...stacks.flatMap((s) => s.high.map((v) => v ?? 0)));
-    this.top = this.options.fixed ?? ceiling(largest);
+    const unit = this.options.unit ?? 1;
+    this.top = this.options.fixed ?? ceiling(largest / unit) * unit;
     this.newest = this.times.at(-1) ?? Date.now();
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.replaceChildren(...(bare ? [] : this.axes()), ...stacks.flatMap((s) => this.shape(s)));

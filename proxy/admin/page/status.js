@@ -22,7 +22,7 @@ const charts = {
   redis: new TimeChart($("redis-chart"), { format: format.seconds }),
   store: new TimeChart($("store-chart"), { format: format.rate }),
   provider: new TimeChart($("provider-chart"), { stacked: true, format: format.rate }),
-  memory: new TimeChart($("memory-chart"), { format: format.bytes }),
+  memory: new TimeChart($("memory-chart"), { format: format.bytes, unit: 2 ** 20 }),
   connections: new TimeChart($("connections-chart"), { format: format.whole, max: 10 }),
   cpu: new TimeChart($("cpu-chart"), { format: format.cores, max: .1 }),
 };
