@@ -70,6 +70,7 @@ func (h *History) add(a Answer) {
 type Polling struct {
 	Clients int
 	Keys    []string      // paths of GETs, or POST, path and body
+	Alone   bool          // each client asks for one key all the time
 	Pause   time.Duration // on average, between two requests of a client
 	Clock   *Clock
 	Server  func(client int) string // the address for a client's next request
@@ -94,7 +95,11 @@ func (p *Polling) client(ctx context.Context, i int) {
 			c.Close()
 			c = &Conn{Addr: server, Opened: c.Opened}
 		}
-		p.ask(asking, c, i, p.Keys[rand.IntN(len(p.Keys))])
+		key := rand.IntN(len(p.Keys))
+		if p.Alone {
+			key = i % len(p.Keys)
+		}
+		p.ask(asking, c, i, p.Keys[key])
 	}
 }
 

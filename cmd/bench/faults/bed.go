@@ -17,6 +17,7 @@ import (
 // plan is what one run does.
 type plan struct {
 	replicas, clients, keys int
+	lone                    int // more clients, each alone with a key of its own
 	length, poll, blockTime time.Duration
 	nodeLatency             time.Duration
 }
@@ -80,7 +81,7 @@ func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error
 	if err := b.startChain(); err != nil {
 		return nil, err
 	}
-	if err := b.chooseKeys(p.keys); err != nil {
+	if err := b.chooseKeys(p.keys + p.lone); err != nil {
 		return nil, err
 	}
 	flags, err := b.serving(ctx)
@@ -156,6 +157,10 @@ func (b *bed) note(format string, args ...any) {
 	b.notes = append(b.notes, fmt.Sprintf("%5.1fs  ", time.Since(b.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
+// loneBlocks is how many half blocks a client that is alone with its key lets pass
+// between two requests: more than a block, so that nobody reads anew in between.
+const loneBlocks = 5
+
 // drive lets the clients ask until ctx ends.
 func (b *bed) drive(ctx context.Context) {
 	var all sync.WaitGroup
@@ -163,8 +168,17 @@ func (b *bed) drive(ctx context.Context) {
 	for _, r := range b.replicas {
 		all.Go(func() { r.watch(ctx) })
 	}
+	hot, alone := b.keys[:b.plan.keys], b.keys[b.plan.keys:]
+	if len(alone) > 0 {
+		all.Go(func() {
+			lone := clients.Polling{
+				Clients: b.plan.lone, Keys: alone, Alone: true, Pause: loneBlocks * b.plan.blockTime / 2, Clock: b.clock, Server: b.balance, History: &b.history,
+			}
+			lone.Run(ctx)
+		})
+	}
 	polling := clients.Polling{
-		Clients: b.plan.clients, Keys: slices.Concat(b.keys, b.pages), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
+		Clients: b.plan.clients, Keys: slices.Concat(hot, b.pages), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
 	}
 	polling.Run(ctx)
 	all.Wait()

@@ -54,6 +54,7 @@ func (p *plan) addFlags(fs *flag.FlagSet) {
 	fs.IntVar(&p.replicas, "replicas", 3, "tipcache processes behind one Redis")
 	fs.IntVar(&p.clients, "clients", 300, "clients, each on a connection of its own")
 	fs.IntVar(&p.keys, "keys", 20, "distinct requests")
+	fs.IntVar(&p.lone, "lone", 0, "more clients, each alone with a request of its own, which it repeats every 2.5 blocks")
 	fs.DurationVar(&p.length, "for", 2*time.Minute, "length of the run")
 	fs.DurationVar(&p.poll, "poll", 200*time.Millisecond, "pause of a client between two requests")
 	fs.DurationVar(&p.blockTime, "block-time", time.Second, "time between blocks")

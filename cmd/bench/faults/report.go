@@ -46,6 +46,9 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	fmt.Fprintf(w, "\nanswers             %d, failed %d %v, of cold keys %d\n", v.Answers, v.Failures(), v.Failed, v.Cold)
 	fmt.Fprintf(w, "node requests       %v\n", b.nodeLoad())
 	fmt.Fprintf(w, "blocks behind       %s\n", shares(seen.behind, v.Answers))
+	if p.lone > 0 {
+		fmt.Fprintf(w, "  lone clients      %s\n", shares(seen.lone, seen.loneAnswers))
+	}
 	fmt.Fprintf(w, "height went back    %d times\n", v.Fell)
 	fmt.Fprintf(w, "not the node's own  %d, of no block yet %d, without a height %d %q\n", v.Wrong, v.Early, v.Heightless, v.Examples)
 	fmt.Fprintf(w, "latency             %s\n", quantiles(seen.took))
@@ -67,13 +70,16 @@ const atBlockWindow = 250 * time.Millisecond
 type seen struct {
 	first    int64           // newest block at the first request
 	behind   map[int64]int   // answers by blocks behind the tip at the time of asking
+	lone     map[int64]int   // the same of clients that are alone with their keys
 	outcomes map[string]int  // by Cache-Status
 	took     []time.Duration // of all answers
-	atBlock  []time.Duration // of those asked for within atBlockWindow after a block
+
+	loneAnswers int
+	atBlock     []time.Duration // of those asked for within atBlockWindow after a block
 }
 
 func (b *bed) seen() seen {
-	s := seen{first: b.chain.Height(), behind: map[int64]int{}, outcomes: map[string]int{}}
+	s := seen{first: b.chain.Height(), behind: map[int64]int{}, lone: map[int64]int{}, outcomes: map[string]int{}}
 	for _, a := range b.history.Answers {
 		s.first = min(s.first, a.Tip)
 		if !a.OK() {
@@ -86,6 +92,10 @@ func (b *bed) seen() seen {
 		s.outcomes[a.Cache]++
 		if a.Height > 0 {
 			s.behind[max(0, a.Tip-a.Height)]++
+			if slices.Contains(b.keys[b.plan.keys:], a.Key) {
+				s.lone[max(0, a.Tip-a.Height)]++
+				s.loneAnswers++
+			}
 		}
 	}
 	return s
