@@ -66,6 +66,18 @@ func (c *Cache) Encoded(key string, content *Content, coding Coding, must bool) 
 	return c.encode(key, content, coding, must)
 }
 
+// Made gives the coding that Encoded would give the body in, and the body itself
+// if it was made before; nothing is made.
+func (c *Cache) Made(content *Content, coding Coding, must bool) (body []byte, as Coding) {
+	if coding == Identity || content.variants.passing && !must {
+		return content.Body, Identity
+	}
+	if made := content.variants.encoded[coding].body.Load(); made != nil {
+		return *made, coding
+	}
+	return nil, coding
+}
+
 func (c *Cache) encode(key string, content *Content, coding Coding, must bool) (body []byte, ok bool) {
 	v := &content.variants.encoded[coding]
 	if must {

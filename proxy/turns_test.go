@@ -45,16 +45,6 @@ func (n *gatedNode) begun() int {
 	return len(n.asked)
 }
 
-// becomes waits until something holds.
-func becomes(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it does not become true: %s", what)
-		}
-	}
-}
-
 // startTurns serves the chain of a node that works on one request at a time.
 func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	t.Helper()
@@ -81,7 +71,7 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	}
 	return startServer(t, p.Handler(), nil, nil).URL, func(want int) {
 		t.Helper()
-		becomes(t, fmt.Sprintf("a queue of %d", want), func() bool {
+		eventually(t, fmt.Sprintf("a queue of %d", want), func() bool {
 			return strings.HasSuffix(counted(t, registry, "tipcache_node_queue_length")[0], fmt.Sprintf(" %d", want))
 		})
 	}
@@ -115,7 +105,7 @@ func TestAFloodOfColdKeysIsPassedByOthers(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		becomes(t, "the node is asked", func() bool { return n.begun() == 1 })
+		eventually(t, "the node is asked", func() bool { return n.begun() == 1 })
 		queued(queue)
 	}
 	for i := range 20 { // of two addresses in a network, which are one client

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -30,7 +31,13 @@ type Reader struct {
 	wait  time.Duration // for a block that a request must see
 
 	patience time.Duration // for one that its client has seen
+
+	waiting atomic.Int64 // requests that wait for a block
 }
+
+// maxWaiters bounds the requests that wait for a block at once: each holds a
+// connection, for as long as the client's block takes to come.
+const maxWaiters = 1000
 
 // NewReader makes a reader. Of the options it reads Nodes, Auth, MinHeightWait and Patience.
 func NewReader(o Options, stack *web.Stack, c Cache) *Reader {
@@ -94,6 +101,11 @@ func (r *Reader) await(ctx context.Context, height int64, tip node.Tip) error {
 	if !tip.Known {
 		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + web.MinHeightHeader + " cannot be waited for"}
+	}
+	defer r.waiting.Add(-1)
+	if r.waiting.Add(1) > maxWaiters {
+		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: max(tip.Interval, time.Second), Expected: true,
+			Public: "too many requests wait for a block"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()

@@ -54,6 +54,9 @@ type Bodies interface {
 	// body should be sent, which it never says to those who must have the coding
 	// unless that fails. What is encoded is kept with the entry of the key.
 	Encoded(key string, content *cache.Content, coding cache.Coding, must bool) (body []byte, ok bool)
+	// Made returns the coding that Encoded would give the body in, and the body if
+	// that was made before.
+	Made(content *cache.Content, coding cache.Coding, must bool) (body []byte, as cache.Coding)
 }
 
 // A Responder writes answers.
@@ -137,13 +140,33 @@ func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 		h.setTag(e.ETag, has)
 		return http.StatusNotModified, nil
 	}
-	coding, body = rs.encoded(a, coding, from.codings[cache.Identity] == 0)
+	must := from.codings[cache.Identity] == 0
+	if from.head {
+		return http.StatusOK, rs.describe(h, a, coding, must)
+	}
+	coding, body = rs.encoded(a, coding, must)
 	if coding != cache.Identity {
 		h.set("Content-Encoding", coding.String())
 	}
 	h.setBody(e.Type, body)
 	h.setTag(e.ETag, coding)
 	return http.StatusOK, body
+}
+
+// describe collects the headers that a GET would get, for a HEAD. No body is made
+// for that; the length of one that was never made is not told.
+func (rs *Responder) describe(h *headers, a *Answer, coding cache.Coding, must bool) (body []byte) {
+	body, coding = rs.bodies.Made(a.Entry.Content, coding, must)
+	if coding != cache.Identity {
+		h.set("Content-Encoding", coding.String())
+	}
+	if body != nil {
+		h.setBody(a.Entry.Type, body)
+	} else {
+		h.set("Content-Type", a.Entry.Type)
+	}
+	h.setTag(a.Entry.ETag, coding)
+	return body
 }
 
 // encoded gives the body in a coding; or plain while that is being made, unless

@@ -21,9 +21,9 @@ func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc
 		c.Writer.Header()[RequestIDHeader] = rec.id[:]
 		s.trace(c, rec)
 		defer s.conclude(c, rec, render)
-		err := s.Oversized(c.Request)
+		err := s.admitAddress(c)
 		if err == nil {
-			err = s.admitAddress(c)
+			err = s.Oversized(c.Request)
 		}
 		if err == nil {
 			err = h(c, rec)
