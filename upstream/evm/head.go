@@ -32,14 +32,15 @@ func (e *Endpoint) atHead(ctx context.Context, timeout time.Duration, block int6
 		var got []Answer
 		some := calls[len(answers):]
 		some = some[:min(len(some), e.several())]
-		if e.Single() && len(answers) > 0 {
+		switch {
+		case e.Single() && len(answers) > 0:
 			got, err = e.each(ctx, timeout, some...)
-		} else if e.Single() && len(some) > 0 {
+		case e.Single() && len(some) > 0:
 			head, _, err = e.headed(ctx, timeout, block, nil)
 			if err == nil {
 				got, err = e.each(ctx, timeout, some...)
 			}
-		} else {
+		default:
 			head, got, err = e.headed(ctx, timeout, block, some)
 		}
 		if less := e.called(len(some)+1, err); err != nil && !less {
