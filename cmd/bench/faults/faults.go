@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // campaign says which faults to cause.
@@ -38,6 +39,7 @@ func Faults(ctx context.Context, args []string) error {
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
 	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")
 	fs.DurationVar(&c.length, "for", 10*time.Minute, "length of the random faults")
+	fs.StringVar((*string)(&c.options.Dialect), "dialect", string(devnet.Story), "of the nodes: story or cosmos")
 	fs.StringVar(&c.options.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 	fs.Usage = func() { faultsUsage(fs) }
 	if err := fs.Parse(args); err != nil {
