@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -114,9 +115,9 @@ func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query) (at *slot,
 // it to land, or as long as w says if there is something else to give. own tells
 // a caller whose flight it was.
 func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, w wait, sharedSilent bool) (r flightResult, own bool, err error) {
-	started := false
+	var started atomic.Bool // read also while the flight is under way
 	landed := ch.flights.DoChan(q.Key, func() (any, error) {
-		started = true
+		started.Store(true)
 		return c.fly(ctx, &flight{c: c, ch: ch, q: q, origin: origin, sharedSilent: sharedSilent})
 	})
 	patience := time.NewTimer(w.left(Stale))
@@ -124,7 +125,7 @@ func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, w w
 	for {
 		select {
 		case r := <-landed:
-			return r.Val.(flightResult), started, r.Err
+			return r.Val.(flightResult), started.Load(), r.Err
 		case <-patience.C:
 			at := ch.memory.get(q.Key)
 			state := q.state(at, c.o.Now())
@@ -134,7 +135,7 @@ func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, w w
 			case left > 0:
 				patience.Reset(left)
 			case state <= StaleIfError:
-				c.giveUp(at, &q, started)
+				c.giveUp(at, &q, started.Load())
 				return flightResult{at: at, store: inMemory, forward: "stale"}, false, errSlow
 			}
 		case <-ctx.Done():
