@@ -70,7 +70,11 @@ func TestRefusalsOfTheNode(t *testing.T) {
 			s := startChain(t, proxy.Options{})
 			a := recorded(t, tt.recording).answer()
 			s.chain.does(func(node.Request) (*node.Answer, error) { return a, nil })
-			want := `{"code":` + strconv.Itoa(tt.status) + `,"msg":{},"error":"` + a.Text + `"}` + "\n"
+			text := a.Text
+			if tt.status == 404 {
+				text = "nothing found at " + tt.target + ": " + text
+			}
+			want := `{"code":` + strconv.Itoa(tt.status) + `,"msg":{},"error":"` + text + `"}` + "\n"
 			for range 2 {
 				got := s.get(t, tt.target)
 				got.refuses(t, tt.status, want)

@@ -32,7 +32,7 @@ func (ep *endpoint) entry(q cacheRequest, a *node.Answer, prev *cache.Entry) (*c
 	if prev != nil && prev.Source == source && prev.Status == status && stamp.keeps {
 		return prev.Confirm(height, now), nil
 	}
-	content, err := ep.content(a, status, source, stamp)
+	content, err := ep.content(q, a, status, source, stamp)
 	if err != nil {
 		return nil, err
 	}
@@ -53,18 +53,27 @@ func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 }
 
 // content shapes a node's answer, and stamps its next page key.
-func (ep *endpoint) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
+func (ep *endpoint) content(q cacheRequest, a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
 	if ep.asSent {
 		return cache.NewContent(status, a.Type, "", a.Body, source), nil
 	}
 	if status != http.StatusOK {
-		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, cmp.Or(a.Text, http.StatusText(status))), source), nil
+		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, q.refusal(a)), source), nil
 	}
 	body, nextKey, err := shape(a.Body, ep.Msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}
 	return stamp.content(body, nextKey, source), nil
+}
+
+// refusal says what was asked for and is not there, and then what the node said.
+func (q cacheRequest) refusal(a *node.Answer) string {
+	said := cmp.Or(a.Text, http.StatusText(a.Status))
+	if a.Reason == node.NotFound {
+		return "nothing found at " + q.path + ": " + said
+	}
+	return said
 }
 
 // nextLink is the Link to the page after this one, for lists that have no

@@ -130,7 +130,7 @@ var refusalTexts = []refusalText{
 	{http.StatusGatewayTimeout, "The node did not answer in time, or the block that was waited for has not come.", "block 1000 has not come; the newest is 228", []string{retryAfterHeader}},
 }
 
-const notFoundError = "rpc error: code = NotFound desc = validator storyvaloper1qqqqqqqqqqqqqqqqqqqqqqqqqqqqm6k3j7v5fc not found"
+const notFoundError = "nothing found at /staking/validators/0x0000000000000000000000000000000000000000: rpc error: code = NotFound desc = validator storyvaloper1qqqqqqqqqqqqqqqqqqqqqqqqqqqqm6k3j7v5fc not found"
 
 // problemTexts are those of the collection listing.
 var problemTexts = []refusalText{
