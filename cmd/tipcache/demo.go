@@ -154,5 +154,5 @@ func printDemo(w io.Writer, s *service, d *devnet.Devnet, key string) {
 	fmt.Fprintln(w, "\nOperation, and a node that fails for a while:")
 	fmt.Fprintf(w, "  curl '%[1]s/readyz'\n  curl '%[1]s/metrics'\n  curl '%[1]s/admin/explain?url=%[2]s'\n  curl -X POST '%[1]s/admin/purge?route=staking_params'\n", admin, shown.explained)
 	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{\"outage\":\"refuse\"}}'\n", d.ControlURL())
-	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{}'\n\nCtrl-C ends it.\n", d.ControlURL())
+	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{}}'\n\nCtrl-C ends it.\n", d.ControlURL())
 }

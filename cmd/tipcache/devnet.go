@@ -66,7 +66,7 @@ const devnetBanner = `The simulated chain runs.
 
 Serve from it:  tipcache serve --node %[1]s --comet %[2]s
 Fail it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{"latency":"300ms"}}'
-Mend it:        curl -X PUT %[4]s/devnet/faults -d '{}'
+Mend it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{}}'
 Count it:       curl %[4]s/devnet/stats
 `
 
