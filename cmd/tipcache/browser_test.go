@@ -138,6 +138,20 @@ func TestTheStatusPageDrawsWhatTheMetricsTell(t *testing.T) {
 	}
 }
 
+func TestTheManualRunsInABrowser(t *testing.T) {
+	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
+	dom, log := opened(t, r.base+"/#validator")
+	if !strings.Contains(dom, `<p class="find">`) || !strings.Contains(dom, `<form class="try">`) {
+		t.Error("its script did not run: nothing to search or to try")
+	}
+	if fold := regexp.MustCompile(`(?s)<article id="validator".*?<details[^>]*>`).FindString(dom); !strings.HasSuffix(fold, "open=\"\">") {
+		t.Errorf("the operation that the address names is folded: %q", fold)
+	}
+	if strings.Contains(log, "CONSOLE") {
+		t.Errorf("the browser complains: %s", log)
+	}
+}
+
 // metric adds up what the service's metrics have under a name.
 func metric(t *testing.T, r *running, name string) (sum float64) {
 	t.Helper()
