@@ -22,6 +22,8 @@ const (
 	gzipLevel   = 6
 	brotliLevel = 5
 	zstdLevel   = zstd.SpeedDefault
+
+	quickLevel = 1 // of gzip and brotli, for bodies that are sent once
 )
 
 // zstdWindow is the largest window that a browser need accept (RFC 9659).
@@ -30,10 +32,23 @@ const zstdWindow = 8 << 20
 // encoders make the encoded bodies, as many at once as there are processors:
 // a writer of brotli can hold tens of megabytes.
 type encoders struct {
-	turns  chan struct{} // a place for each one at work
-	gzip   sync.Pool     // of streamEncoder
-	brotli sync.Pool
-	zstd   *zstd.Encoder
+	turns chan struct{} // a place for each one at work
+	kept  streamPools
+	once  streamPools // for bodies that are sent once
+	zstd  *zstd.Encoder
+}
+
+// streamPools have writers of one level each.
+type streamPools struct {
+	gzip, brotli sync.Pool // of streamEncoder
+}
+
+func (p *streamPools) init(gzipLevel, brotliLevel int) {
+	p.gzip.New = func() any {
+		w, _ := gzip.NewWriterLevel(io.Discard, gzipLevel) // a valid level
+		return w
+	}
+	p.brotli.New = func() any { return brotli.NewWriterLevel(io.Discard, brotliLevel) }
 }
 
 // streamEncoder is what the writers of gzip and brotli have in common.
@@ -44,29 +59,30 @@ type streamEncoder interface {
 
 func newEncoders() *encoders {
 	e := &encoders{turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	e.gzip.New = func() any {
-		w, _ := gzip.NewWriterLevel(io.Discard, gzipLevel) // a valid level
-		return w
-	}
-	e.brotli.New = func() any { return brotli.NewWriterLevel(io.Discard, brotliLevel) }
+	e.kept.init(gzipLevel, brotliLevel)
+	e.once.init(quickLevel, quickLevel)
 	// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
 	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(zstdWindow),
 		zstd.WithEncoderConcurrency(cap(e.turns)), zstd.WithLowerEncoderMem(true))
 	return e
 }
 
-// encode encodes a body. ok is false if no place is free, unless wait says to
-// wait for one.
-func (e *encoders) encode(coding Coding, body []byte, wait bool) (encoded []byte, ok bool) {
+// encode encodes a body, cheaply if it is sent once. ok is false if no place is
+// free, unless wait says to wait for one.
+func (e *encoders) encode(coding Coding, body []byte, once, wait bool) (encoded []byte, ok bool) {
 	if !e.turn(wait) {
 		return nil, false
 	}
 	defer func() { <-e.turns }()
+	pools := &e.kept
+	if once {
+		pools = &e.once
+	}
 	switch coding {
 	case Gzip:
-		return stream(&e.gzip, body), true
+		return stream(&pools.gzip, body), true
 	case Brotli:
-		return stream(&e.brotli, body), true
+		return stream(&pools.brotli, body), true
 	default:
 		return bytes.Clone(e.zstd.EncodeAll(body, nil)), true // its own has room for the plain body
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Coding is a content coding of HTTP: a form that a body can be kept and
@@ -28,7 +29,7 @@ func (c Coding) String() string { return [...]string{"identity", "gzip", "zstd",
 // it does. All that is in them is immutable too.
 type variants struct {
 	encoded [codings]variant // that of Identity is not used
-	derived atomic.Pointer[[]derivation]
+	derived atomic.Pointer[derivations]
 	passing bool // a derived content that is not kept
 }
 
@@ -42,8 +43,19 @@ type derivation struct {
 	content *Content
 }
 
-// maxDerived bounds the contents derived of one.
-const maxDerived = 4
+// derivations are the contents derived of one, the oldest first.
+type derivations struct {
+	kept    []derivation
+	changed time.Time // when the last one came
+}
+
+// maxDerived bounds the contents derived of one, and derivedLife is how long
+// they stay unchanged at least once there are so many: names that change with every request cannot make all that
+// is kept of them be made anew each time.
+const (
+	maxDerived  = 4
+	derivedLife = time.Second
+)
 
 // Encoded gives the body of content in a coding. The first caller makes it,
 // on its own goroutine, and it is kept with the content from then on: key is
@@ -89,7 +101,7 @@ func (c *Cache) encode(key string, content *Content, coding Coding, must bool) (
 	if made := v.body.Load(); made != nil { // by the one before
 		return *made, true
 	}
-	if body, ok = c.encoders.encode(coding, content.Body, must); ok {
+	if body, ok = c.encoders.encode(coding, content.Body, content.variants.passing, must); ok {
 		v.body.Store(&body)
 		c.counts.variants[coding].Add(1)
 		c.chain.Load().memory.reweigh(key)
@@ -98,42 +110,55 @@ func (c *Cache) encode(key string, content *Content, coding Coding, must bool) (
 }
 
 // Derived gives the content that derive makes of one, which is kept with it
-// under a name: key is the key of its entry, which weighs more now. That is done
-// for the first few names of each content only; for others derive is called each
-// time, and what it gives is encoded only for those who must have it so.
+// under a name: key is the key of its entry, which weighs more now. A few names
+// are kept of each content; another one takes the place of the oldest, once a
+// second at the most. For others derive is called each time, and what it gives is
+// encoded only for those who must have it so, and cheaply.
 func (c *Cache) Derived(key string, of *Content, name string, derive func(*Content) *Content) *Content {
 	var made *Content
 	for {
 		before := of.variants.derived.Load()
-		if found := find(before, name); found != nil {
+		if found := before.find(name); found != nil {
 			return found
 		}
 		if made == nil {
 			made = derive(of)
 		}
-		var kept []derivation
-		if before != nil {
-			kept = slices.Clip(*before)
-		}
-		if len(kept) == maxDerived {
+		after, ok := before.with(derivation{name, made}, c.o.Now())
+		if !ok {
 			made.variants.passing = true
 			return made
 		}
-		kept = append(kept, derivation{name, made})
-		if of.variants.derived.CompareAndSwap(before, &kept) {
+		if of.variants.derived.CompareAndSwap(before, after) {
 			c.chain.Load().memory.reweigh(key)
 			return made
 		}
 	}
 }
 
-func find(derived *[]derivation, name string) *Content {
-	if derived == nil {
+// with is d and one more, which may take the place of the oldest. It is not ok
+// where that has happened a moment ago.
+func (d *derivations) with(one derivation, now time.Time) (after *derivations, ok bool) {
+	if d == nil {
+		return &derivations{[]derivation{one}, now}, true
+	}
+	kept := slices.Clone(d.kept)
+	if len(kept) == maxDerived {
+		if now.Sub(d.changed) < derivedLife {
+			return d, false
+		}
+		kept = kept[1:]
+	}
+	return &derivations{append(kept, one), now}, true
+}
+
+func (d *derivations) find(name string) *Content {
+	if d == nil {
 		return nil
 	}
-	for _, d := range *derived {
-		if d.name == name {
-			return d.content
+	for _, one := range d.kept {
+		if one.name == name {
+			return one.content
 		}
 	}
 	return nil

@@ -109,7 +109,8 @@ func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
 }
 
 func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
-	c := newCache(t, cache.Options{})
+	now := time.Now()
+	c := newCache(t, cache.Options{Now: func() time.Time { return now }})
 	of := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
 	plain := metric(t, c, "memory_bytes")
 	calls := 0
@@ -140,6 +141,16 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	}
 	if body, ok := c.Encoded("k", last, cache.Gzip, true); !ok || !strings.HasPrefix(decoded(t, cache.Gzip, body), "one too many") {
 		t.Error("and was not for one who must have it")
+	}
+	now = now.Add(time.Second)
+	for _, name := range []string{"one too many", "one too many", "name1"} {
+		derive(name)
+	}
+	if calls != 7 {
+		t.Errorf("derived %d times, want one more, which takes the place of the oldest", calls-6)
+	}
+	if _, ok := c.Encoded("k", derive("one too many"), cache.Gzip, false); !ok {
+		t.Error("what took a place is not encoded")
 	}
 }
 

@@ -27,7 +27,7 @@ func (c *Content) weight() int {
 		}
 	}
 	if derived := c.variants.derived.Load(); derived != nil {
-		for _, d := range *derived {
+		for _, d := range derived.kept {
 			sum += overhead + len(d.name) + d.content.weight()
 		}
 	}
