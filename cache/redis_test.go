@@ -3,11 +3,14 @@ package cache_test
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"net"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,4 +112,42 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
+}
+
+func TestTheLossOfRedisIsToldOnceEachWayWithItsCause(t *testing.T) {
+	s := startRedis(t)
+	way := startProxy(t, s.addr)
+	log := &lines{}
+	c := replica(t, way.addr, redis.Options{Timeout: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	way.dropRequests()
+	for i := range 20 {
+		mustGet(t, c, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}, answer(100, page))
+	}
+	idle(t, c)
+	if text := log.String(); strings.Count(text, "left alone") != 1 || !strings.Contains(text, "error=") || strings.Contains(text, `error=""`) {
+		t.Errorf("log:\n%s", text)
+	}
+	way.heal()
+	eventually(t, "Redis is used again", func() bool {
+		mustGet(t, c, cache.Query{Key: rand.Text(), Policy: live, Tip: 100}, answer(100, page))
+		return strings.Count(log.String(), "answers again") == 1
+	})
+}
+
+// lines is a log that is written and read at the same time.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
