@@ -103,7 +103,11 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	for _, name := range chain.PageNames {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
-	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, ifNoneMatch} {
+	headers := []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch}
+	if o.Collections != nil {
+		headers = append(headers, web.MinEVMHeader)
+	}
+	for _, name := range headers {
 		all[name] = &huma.Param{Name: name, In: "header"}
 	}
 	for name, p := range all {

@@ -28,7 +28,7 @@ func (b *bed) usage(ctx context.Context) (u usage, err error) {
 		u.goroutines = append(u.goroutines, int(m[rig.Goroutines]))
 		u.residentMiB = append(u.residentMiB, int(m[residentMemory]/(1<<20)))
 	}
-	u.redis, err = b.redis.Info(ctx, rig.RedisKeys, rig.RedisMemory, rig.RedisCommands)
+	u.redis, err = b.redis.Info(ctx, rig.RedisKeys, rig.RedisMemory, rig.RedisCommands, rig.RedisIn, rig.RedisOut)
 	return u, err
 }
 
@@ -56,8 +56,9 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	for _, o := range slices.Sorted(maps.Keys(seen.outcomes)) {
 		fmt.Fprintf(w, "  %-60s %5.1f %%\n", o, 100*float64(seen.outcomes[o])/float64(max(1, v.Answers)))
 	}
-	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB, %.0f commands a block\n", after.redis[rig.RedisKeys], after.redis[rig.RedisMemory]/(1<<20),
-		(after.redis[rig.RedisCommands]-before.redis[rig.RedisCommands])/float64(blocks))
+	perBlock := func(field string) float64 { return (after.redis[field] - before.redis[field]) / float64(blocks) }
+	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB; a block %.0f commands, %.0f KiB in, %.0f KiB out\n", after.redis[rig.RedisKeys], after.redis[rig.RedisMemory]/(1<<20),
+		perBlock(rig.RedisCommands), perBlock(rig.RedisIn)/1024, perBlock(rig.RedisOut)/1024)
 	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.goroutines, after.goroutines)
 	fmt.Fprintf(w, "resident MiB        %v before, %v after\n", before.residentMiB, after.residentMiB)
 }

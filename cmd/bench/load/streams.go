@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -46,8 +47,41 @@ func runStreams(ctx context.Context, r *rig.Rig) error {
 	}
 	r.Table("streams of one answer that every block changes, followed for "+fmt.Sprint(streamedBlocks)+" blocks",
 		[]string{"streams", "bytes an event", "p50 ms", "p99 ms", "max ms", "CPU us an event", "KiB a stream", "node requests a block"}, rows)
+	idle, err := idleConnections(ctx, r, counts[len(counts)-1])
+	if err != nil {
+		return err
+	}
+	r.Note("A connection that is idle after one answer takes %s KiB (%d of them).", figures.Decimal(idle), counts[len(counts)-1])
 	r.Note("The time is from the moment the node can answer for a block until the event is read. Server and clients share the machine.")
 	return nil
+}
+
+// idleConnections measures what each of n connections takes after one answer, in KiB.
+func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d, err := r.Chain(rig.Still)
+	if err != nil {
+		return 0, err
+	}
+	t, err := r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Env: roomForStreams})
+	if err != nil {
+		return 0, err
+	}
+	defer t.Stop()
+	empty, err := t.Usage()
+	if err != nil {
+		return 0, err
+	}
+	for range n {
+		c := &clients.Conn{Addr: strings.TrimPrefix(t.URL, "http://")}
+		defer c.Close()
+		if _, err := c.Get(ctx, "/staking/pool"); err != nil {
+			return 0, err
+		}
+	}
+	open, err := t.Usage()
+	return float64(open.RSS-empty.RSS) / 1024 / float64(n), err
 }
 
 // streamed measures n streams.

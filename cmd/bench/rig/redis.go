@@ -48,6 +48,8 @@ const (
 	RedisMemory   = "used_memory" // bytes
 	RedisCommands = "total_commands_processed"
 	RedisKeys     = "db0:keys"
+	RedisIn       = "total_net_input_bytes"
+	RedisOut      = "total_net_output_bytes"
 )
 
 // Info reads fields of INFO that are numbers. A field that is not there is 0.
