@@ -132,11 +132,34 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(out.Fd()))
 }
 
-// drawIndex draws a bar of blocks with the rate and the time left.
+// wideColumns are those that a bar needs for all its figures.
+const wideColumns = 120
+
+// isWide tells whether a terminal has room for all figures.
+func isWide(w io.Writer) bool {
+	out, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	columns, _, err := term.GetSize(int(out.Fd()))
+	return err == nil && columns >= wideColumns
+}
+
+// drawIndex draws a bar of blocks with the time left and, where there is room,
+// the rate.
 func drawIndex(ctx context.Context, x *indexer.Indexer, w io.Writer) {
-	bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(w), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString("blocks"), progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetDescription("finding the first block"))
+	options := []progressbar.Option{
+		progressbar.OptionSetWriter(w), progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(),
+		progressbar.OptionThrottle(100 * time.Millisecond), progressbar.OptionSetDescription("finding the first block"),
+	}
+	describe := func(s indexer.Status) string { return fmt.Sprintf("block %d", s.Cursor.Block) }
+	if isWide(w) {
+		describe = func(s indexer.Status) string {
+			return fmt.Sprintf("block %d, %d logs, windows of %d", s.Cursor.Block, s.Logs, s.Window)
+		}
+		options = append(options, progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("blocks"))
+	}
+	bar := progressbar.NewOptions64(-1, options...)
 	defer func() {
 		_ = bar.Exit()
 		fmt.Fprintln(w) // what follows has a line of its own
@@ -148,7 +171,7 @@ func drawIndex(ctx context.Context, x *indexer.Indexer, w io.Writer) {
 			return
 		}
 		bar.ChangeMax64(max(s.Head-s.First+1, 1))
-		bar.Describe(fmt.Sprintf("block %d, %d logs, windows of %d", s.Cursor.Block, s.Logs, s.Window))
+		bar.Describe(describe(s))
 		_ = bar.Set64(max(s.Cursor.Block-s.First+1, 0)) // fails only when the terminal is gone
 	})
 }
