@@ -293,6 +293,10 @@ func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
 		t.Errorf("status %d: %s", es.resp.StatusCode, got)
 	}
 	es.close()
+	for _, spelling := range []string{"stream.api_key=secret", "stream%2Eapi_key=secret", "stream.api_key=secret;x"} {
+		s.get(t, anyPath+"?"+spelling) // the same URL, not as a stream
+		s.stream(t, anyPath+"?"+spelling).close()
+	}
 	eventually(t, "the stream is logged", func() bool { return strings.Contains(log.String(), `"status":200`) })
 	if strings.Contains(log.String(), "secret") {
 		t.Errorf("the key is in the log: %s", log.String())

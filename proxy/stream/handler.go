@@ -58,9 +58,6 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Resolver finds the feed of a request for one path, or says why there is none.
-type Resolver func(c *gin.Context) (web.Feed, error)
-
 // A Handler streams. Its goroutines end with the streams they serve.
 type Handler struct {
 	o        Options

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"regexp"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -62,7 +64,7 @@ const (
 )
 
 func askedBy(r *http.Request) asked {
-	return asked{r.Method, r.URL.Path, atMost(maxQuery, r.URL.RawQuery), atMost(maxAgent, r.UserAgent())}
+	return asked{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), atMost(maxAgent, r.UserAgent())}
 }
 
 func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
@@ -107,4 +109,16 @@ func safeID(id string) bool {
 		}
 	}
 	return 0 < len(id) && len(id) <= 64
+}
+
+// keyInQuery is a key that a URL for EventSource carries, wherever that URL is
+// opened.
+var keyInQuery = regexp.MustCompile(`(api_key=)[^&]*`)
+
+// withoutKeys is a query as it may be logged.
+func withoutKeys(query string) string {
+	if !strings.Contains(query, "api_key=") {
+		return query
+	}
+	return keyInQuery.ReplaceAllString(query, "${1}redacted")
 }
