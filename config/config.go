@@ -51,7 +51,7 @@ type Chain struct {
 	MaxBlockAge   time.Duration `yaml:"max_block_age" doc:"age of the newest block from which on a node is not ready"`
 	RollbackAfter time.Duration `yaml:"rollback_after" doc:"time all nodes name lower heights before the chain is taken for set back, and everything cached is dropped"`
 	Auth          string        `yaml:"auth" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
-	MinHeightWait time.Duration `yaml:"min_height_wait" doc:"time a request with X-Min-Block-Height waits for that block"`
+	MinHeightWait time.Duration `yaml:"min_height_wait" doc:"time a request with X-Min-Block-Height waits for that block. 1,000 may wait at once; once more than half of the places are taken, each client has a twentieth of them, loopback and trusted proxies apart, and gets 429 beyond it"`
 }
 
 // Classes are the freshness classes that the route table names.

@@ -64,8 +64,8 @@ func nodeHeight(values []string) (int64, error) {
 
 // settle waits for the block a request must see, and refuses one that does
 // not exist yet. It returns the tip to answer by.
-func (ep *endpoint) settle(ctx context.Context, h heights) (node.Tip, error) {
-	tip, err := ep.Settle(ctx, h.min)
+func (ep *endpoint) settle(ctx context.Context, from *http.Request, rec *web.Record, h heights) (node.Tip, error) {
+	tip, err := ep.Settle(ctx, from, rec, h.min)
 	if err == nil && tip.Known && h.pinned > tip.Height && !ep.asSent {
 		err = web.BadInput("block %d is in the future; the newest is %d", h.pinned, tip.Height)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -32,17 +31,13 @@ type Reader struct {
 
 	patience time.Duration // for one that its client has seen
 
-	waiting atomic.Int64 // requests that wait for a block
+	waiters *web.Waiters
 }
-
-// maxWaiters bounds the requests that wait for a block at once: each holds a
-// connection, for as long as the client's block takes to come.
-const maxWaiters = 1000
 
 // NewReader makes a reader. Of the options it reads Nodes, Auth, MinHeightWait and Patience.
 func NewReader(o Options, stack *web.Stack, c Cache) *Reader {
 	o = o.WithDefaults()
-	return &Reader{nodes: o.Nodes, cache: c, stack: stack, auth: o.Auth, wait: o.MinHeightWait, patience: o.Patience}
+	return &Reader{nodes: o.Nodes, cache: c, stack: stack, auth: o.Auth, wait: o.MinHeightWait, patience: o.Patience, waiters: stack.NewWaiters()}
 }
 
 // Admit lets those pass who may ask.
@@ -55,12 +50,17 @@ func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
 
 // Settle waits for the block that a request must see, 0 for none, and returns the tip to
 // answer by.
-func (r *Reader) Settle(ctx context.Context, least int64) (node.Tip, error) {
+func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, least int64) (node.Tip, error) {
 	tip := r.nodes.Tip()
 	if least <= tip.Height { // a block that was seen stays seen, whatever is down now
 		return tip, nil
 	}
-	if err := r.await(ctx, least, tip); err != nil {
+	leave, err := r.enter(from, rec, tip)
+	if err != nil {
+		return tip, err
+	}
+	defer leave()
+	if err := r.await(ctx, least); err != nil {
 		return tip, err
 	}
 	return r.nodes.Tip(), nil
@@ -96,17 +96,17 @@ func (r *Reader) mark(rec *web.Record, res *cache.Result, query *cache.Query, ti
 	}
 }
 
-// await waits for a block, within bounds.
-func (r *Reader) await(ctx context.Context, height int64, tip node.Tip) error {
+// enter takes a place among those who wait for a block.
+func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip) (leave func(), err error) {
 	if !tip.Known {
-		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
+		return nil, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + web.MinHeightHeader + " cannot be waited for"}
 	}
-	defer r.waiting.Add(-1)
-	if r.waiting.Add(1) > maxWaiters {
-		return &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: max(tip.Interval, time.Second), Expected: true,
-			Public: "too many requests wait for a block"}
-	}
+	return r.waiters.Enter(from, rec, max(tip.Interval, time.Second))
+}
+
+// await waits for a block, within bounds.
+func (r *Reader) await(ctx context.Context, height int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
 	err := r.nodes.WaitHeight(ctx, height)

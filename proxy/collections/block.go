@@ -16,13 +16,10 @@ import (
 // look.
 const fillingRetry = 5 * time.Second
 
-// maxWaiters bounds the requests that wait for a block, each with its connection.
-const maxWaiters = 1000
-
 // awaited returns how far the store is, once it has counted the block that the
 // client has to see, 0 for none. Each way to fail is the client's doing or the
 // chain's pace.
-func (h *Handler) awaited(ctx context.Context, block int64) (Progress, error) {
+func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record, block int64) (Progress, error) {
 	p := h.progress()
 	switch {
 	case block <= p.Block:
@@ -30,14 +27,14 @@ func (h *Handler) awaited(ctx context.Context, block int64) (Progress, error) {
 	case h.o.Await == nil || p.Block == 0 && !p.Filling:
 		return p, web.BadInput("%s cannot be waited for: no indexer fills this store", web.MinEVMHeader)
 	}
-	if h.waiters.Add(1) > maxWaiters {
-		h.waiters.Add(-1)
-		return p, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a block"}
+	leave, err := h.waiters.Enter(r, rec, time.Second)
+	if err != nil {
+		return p, err
 	}
-	defer h.waiters.Add(-1)
+	defer leave()
 	waiting, cancel := context.WithTimeout(ctx, h.o.MinHeightWait)
 	defer cancel()
-	err := h.o.Await(waiting, block)
+	err = h.o.Await(waiting, block)
 	if p = h.progress(); errors.Is(err, context.DeadlineExceeded) {
 		err = &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Err: err, Expected: true,
 			Public: "block " + strconv.FormatInt(block, 10) + " has not been counted; the last one is " + strconv.FormatInt(p.Block, 10)}

@@ -24,7 +24,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -100,7 +99,7 @@ type Handler struct {
 	schema *listSchema
 	memo   memo
 
-	waiters atomic.Int64 // requests that wait for a block
+	waiters *web.Waiters
 }
 
 // New checks the options and fills in the defaults.
@@ -108,7 +107,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
 	if o.Store == nil {
 		return nil, errors.New("collections: Store is required")
 	}
-	return &Handler{o: o.withDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo()}, nil
+	return &Handler{o: o.withDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters()}, nil
 }
 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.
@@ -142,7 +141,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	progress, err := h.awaited(ctx, least)
+	progress, err := h.awaited(ctx, r, rec, least)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	}
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
 	defer ctx.Release()
-	tip, err := ep.Settle(ctx, q.min)
+	tip, err := ep.Settle(ctx, c.Request, rec, q.min)
 	if q.pinned == 0 && err == nil {
 		tip = ep.Follow(ctx, rec, tip)
 	}

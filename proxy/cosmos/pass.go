@@ -25,7 +25,7 @@ func (ep *endpoint) pass(c *gin.Context, rec *web.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), ep.timeout(rec))
 	defer cancel()
-	tip, err := ep.Settle(ctx, hs.min)
+	tip, err := ep.Settle(ctx, c.Request, rec, hs.min)
 	rec.Tip, rec.Pinned = tip.Height, hs.pinned > 0
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
-	tip, err := ep.Settle(c.Request.Context(), q.min)
+	tip, err := ep.Settle(c.Request.Context(), c.Request, &web.Record{}, q.min)
 	if err != nil || ep.row.Class == Never {
 		return web.Plan{}, err
 	}
@@ -38,7 +38,7 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 	if err != nil {
 		return web.Feed{}, err
 	}
-	if _, err := ep.Settle(c.Request.Context(), q.min); err != nil {
+	if _, err := ep.Settle(c.Request.Context(), c.Request, &web.Record{}, q.min); err != nil {
 		return web.Feed{}, err
 	}
 	return web.Feed{

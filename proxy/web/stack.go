@@ -10,8 +10,8 @@
 //     too large, asks limits.go whether the client's address may ask, and calls
 //     the interface's handler;
 //  3. the handler may ask for a key (keys.go), for a deadline without a timer until
-//     a caller waits for it (deadline.go), and whether the client wants no cached
-//     answer (nocache.go);
+//     a caller waits for it (deadline.go), for a place to wait for a block
+//     (waiters.go), and whether the client wants no cached answer (nocache.go);
 //  4. answer.go writes what came through the cache: freshness.go says how old it
 //     is and how long it serves, etag.go whether the client has it already,
 //     encoding.go in which coding it is sent; headers.go collects the headers;
