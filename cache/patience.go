@@ -38,12 +38,16 @@ func (p *pace) observe(took, most time.Duration) {
 func (c *Cache) pace(q *Query) *pace { return &c.paces[uint(q.Kind)%kindsOfReads] }
 
 // moment is how long a caller waits for an entry newer than the stale one at
-// hand. It is 0 where the origin failed a moment ago, where it is slow, and where
-// too many callers wait already.
+// hand: for one that went stale with the newest block by what reads took lately,
+// for an older one as long as there is patience. It is 0 where the origin failed a
+// moment ago, where it is slow, and where too many callers wait already.
 func (c *Cache) moment(q *Query, at *slot) time.Duration {
 	mean := time.Duration(c.pace(q).mean.Load())
 	if at.resting(c.o.Now()) || mean > c.o.Patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
 		return 0
+	}
+	if q.Tip > 0 && q.Tip-at.entry.Height > q.Policy.FreshBlocks+1 {
+		return c.o.Patience
 	}
 	return min(max(momentReads*mean, leastMoment), c.o.Patience)
 }

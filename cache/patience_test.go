@@ -80,12 +80,15 @@ func TestTheWaitFollowsWhatReadsTook(t *testing.T) {
 	tests := []struct {
 		name string
 		took time.Duration
+		tip  int64         // when there is an entry of block 100
 		want time.Duration // of the wait
 	}{
-		{"quick reads are waited for a moment", 5 * time.Millisecond, 40 * time.Millisecond},
-		{"the quickest for long enough to be scheduled", time.Millisecond / 10, 20 * time.Millisecond},
-		{"others as long as patience lasts", 50 * time.Millisecond, 100 * time.Millisecond},
-		{"slow ones not at all", 300 * time.Millisecond, 0},
+		{"quick reads are waited for a moment", 5 * time.Millisecond, 102, 40 * time.Millisecond},
+		{"the quickest for long enough to be scheduled", time.Millisecond / 10, 102, 20 * time.Millisecond},
+		{"others as long as patience lasts", 50 * time.Millisecond, 102, 100 * time.Millisecond},
+		{"slow ones not at all", 300 * time.Millisecond, 102, 0},
+		{"quick reads in place of an older answer as long as patience lasts", 5 * time.Millisecond, 103, 100 * time.Millisecond},
+		{"slow ones not at all in place of an older answer either", 300 * time.Millisecond, 103, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +98,8 @@ func TestTheWaitFollowsWhatReadsTook(t *testing.T) {
 				for h := range int64(101) {
 					mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: h, MinHeight: h}, slow(&calls, tt.took, answer(h, page)))
 				}
-				timed(t, c, behind, slow(&calls, time.Second, answer(105, page)), cache.StaleHit, 100, tt.want)
+				q := cache.Query{Key: "k", Policy: live, Tip: tt.tip}
+				timed(t, c, q, slow(&calls, time.Second, answer(tt.tip, page)), cache.StaleHit, 100, tt.want)
 			})
 		})
 	}
