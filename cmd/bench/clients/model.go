@@ -21,7 +21,8 @@ type Fork struct {
 //
 //   - a key has one content for a height, the node's, or one at all if it is a POST;
 //   - on a connection the height of a key falls once at most each time that the
-//     chain is set back;
+//     chain is set back, and so does the height of all keys together, but for
+//     answers that are marked as older ones;
 //   - no answer is of a block that there was not when it came, and none of a fork
 //     that ended longer than the grace before it was asked for.
 type Model struct {
@@ -38,7 +39,8 @@ type Verdict struct {
 	Cold       int            // other requests that failed
 	Wrong      int            // answers that are not the node's at their height
 	Early      int            // answers of a block that was not there yet
-	Fell       int            // answers of a lower height than one before on the connection
+	Fell       int            // answers of a lower height than one before of the key on the connection
+	Crossed    int            // answers, not marked, of a lower height than that of another key before
 	Heightless int            // answers without a height
 	Examples   []string       // of what is wrong, a few
 }
@@ -137,10 +139,10 @@ func (m *Model) content(v *Verdict, a *Answer) {
 	}
 }
 
-// A line is what may not fall: the height of a key on a connection.
+// A line is what may not fall: the height of a key on a connection, or of all.
 type line struct {
 	client, opened int
-	key            string
+	key            string // "": all
 }
 
 type lineState struct {
@@ -149,16 +151,35 @@ type lineState struct {
 }
 
 func (m *Model) order(v *Verdict, a *Answer, seen map[line]lineState) {
-	at := line{a.Client, a.Opened, a.Key}
+	own, fell := m.follow(a, line{a.Client, a.Opened, a.Key}, seen)
+	other, crossed := m.follow(a, line{a.Client, a.Opened, ""}, seen)
+	switch {
+	case fell:
+		v.Fell++
+		v.example(a, fmt.Sprintf("follows %d", own))
+	case crossed:
+		v.Crossed++
+		v.example(a, fmt.Sprintf("follows %d of another key", other))
+	}
+}
+
+// follow puts an answer into its line, and tells whether it is below the one
+// before once too often.
+func (m *Model) follow(a *Answer, at line, seen map[line]lineState) (before int64, fell bool) {
 	s := seen[at]
-	if a.Height < s.height {
-		if s.falls++; s.falls >= m.begun(a.Came()) {
-			v.Fell++
-			v.example(a, fmt.Sprintf("follows %d", s.height))
-		}
+	before = s.height
+	if a.Height < before && (at.key != "" || !a.marked()) {
+		s.falls++
+		fell = s.falls >= m.begun(a.Came())
 	}
 	s.height = a.Height
 	seen[at] = s
+	return before, fell
+}
+
+// marked tells whether the answer says of itself that it may be an older one.
+func (a *Answer) marked() bool {
+	return strings.Contains(a.Cache, "stale-while-revalidate") || strings.Contains(a.Cache, "stale-if-error") || strings.Contains(a.Cache, "seconds")
 }
 
 // begun is how many forks had begun by a time, one at least.
@@ -219,5 +240,6 @@ func (v *Verdict) Broken() error {
 	check(v.Wrong == 0, "%d answers are not the node's at their height: %q", v.Wrong, v.Examples)
 	check(v.Early == 0, "%d answers are of blocks that were not there: %q", v.Early, v.Examples)
 	check(v.Fell == 0, "heights fell %d times on a connection: %q", v.Fell, v.Examples)
+	check(v.Crossed == 0, "heights fell %d times on a connection from one key to another: %q", v.Crossed, v.Examples)
 	return errors.Join(broken...)
 }

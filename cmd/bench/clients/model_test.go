@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const testKey = "/staking/pool"
+const testKey, otherKey = "/staking/pool", "/staking/validators"
 
 // at is a moment of the tests, in seconds.
 func at(seconds float64) time.Time {
@@ -20,6 +20,7 @@ func own(fork uint64, first, last int64) *Truth {
 	for h := first; h <= last; h++ {
 		t.hashes[testKey] = append(t.hashes[testKey], 1000*fork+uint64(h)/2) // every second block changes it
 	}
+	t.hashes[otherKey] = t.hashes[testKey]
 	return t
 }
 
@@ -38,16 +39,28 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 	forks := []Fork{{Began: at(0), Truth: own(0, 90, 150)}, {Began: at(50), Truth: own(1, 90, 150)}}
 	fork1 := func(a *Answer) { a.Hash += 1000 }
 	page := func(a *Answer) { a.Key = "POST /pages {}" }
-	type wrong struct{ Failures, Cold, Wrong, Early, Fell, Heightless int }
+	other := func(a *Answer) { a.Key = otherKey }
+	type wrong struct{ Failures, Cold, Wrong, Early, Fell, Crossed, Heightless int }
 	for name, tt := range map[string]struct {
 		answers []Answer
 		want    wrong
 	}{
-		"blocks in their order":       {[]Answer{answer(1, 100), answer(2, 101), answer(3, 101)}, wrong{}},
-		"content of another height":   {[]Answer{with(answer(1, 100), func(a *Answer) { a.Hash++ })}, wrong{Wrong: 1}},
-		"a height that never was":     {[]Answer{with(answer(1, 100), func(a *Answer) { a.Height = 1_000_000 })}, wrong{Wrong: 1}},
-		"a block that comes later":    {[]Answer{with(answer(1, 105), func(a *Answer) { a.Tip, a.After = 100, 101 })}, wrong{Early: 1}},
-		"a height that falls":         {[]Answer{answer(1, 101), answer(2, 100)}, wrong{Fell: 1}},
+		"blocks in their order":     {[]Answer{answer(1, 100), answer(2, 101), answer(3, 101)}, wrong{}},
+		"content of another height": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Hash++ })}, wrong{Wrong: 1}},
+		"a height that never was":   {[]Answer{with(answer(1, 100), func(a *Answer) { a.Height = 1_000_000 })}, wrong{Wrong: 1}},
+		"a block that comes later":  {[]Answer{with(answer(1, 105), func(a *Answer) { a.Tip, a.After = 100, 101 })}, wrong{Early: 1}},
+		"a height that falls":       {[]Answer{answer(1, 101), answer(2, 100)}, wrong{Fell: 1}},
+		"another key that is lower": {[]Answer{answer(1, 101), with(answer(2, 100), other)}, wrong{Crossed: 1}},
+		"another key that is lower, and says so": {
+			[]Answer{answer(1, 101), with(with(answer(2, 100), other), func(a *Answer) { a.Cache = "fwd=stale; detail=\"memory stale-while-revalidate\"" }), answer(3, 100)},
+			wrong{Fell: 1},
+		},
+		"another key of a chain that was set back": {
+			[]Answer{answer(49, 140), with(with(answer(60, 103), fork1), other), with(answer(61, 102), fork1)}, wrong{Crossed: 1},
+		},
+		"another key on another connection": {
+			[]Answer{answer(1, 101), with(answer(2, 100), func(a *Answer) { a.Opened++; other(a) })}, wrong{},
+		},
 		"another connection is lower": {[]Answer{answer(1, 101), with(answer(2, 100), func(a *Answer) { a.Opened++ })}, wrong{}},
 		"an epoch that begins": {
 			[]Answer{answer(49, 140), answer(55, 140), with(answer(60, 101), fork1), with(answer(61, 102), fork1)}, wrong{},
@@ -82,11 +95,11 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := Model{Forks: forks, Grace: 15 * time.Second, Holds: 8 * time.Second, Lost: func(a *Answer) bool { return a.Server == "killed" }}
 			v := m.Check(tt.answers, at(0), at(100))
-			got := wrong{v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Heightless}
+			got := wrong{v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Crossed, v.Heightless}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s%q", diff, v.Examples)
 			}
-			if sound := got.Failures+got.Wrong+got.Early+got.Fell == 0; sound && v.Answers > 0 != (v.Broken() == nil) {
+			if sound := got.Failures+got.Wrong+got.Early+got.Fell+got.Crossed == 0; sound && v.Answers > 0 != (v.Broken() == nil) {
 				t.Errorf("broken: %v", v.Broken())
 			}
 		})

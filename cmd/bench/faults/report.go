@@ -49,7 +49,10 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	if p.lone > 0 {
 		fmt.Fprintf(w, "  lone clients      %s\n", shares(seen.lone, seen.loneAnswers))
 	}
-	fmt.Fprintf(w, "height went back    %d times\n", v.Fell)
+	for _, a := range seen.old {
+		fmt.Fprintf(w, "  %d behind          %s after %v, in %v (%s)\n", a.Tip-a.Height, a.Key, a.Sent.Sub(b.clock.At(a.Tip)).Round(time.Millisecond), a.Took.Round(time.Millisecond), a.Cache)
+	}
+	fmt.Fprintf(w, "height went back    %d times, from one key to another %d times\n", v.Fell, v.Crossed)
 	fmt.Fprintf(w, "not the node's own  %d, of no block yet %d, without a height %d %q\n", v.Wrong, v.Early, v.Heightless, v.Examples)
 	fmt.Fprintf(w, "latency             %s\n", quantiles(seen.took))
 	fmt.Fprintf(w, "  at block change   %s (%d requests within %v)\n", quantiles(seen.atBlock), len(seen.atBlock), atBlockWindow)
@@ -67,6 +70,10 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 // block's change.
 const atBlockWindow = 250 * time.Millisecond
 
+// mostExamples is how many of the answers are told that are more than one block
+// behind.
+const mostExamples = 5
+
 // seen is what the clients saw.
 type seen struct {
 	first    int64           // newest block at the first request
@@ -76,7 +83,8 @@ type seen struct {
 	took     []time.Duration // of all answers
 
 	loneAnswers int
-	atBlock     []time.Duration // of those asked for within atBlockWindow after a block
+	old         []clients.Answer // some that are more than one block behind
+	atBlock     []time.Duration  // of those asked for within atBlockWindow after a block
 }
 
 func (b *bed) seen() seen {
@@ -92,6 +100,9 @@ func (b *bed) seen() seen {
 		}
 		s.outcomes[a.Cache]++
 		if a.Height > 0 {
+			if a.Tip-a.Height > 1 && len(s.old) < mostExamples {
+				s.old = append(s.old, a)
+			}
 			s.behind[max(0, a.Tip-a.Height)]++
 			if slices.Contains(b.keys[b.plan.keys:], a.Key) {
 				s.lone[max(0, a.Tip-a.Height)]++
