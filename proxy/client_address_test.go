@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 var (
-	once    = web.Rate{Requests: 1, Per: time.Hour, Burst: 1}
+	once    = limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}
 	proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 )
 
@@ -59,7 +60,7 @@ func TestClientsAreToldApartByTheirAddress(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: once, TrustedProxies: proxies}}})
+			h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: once, TrustedProxies: proxies}}})
 			if got := reach(h, tt.a.remote, tt.a.forwarded...); got != http.StatusNotFound {
 				t.Fatalf("the first: status %d", got)
 			}
@@ -77,7 +78,7 @@ func FuzzForwardedFor(f *testing.F) {
 	f.Add("", ",,,")
 	f.Add("unknown", "[::1]:80")
 	f.Add("10.0.0.1,10.0.0.2", "::ffff:1.2.3.4%eth0")
-	h, _ := newChainProxy(f, proxy.Options{Web: web.Options{Limits: web.Limits{Address: once, TrustedProxies: proxies}}})
+	h, _ := newChainProxy(f, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: once, TrustedProxies: proxies}}})
 	client := uint32(0x20000000)
 	f.Fuzz(func(t *testing.T, claim, another string) {
 		client++

@@ -23,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -112,7 +113,7 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 	store := &listStore{}
 	store.hold(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: c, Collections: &o, Web: web.Options{RequestTimeout: 2 * time.Second, Keys: []web.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
+	options := proxy.Options{Cache: c, Collections: &o, Web: web.Options{RequestTimeout: 2 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
 	for _, f := range change {
 		f(&options)
 	}
@@ -139,7 +140,7 @@ func startListWithout(t testing.TB, o listing.Options, change ...func(*proxy.Opt
 }
 
 // withKeys replaces the test's key.
-func withKeys(keys ...web.Key) func(*proxy.Options) {
+func withKeys(keys ...limits.Key) func(*proxy.Options) {
 	return func(o *proxy.Options) { o.Web.Keys = keys }
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -87,12 +88,12 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 }
 
 func TestAnExplanationSaysWhyTheLaneHasNoPart(t *testing.T) {
-	shared := web.SharedLimits{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
+	shared := limits.Shared{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
 	defer shared.Redis.Close()
 	for want, o := range map[string]web.Options{
 		"no: it is switched off":                      {},
 		"no: traces are collected":                    {Lane: lane.New(lane.Options{}), Tracing: noop.NewTracerProvider()},
-		"no: the limit of addresses is kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: web.Limits{Address: web.Rate{Requests: 1, Per: time.Second, Burst: 1}}},
+		"no: the limit of addresses is kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Second, Burst: 1}}},
 		"no: memory has no fresh answer":              {Lane: lane.New(lane.Options{})},
 	} {
 		s := startChainWithout(t, proxy.Options{Web: o})

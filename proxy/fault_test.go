@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -148,7 +149,7 @@ func TestRecordsNameTheClientBehindTrustedProxies(t *testing.T) {
 	for trusted, want := range map[string]string{"127.0.0.0/8": "203.0.113.9", "10.0.0.0/8": "127.0.0.1"} {
 		var log lines
 		s := startChain(t, proxy.Options{Web: web.Options{
-			AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: web.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}},
+			AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}},
 		}})
 		const times = 8 // the same bytes: most are answered without being parsed
 		for range times {

@@ -9,11 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 func TestRequestsTooLargeCountAgainstTheRate(t *testing.T) {
-	s := startChain(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: twice}}})
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: twice}}})
 	long := anyPath + "?" + strings.Repeat("x", 9<<10)
 	statuses := []int{
 		s.get(t, long).status,

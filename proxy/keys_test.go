@@ -10,11 +10,11 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-func keyOf(name, secret string) web.Key {
-	return web.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
+func keyOf(name, secret string) limits.Key {
+	return limits.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
 }
 
 func (s *listService) statusWith(t *testing.T, key string) int {
@@ -37,7 +37,7 @@ func TestAnyKeyOfTheSetOpens(t *testing.T) {
 
 func TestKeysChangeWhileServing(t *testing.T) {
 	s := startList(t, listing.Options{}, withKeys(keyOf("a", "old")))
-	s.proxy.SetKeys([]web.Key{keyOf("a", "new")})
+	s.proxy.SetKeys([]limits.Key{keyOf("a", "new")})
 	if got := s.statusWith(t, "old"); got != http.StatusUnauthorized {
 		t.Errorf("the old key: status %d", got)
 	}

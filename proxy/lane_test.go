@@ -21,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -115,7 +116,7 @@ func TestTheLaneAnswersAsTheHandlerDoes(t *testing.T) {
 		"for pages of one origin":  {Web: web.Options{CORSOrigins: []string{"https://a.example"}}},
 		"for no pages":             {Web: web.Options{CORSOrigins: []string{"none"}}},
 		"in the node's own shape":  {Chain: chain.Options{Shape: chain.Node}},
-		"with limits that suffice": {Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}}},
+		"with limits that suffice": {Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			without := startChainWithout(t, o)
@@ -166,10 +167,10 @@ func TestTheLaneAnswersListingsAsTheHandlerDoes(t *testing.T) {
 		post(`{"pagination": {"limit": 1000}}`, key),
 		post(`{`, key),
 	}
-	limited := web.Limits{Key: web.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}, Address: web.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}
-	for name, limits := range map[string]web.Limits{"without limits": {}, "with limits that suffice": limited} {
+	limited := limits.Limits{Key: limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}, Address: limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}
+	for name, in := range map[string]limits.Limits{"without limits": {}, "with limits that suffice": limited} {
 		t.Run(name, func(t *testing.T) {
-			limit := func(o *proxy.Options) { o.Web.Limits = limits }
+			limit := func(o *proxy.Options) { o.Web.Limits = in }
 			without, with := startListWithout(t, listing.Options{}, limit), startList(t, listing.Options{}, limit)
 			compareRepeated(t, dial(t, without.Listener.Addr()), dial(t, with.Listener.Addr()), requests)
 		})
@@ -223,7 +224,7 @@ func TestWhatMayNotPassAnyMoreDoesNotPassInTheLane(t *testing.T) {
 	}{
 		"a key that was taken away": {func(p *proxy.Server) { p.SetKeys(nil) }, "401"},
 		"more than a limit": {func(p *proxy.Server) {
-			p.SetLimits(web.Limits{Key: web.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
+			p.SetLimits(limits.Limits{Key: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
 		}, "429"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +251,7 @@ func TestWhatMayNotPassAnyMoreDoesNotPassInTheLane(t *testing.T) {
 
 func TestALimitIsKeptToTheRequest(t *testing.T) {
 	const burst = 20
-	s := startChain(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: burst, Per: time.Hour, Burst: burst}}}})
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: burst, Per: time.Hour, Burst: burst}}}})
 	conn := dial(t, s.Listener.Addr())
 	passed := 0
 	for range 2 * burst {
@@ -310,7 +311,7 @@ func TestTheLaneUnderStress(t *testing.T) {
 			}
 			s.chain.grow(1)
 			s.proxy.SetKeys(nil)
-			s.proxy.SetLimits(web.Limits{})
+			s.proxy.SetLimits(limits.Limits{})
 			_ = s.proxy.SetClasses(chain.Classes{}, nil)
 			s.proxy.Forget()
 			time.Sleep(10 * time.Millisecond)

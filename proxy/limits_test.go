@@ -18,14 +18,15 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // twice is a rate that a test does not outlast.
-var twice = web.Rate{Requests: 2, Per: time.Minute, Burst: 2}
+var twice = limits.Rate{Requests: 2, Per: time.Minute, Burst: 2}
 
 func TestAnAddressThatAsksTooOftenIsRefused(t *testing.T) {
-	s := startChain(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: twice}}})
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: twice}}})
 	for left := range 2 {
 		got := s.get(t, anyPath)
 		if got.status != http.StatusOK {
@@ -45,7 +46,7 @@ func TestAnAddressThatAsksTooOftenIsRefused(t *testing.T) {
 
 func TestOneMayAskAgainAfterRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 10, Per: time.Second, Burst: 20}}}})
+		h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 10, Per: time.Second, Burst: 20}}}})
 		for range 50 {
 			for inProcess(h, anyPath, "").Code == http.StatusOK {
 				continue
@@ -73,8 +74,8 @@ func TestOneMayAskAgainAfterRetryAfter(t *testing.T) {
 
 func TestKeysOfOneNameShareItsRate(t *testing.T) {
 	own := keyOf("big", "three")
-	own.Rate = web.Rate{Requests: 5, Per: time.Minute, Burst: 5}
-	keys := []web.Key{keyOf("small", "one"), keyOf("small", "two"), own}
+	own.Rate = limits.Rate{Requests: 5, Per: time.Minute, Burst: 5}
+	keys := []limits.Key{keyOf("small", "one"), keyOf("small", "two"), own}
 	s := startList(t, listing.Options{}, withKeys(keys...), func(o *proxy.Options) { o.Web.Limits.Key = twice })
 	allowed := map[string]int{}
 	for range 10 {
@@ -107,16 +108,16 @@ func TestLimitsChangeWhileServing(t *testing.T) {
 	s := startList(t, listing.Options{})
 	steps := []struct {
 		name string
-		rate web.Rate
+		rate limits.Rate
 		want []int
 	}{
-		{"none", web.Rate{}, []int{200, 200, 200}},
+		{"none", limits.Rate{}, []int{200, 200, 200}},
 		{"a limit", twice, []int{200, 200, 429}},
-		{"a wider one", web.Rate{Requests: 3, Per: time.Minute, Burst: 3}, []int{200, 200, 200, 429}},
-		{"none again", web.Rate{}, []int{200}},
+		{"a wider one", limits.Rate{Requests: 3, Per: time.Minute, Burst: 3}, []int{200, 200, 200, 429}},
+		{"none again", limits.Rate{}, []int{200}},
 	}
 	for _, step := range steps {
-		s.proxy.SetLimits(web.Limits{Key: step.rate})
+		s.proxy.SetLimits(limits.Limits{Key: step.rate})
 		var got []int
 		for range step.want {
 			got = append(got, s.statusWith(t, testKey))
@@ -140,24 +141,24 @@ func redisAt(t *testing.T, address string) *redis.Client {
 }
 
 // patient has no timeout decide instead of Redis, however busy the machine is.
-func patient(t *testing.T, address, scope string, limits web.Limits) proxy.Options {
+func patient(t *testing.T, address, scope string, in limits.Limits) proxy.Options {
 	t.Helper()
-	o := sharing(t, address, scope, limits)
+	o := sharing(t, address, scope, in)
 	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	o.Web.SharedLimits.Redis, o.Web.SharedLimits.Timeout = client, 20*time.Second
 	return o
 }
 
-func sharing(t *testing.T, address, scope string, limits web.Limits) proxy.Options {
+func sharing(t *testing.T, address, scope string, in limits.Limits) proxy.Options {
 	t.Helper()
-	return proxy.Options{Web: web.Options{Limits: limits, SharedLimits: web.SharedLimits{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Namespace: func() string { return scope }}}}
+	return proxy.Options{Web: web.Options{Limits: in, SharedLimits: limits.Shared{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Namespace: func() string { return scope }}}}
 }
 
 func TestReplicasShareTheirLimits(t *testing.T) {
 	server := miniredis.RunT(t)
-	limits := web.Limits{Address: web.Rate{Requests: 6, Per: time.Hour, Burst: 6}}
-	a, b := startChain(t, patient(t, server.Addr(), "one", limits)), startChain(t, patient(t, server.Addr(), "one", limits))
+	six := limits.Limits{Address: limits.Rate{Requests: 6, Per: time.Hour, Burst: 6}}
+	a, b := startChain(t, patient(t, server.Addr(), "one", six)), startChain(t, patient(t, server.Addr(), "one", six))
 	allowed := 0
 	for range 5 {
 		for _, s := range []*chainService{a, b} {
@@ -172,7 +173,7 @@ func TestReplicasShareTheirLimits(t *testing.T) {
 	if after, err := strconv.Atoi(b.get(t, anyPath).header.Get("Retry-After")); err != nil || after < 500 || after > 600 {
 		t.Errorf("the next is told for %d s, want what is left of 600 (%v)", after, err)
 	}
-	another := startChain(t, patient(t, server.Addr(), "two", limits))
+	another := startChain(t, patient(t, server.Addr(), "two", six))
 	if got := another.get(t, anyPath); got.status != http.StatusOK {
 		t.Errorf("another service on that Redis: status %d", got.status)
 	}
@@ -185,7 +186,7 @@ func TestReplicasShareTheirLimits(t *testing.T) {
 
 func TestAFloodDoesNotReachRedis(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	o := patient(t, miniredis.RunT(t).Addr(), "one", web.Limits{Address: twice})
+	o := patient(t, miniredis.RunT(t).Addr(), "one", limits.Limits{Address: twice})
 	o.Web.Registerer = registry
 	s := startChain(t, o)
 	for range 50 {
@@ -202,7 +203,7 @@ func TestAFloodDoesNotReachRedis(t *testing.T) {
 
 func TestWithoutRedisEachProcessLimits(t *testing.T) {
 	server := miniredis.RunT(t)
-	s := startChain(t, sharing(t, server.Addr(), "one", web.Limits{Address: twice}))
+	s := startChain(t, sharing(t, server.Addr(), "one", limits.Limits{Address: twice}))
 	if got := s.get(t, anyPath); got.status != http.StatusOK {
 		t.Fatalf("status %d", got.status)
 	}
@@ -220,7 +221,7 @@ func TestARedisThatHangsIsNotWaitedForTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer hole.Close()
-	s := startChain(t, sharing(t, hole.Addr().String(), "one", web.Limits{Address: web.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}))
+	s := startChain(t, sharing(t, hole.Addr().String(), "one", limits.Limits{Address: limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}))
 	start := time.Now()
 	for range 100 {
 		if got := s.get(t, anyPath); got.status != http.StatusOK {
@@ -242,7 +243,7 @@ func TestAReplyOfRedisThatMakesNoSenseLimitsNobody(t *testing.T) {
 		peer.WriteLen(math.MaxInt)
 		return true
 	})
-	s := startChain(t, sharing(t, store.Addr(), "one", web.Limits{Address: twice}))
+	s := startChain(t, sharing(t, store.Addr(), "one", limits.Limits{Address: twice}))
 	for range 2 {
 		if got := s.get(t, anyPath).status; got != http.StatusOK {
 			t.Errorf("status %d", got)
@@ -251,7 +252,7 @@ func TestAReplyOfRedisThatMakesNoSenseLimitsNobody(t *testing.T) {
 }
 
 func TestAFloodOfAddressesMakesNobodyForgotten(t *testing.T) {
-	h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
+	h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
 	status := func(address string) int {
 		r := httptest.NewRequest(http.MethodGet, "/nowhere", nil)
 		r.RemoteAddr = address
@@ -269,6 +270,6 @@ func TestAFloodOfAddressesMakesNobodyForgotten(t *testing.T) {
 }
 
 func BenchmarkMemoryHitWithinALimit(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1e9, Per: time.Second, Burst: 1e9}}}})
+	h, _ := newChainProxy(b, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1e9, Per: time.Second, Burst: 1e9}}}})
 	measure(b, h, anyPath, nothing)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -156,10 +157,10 @@ func (s *Server) SetClasses(classes chain.Classes, own map[string]cache.Policy) 
 }
 
 // SetKeys puts other keys in force, from the next request on.
-func (s *Server) SetKeys(keys []web.Key) { s.stack.SetKeys(keys) }
+func (s *Server) SetKeys(keys []limits.Key) { s.stack.SetKeys(keys) }
 
 // SetLimits puts other limits in force, from the next request on.
-func (s *Server) SetLimits(l web.Limits) { s.stack.SetLimits(l) }
+func (s *Server) SetLimits(l limits.Limits) { s.stack.SetLimits(l) }
 
 // Trusts tells whether an address is that of a trusted proxy, behind which there
 // are many clients.

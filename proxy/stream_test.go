@@ -18,6 +18,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -254,7 +255,7 @@ func TestOverALimitAStreamEndsAtOnceAndSaysWhenToComeAgain(t *testing.T) {
 }
 
 func TestARateLimitEndsAStreamWithAdviceToo(t *testing.T) {
-	s := startChain(t, proxy.Options{Web: web.Options{Limits: web.Limits{Address: web.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
 	saysPool(s, 1)
 	s.stream(t, anyPath).next()
 	es := s.stream(t, anyPath)
@@ -282,7 +283,7 @@ func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
 	var log logBuffer
 	s := startChain(t, proxy.Options{
 		Chain: chain.Options{Auth: true},
-		Web:   web.Options{Keys: []web.Key{keyOf("app", "secret")}, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Web:   web.Options{Keys: []limits.Key{keyOf("app", "secret")}, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	})
 	saysPool(s, 1)
 	if es := s.stream(t, anyPath); es.resp.StatusCode != http.StatusUnauthorized {

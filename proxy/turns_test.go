@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -64,7 +65,7 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	p, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: pool}, Web: web.Options{
-		RequestTimeout: time.Minute, Limits: web.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		RequestTimeout: time.Minute, Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -69,7 +70,7 @@ func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
 		Chain: chain.Options{MinHeightWait: time.Minute},
 		Web: web.Options{
 			RequestTimeout: 2 * time.Minute, AccessLog: log, Logger: slog.New(slog.NewTextHandler(log, nil)),
-			Limits: web.Limits{TrustedProxies: proxies},
+			Limits: limits.Limits{TrustedProxies: proxies},
 		},
 	})
 	c := &crowd{T: t, handler: p.Handler(), ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
@@ -47,11 +47,11 @@ func readable(w io.Writer, cfg config.Log, terminal bool) io.Writer {
 type logs struct {
 	*slog.Logger
 	requests io.Writer // takes lines of JSON
-	buffer   *web.LogBuffer
+	buffer   *record.Buffer
 }
 
 func newLogs(w io.Writer, cfg config.Log, level slog.Leveler) logs {
-	b, terminal := web.NewLogBuffer(w), isTerminal(w)
+	b, terminal := record.NewBuffer(w), isTerminal(w)
 	events := slog.NewJSONHandler(readable(b.Unbuffered(), cfg, terminal), &slog.HandlerOptions{Level: level})
 	return logs{slog.New(events), readable(b, cfg, terminal), b}
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -127,8 +129,8 @@ func webOptions(cfg config.Config) web.Options {
 		CORSOrigins:    cfg.HTTP.CORSOrigins,
 		AllowNoCache:   cfg.HTTP.AllowNoCache,
 		Keys:           apiKeys(cfg),
-		Limits:         limits(cfg),
-		SharedLimits:   web.SharedLimits{Timeout: cfg.Redis.Timeout},
+		Limits:         rateLimits(cfg),
+		SharedLimits:   limits.Shared{Timeout: cfg.Redis.Timeout},
 		OnlyFailures:   !cfg.Log.Access,
 		SkipLog:        1 - cfg.Log.Sample,
 	}
@@ -215,7 +217,7 @@ func validateTLS(c config.TLS) error {
 	if c.Cert == "" || c.Key == "" {
 		return nil
 	}
-	if _, err := web.NewCertificate(c.Cert, c.Key, nil); err != nil {
+	if _, err := listener.NewCertificate(c.Cert, c.Key, nil); err != nil {
 		return config.Problem{Key: "http.tls.cert", Text: err.Error()}
 	}
 	return nil
@@ -248,18 +250,18 @@ func collectionsOptions(cfg config.Config) *listing.Options {
 	}
 }
 
-func apiKeys(cfg config.Config) (keys []web.Key) {
+func apiKeys(cfg config.Config) (keys []limits.Key) {
 	for _, line := range cfg.Collections.Keys {
 		key, _ := config.ParseAPIKey(line) // validated
-		keys = append(keys, web.Key{Name: key.Name, SHA256: key.SHA256, Rate: web.Rate(key.Rate)})
+		keys = append(keys, limits.Key{Name: key.Name, SHA256: key.SHA256, Rate: limits.Rate(key.Rate)})
 	}
 	return keys
 }
 
-func limits(cfg config.Config) web.Limits {
+func rateLimits(cfg config.Config) limits.Limits {
 	key, _ := config.ParseRate(cfg.Collections.Rate) // all validated
 	address, _ := config.ParseRate(cfg.HTTP.Rate)
-	l := web.Limits{Key: web.Rate(key), Address: web.Rate(address)}
+	l := limits.Limits{Key: limits.Rate(key), Address: limits.Rate(address)}
 	for _, network := range cfg.HTTP.TrustedProxies {
 		prefix, _ := config.ParseNetwork(network)
 		l.TrustedProxies = append(l.TrustedProxies, prefix)

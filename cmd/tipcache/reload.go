@@ -99,7 +99,7 @@ func (r *reloader) apply(cfg config.Config) error {
 		return err // before anything changed
 	}
 	p.SetKeys(apiKeys(cfg))
-	p.SetLimits(limits(cfg))
+	p.SetLimits(rateLimits(cfg))
 	r.service.adminPages.SetToken(cfg.AdminToken)
 	r.level.Set(levelOf(cfg.Log))
 	return nil

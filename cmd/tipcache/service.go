@@ -58,7 +58,7 @@ type service struct {
 	admin       net.Listener // nil when switched off
 	adminPages  *admin.Handler
 	reloads     *reloads
-	certificate *web.Certificate // of both; nil: no TLS
+	certificate *listener.Certificate // of both; nil: no TLS
 	stopping    atomic.Bool
 	closers     []func() error
 }
@@ -197,7 +197,7 @@ func (s *service) openProxy(context.Context) (err error) {
 
 func (s *service) listen(ctx context.Context) (err error) {
 	if files := s.cfg.HTTP.TLS; files.Cert != "" {
-		if s.certificate, err = web.NewCertificate(files.Cert, files.Key, s.log); err != nil {
+		if s.certificate, err = listener.NewCertificate(files.Cert, files.Key, s.log); err != nil {
 			return fmt.Errorf("http.tls.cert: %w", err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -31,7 +32,7 @@ type Reader struct {
 
 	patience time.Duration // for one that its client has seen
 
-	waiters *web.Waiters
+	waiters *limits.Waiters
 }
 
 // NewReader makes a reader. Of the options it reads Nodes, Auth, MinHeightWait and Patience.
@@ -102,7 +103,7 @@ func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip) (leave
 		return nil, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + web.MinHeightHeader + " cannot be waited for"}
 	}
-	return r.waiters.Enter(from, rec, max(tip.Interval, time.Second))
+	return r.waiters.Enter(from, rec.Tenant, max(tip.Interval, time.Second))
 }
 
 // await waits for a block, within bounds.

@@ -27,7 +27,7 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 	case h.o.Await == nil || p.Block == 0 && !p.Filling:
 		return p, web.BadInput("%s cannot be waited for: no indexer fills this store", web.MinEVMHeader)
 	}
-	leave, err := h.waiters.Enter(r, rec, time.Second)
+	leave, err := h.waiters.Enter(r, rec.Tenant, time.Second)
 	if err != nil {
 		return p, err
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
@@ -99,7 +100,7 @@ type Handler struct {
 	schema *listSchema
 	memo   memo
 
-	waiters *web.Waiters
+	waiters *limits.Waiters
 }
 
 // New checks the options and fills in the defaults.

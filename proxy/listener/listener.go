@@ -8,6 +8,8 @@
 //     exceeds it loses a connection of its own that is idle, or the new one.
 //   - Where nobody is idle, one client waits for a slot, and others behind it in
 //     the kernel's queue.
+//
+// certificate.go has the certificate of those who speak TLS.
 package listener
 
 import (

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -49,12 +50,15 @@ const statusClientGone = 499
 // FailureOf is the one table that turns errors into statuses.
 func FailureOf(err error) *Failure {
 	var (
-		known  *Failure
-		silent *upstream.Error
+		known   *Failure
+		refusal *limits.Refusal
+		silent  *upstream.Error
 	)
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &refusal):
+		return &Failure{Status: refusal.Status, Public: refusal.Public, RetryAfter: refusal.RetryAfter, Err: refusal, Expected: true}
 	case errors.As(err, &silent):
 		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Kind == upstream.Overloaded}
 	case errors.Is(err, cache.ErrOverloaded):

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // A Handler answers a request or returns why not.
@@ -17,11 +19,11 @@ type Handler func(c *gin.Context, rec *Record) error
 // one record of it all.
 func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rec := &Record{route: route, Start: time.Now(), id: [1]string{requestID(c.Request.Header)}, client: connOf(c.Request), conn: s.laneOf(c.Request)}
-		c.Writer.Header()[RequestIDHeader] = rec.id[:]
-		s.trace(c, rec)
+		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}, client: connOf(c.Request), conn: s.laneOf(c.Request)}
+		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
+		c.Request = s.recorder.Begin(c.Request, &rec.Record)
 		defer s.conclude(c, rec, render)
-		err := s.admitAddress(c)
+		err := s.admission.AdmitAddress(c.Request, c.Writer.Header())
 		if err == nil {
 			err = s.Oversized(c.Request)
 		}
@@ -29,7 +31,7 @@ func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc
 			err = h(c, rec)
 		}
 		if err != nil {
-			rec.err, rec.outcome = err, ""
+			rec.fail(err)
 		}
 	}
 }
@@ -54,28 +56,36 @@ func (s *Stack) Oversized(r *http.Request) error {
 // conclude is deferred around every request.
 func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 	if p := recover(); p != nil {
-		rec.err, rec.outcome = fmt.Errorf("panic: %v\n%s", p, debug.Stack()), ""
+		rec.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 	}
-	if rec.outcome == "" {
-		rec.outcome = "answered"
+	if rec.Outcome == "" {
+		rec.Outcome = "answered"
 	}
-	if rec.err != nil && !c.Writer.Written() {
-		f := FailureOf(rec.err)
-		rec.outcome = "failed"
-		switch {
-		case f.Status == statusClientGone:
-			rec.outcome = "abandoned"
-		case f.Status < http.StatusInternalServerError:
-			rec.outcome = "refused"
-		}
-		render(c, f)
+	if rec.Err != nil {
+		s.explain(c, rec, render)
 	}
 	s.remember(c, rec)
-	ended := ended{
-		asked: askedBy(c.Request), client: s.clientOf(c.Request),
-		status: c.Writer.Status(), size: max(0, c.Writer.Size()), took: time.Since(rec.Start),
+	s.recorder.End(&rec.Record, &record.End{
+		Asked: record.AskedBy(c.Request), Client: s.admission.Address(c.Request),
+		Status: c.Writer.Status(), Size: max(0, c.Writer.Size()), Took: time.Since(rec.Start),
+	})
+}
+
+// explain notes what the client is told of an error, and tells it unless an answer
+// has gone out already.
+func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
+	f := FailureOf(rec.Err)
+	rec.Public, rec.Expected = f.Public, f.Expected
+	if c.Writer.Written() {
+		return
 	}
-	s.metrics.observe(rec, &ended)
-	s.log.write(rec, &ended)
-	rec.endSpan(c)
+	switch {
+	case f.Status == statusClientGone:
+		rec.Outcome = "abandoned"
+	case f.Status < http.StatusInternalServerError:
+		rec.Outcome = "refused"
+	default:
+		rec.Outcome = "failed"
+	}
+	render(c, f)
 }

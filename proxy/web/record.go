@@ -5,84 +5,52 @@ import (
 	"encoding/hex"
 	"math/rand/v2"
 	"net/http"
-	"net/netip"
-	"regexp"
-	"strings"
-	"time"
+	"sync/atomic"
 
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // NoRoute is the route's name where there is none: paths are not labels.
 const NoRoute = "none"
 
-// A Record is what one request is remembered by, in the log and in metrics.
+// A Record is what one request is remembered by, in the log and in metrics, and
+// what of its connection matters to its handler.
 type Record struct {
-	route   string
-	Start   time.Time
-	id      [1]string // also the header's values
-	tenant  string    // the name on the request's key
-	outcome string    // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
-	store   string
-	height  int64 // of the block it was answered at
-	Tip     int64 // newest block known then; 0 for none
-	Pinned  bool  // the client chose the height
-	age     time.Duration
-	err     error
-	span    trace.Span // nil where traces are off
+	record.Record
 
-	key    Key        // the request's, where one is required
+	key    limits.Key // the request's, where one is required
 	client *Conn      // nil: it is not ours
 	conn   *lane.Conn // nil: the answer is of no use to the fast lane
 	memory Memory
-
-	cached   bool // the cache gave the answer, and what is known of its age
-	Degraded bool // a page that lacks metadata it should have
 }
 
-// ended is what is known of a request at its end.
-type ended struct {
-	asked
-	client       netip.Addr // not valid where the connection has no address
-	status, size int
-	took         time.Duration
-	id           []byte // nil: the record's
-}
+// seen is the highest block that a client was answered at on its connection, so
+// that later answers there do not go back behind it.
+type seen struct{ epoch, height atomic.Int64 }
 
-// asked is what the client sent, as the log has it.
-type asked struct {
-	method, path, query, agent string
-}
-
-// The longest query and User-Agent that are logged, in bytes.
-const (
-	maxQuery = 2 << 10
-	maxAgent = 256
-)
-
-func askedBy(r *http.Request) asked {
-	return asked{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), atMost(maxAgent, r.UserAgent())}
-}
-
-func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
-
-// Result notes what came of asking the cache.
-func (rec *Record) Result(res cache.Result) {
-	rec.cached = true
-	rec.outcome, rec.store, rec.err = outcome(res), res.Store, res.Err
-	rec.height, rec.age = res.Entry.Height, max(0, rec.Start.Sub(res.Entry.ReadAt))
-}
-
-// outcome tells the callers that joined a flight from the caller that began it.
-func outcome(res cache.Result) string {
-	if res.Outcome == cache.Miss && res.Collapsed {
-		return "collapsed"
+// Seen is the highest block of an epoch that the request's client was answered at
+// on its connection; 0 for none.
+func (rec *Record) Seen(epoch int64) int64 {
+	if rec.client == nil || rec.client.seen.epoch.Load() != epoch {
+		return 0
 	}
-	return res.Outcome.String()
+	return rec.client.seen.height.Load()
 }
+
+// Show notes the block that the client is about to be answered at. Requests of a
+// connection come one after the other.
+func (rec *Record) Show(epoch, height int64) {
+	if rec.client == nil {
+		return
+	}
+	rec.client.seen.epoch.Store(epoch)
+	rec.client.seen.height.Store(height)
+}
+
+// fail notes why the request is not answered, for the client and for the log.
+func (rec *Record) fail(err error) { rec.Err, rec.Outcome = err, "" }
 
 // requestID takes the client's id if it is harmless, else makes one. An id has
 // to be one of a kind, and no secret.
@@ -109,16 +77,4 @@ func safeID(id string) bool {
 		}
 	}
 	return 0 < len(id) && len(id) <= 64
-}
-
-// keyInQuery is a key that a URL for EventSource carries, wherever that URL is
-// opened.
-var keyInQuery = regexp.MustCompile(`(api_key=)[^&]*`)
-
-// withoutKeys is a query as it may be logged.
-func withoutKeys(query string) string {
-	if !strings.Contains(query, "api_key=") {
-		return query
-	}
-	return keyInQuery.ReplaceAllString(query, "${1}redacted")
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // A Memory answers a request that has been answered before, as its handler would.
@@ -27,7 +29,7 @@ func Called(r *http.Request) {
 // laneOf is where the answer to a request may be repeated, nil for nowhere. Who
 // collects traces wants to decide for each request whether it is collected.
 func (s *Stack) laneOf(r *http.Request) *lane.Conn {
-	if s.tracer != nil {
+	if s.recorder.Traces() {
 		return nil
 	}
 	if c := connOf(r); c != nil && c.lane != nil && c.lane.Wants() {
@@ -38,13 +40,12 @@ func (s *Stack) laneOf(r *http.Request) *lane.Conn {
 
 // NoLane says why no request is answered in the fast lane, "" if some are.
 func (s *Stack) NoLane() string {
-	limits := s.limits.Load()
 	switch {
 	case s.o.Lane == nil:
 		return "it is switched off"
-	case s.tracer != nil:
+	case s.recorder.Traces():
 		return "traces are collected"
-	case s.limiter.shared != nil && limits.Address != Rate{}:
+	case s.admission.SharesAddresses():
 		return "the limit of addresses is kept in Redis"
 	}
 	return ""
@@ -62,18 +63,18 @@ func (rec *Record) Repeat(m Memory) { rec.memory = m }
 
 // remember leaves behind what is needed to answer the same bytes again.
 func (s *Stack) remember(c *gin.Context, rec *Record) {
-	if rec.memory == nil || rec.err != nil || rec.outcome != cache.Hit.String() || rec.store != "memory" {
+	if rec.memory == nil || rec.Err != nil || rec.Outcome != cache.Hit.String() || rec.Store != "memory" {
 		return
 	}
 	header := c.Request.Header
 	r := &repetition{
-		stack: s, memory: rec.memory, route: rec.route, asked: askedBy(c.Request),
-		asker: askerOf(c.Request), key: rec.key, keyed: rec.tenant != "", forwarded: header[forwardedFor], cors: s.originLines(header),
+		stack: s, memory: rec.memory, route: rec.Route, asked: record.AskedBy(c.Request),
+		asker: askerOf(c.Request), key: rec.key, forwarded: header[limits.ForwardedFor], cors: s.originLines(header),
 	}
-	if len(header[RequestIDHeader]) > 0 && header[RequestIDHeader][0] == rec.id[0] {
-		r.id = rec.id[0]
+	if len(header[RequestIDHeader]) > 0 && header[RequestIDHeader][0] == rec.ID[0] {
+		r.id = rec.ID[0]
 	}
-	r.line = s.log.lineOf(r)
+	r.template = record.NewTemplate(r.route, r.key.Name, &r.asked)
 	rec.conn.Remember(r)
 }
 
@@ -83,39 +84,45 @@ type repetition struct {
 	stack  *Stack
 	memory Memory
 	route  string
-	asked  asked
+	asked  record.Asked
 	id     string // the client's own; "" if there was none
 	asker  asker
 	cors   []byte // header lines
-	line   logLine
 
-	key       Key // whose it is
-	keyed     bool
-	forwarded []string // X-Forwarded-For
+	template  record.Template
+	key       limits.Key // whose it is
+	forwarded []string   // X-Forwarded-For
 }
 
-// A rehearsal is what one hit needs: a hit makes no garbage.
-type rehearsal struct {
+// A replay is one answer to a repeated request. A connection keeps one, so that a
+// hit makes no garbage.
+type replay struct {
 	rec    Record
 	answer Answer
+	client limits.Client
 	status int
 	size   int
 	id     []byte
 	room   [32]byte // for an id of our own
-	told   standings
+	stands limits.Standings
 	line   []byte // of the log
 }
 
 // Answer answers the request once more.
-func (r *repetition) Answer(hit *lane.Hit) bool {
-	n, ok := hit.Note.(*rehearsal)
+func (r *repetition) Answer(hit *lane.Hit) (ok bool) {
+	n, ok := hit.Note.(*replay)
 	if !ok {
-		n = &rehearsal{}
+		n = &replay{}
 		hit.Note = n
 	}
-	*n = rehearsal{rec: Record{route: r.route, Start: hit.Start, tenant: r.key.Name}, line: n.line}
+	admission := r.stack.admission
+	*n = replay{rec: Record{Record: record.Record{Route: r.route, Start: hit.Start, Tenant: r.key.Name}}, line: n.line}
 	n.rec.client, _ = hit.Conn.Owner.(*Conn)
-	if !r.stack.wouldAdmit(r, hit) || !r.memory.Recall(&n.rec, &n.answer) || !r.stack.admitAgain(r, hit, &n.told) {
+	n.client = limits.Client{Address: admission.AddressBehind(hit.Conn.RemoteAddr(), r.forwarded), Key: r.key}
+	if !admission.WouldAdmit(&n.client, hit.Start) || !r.memory.Recall(&n.rec, &n.answer) {
+		return false
+	}
+	if n.stands, ok = admission.AdmitRepeated(&n.client, hit.Start); !ok {
 		return false
 	}
 	n.identify(r.id, hit.ID)
@@ -123,11 +130,11 @@ func (r *repetition) Answer(hit *lane.Hit) bool {
 }
 
 // render writes the answer as net/http would.
-func (r *repetition) render(hit *lane.Hit, n *rehearsal) (ok bool) {
+func (r *repetition) render(hit *lane.Hit, n *replay) (ok bool) {
 	h := collect()
 	status, body := r.stack.render(h, &n.answer, &r.asker)
-	n.status, n.told.headers = status, h
-	n.told.add()
+	n.status = status
+	h.setStandings(&n.stands)
 	b := append(appendStatusLine(hit.Head, status), r.cors...)
 	b, ok = h.appendTo(b)
 	b = append(append(b, RequestIDHeader+": "...), n.id...)
@@ -140,17 +147,31 @@ func (r *repetition) render(hit *lane.Hit, n *rehearsal) (ok bool) {
 	return ok
 }
 
+// setStandings tells how the client stands with its limits.
+func (h *headers) setStandings(s *limits.Standings) {
+	all := [...]*limits.Standing{&s.Address, &s.Key}
+	for _, standing := range all {
+		if standing.Limited() {
+			h.set(limits.StandingHeader, standing.Text())
+		}
+	}
+	for _, standing := range all {
+		if standing.Limited() {
+			h.set(limits.PolicyHeader, standing.Policy())
+		}
+	}
+}
+
 // Sent counts and logs the hit.
 func (r *repetition) Sent(hit *lane.Hit) {
-	n := hit.Note.(*rehearsal) //nolint:forcetypeassert // Answer's
-	end := ended{asked: r.asked, client: r.stack.clientAgain(r, hit), status: n.status, size: n.size, took: time.Since(hit.Start), id: n.id}
-	r.stack.metrics.observe(&n.rec, &end)
-	r.stack.log.writeAgain(r, n, &end)
+	n := hit.Note.(*replay) //nolint:forcetypeassert // Answer's
+	end := record.End{Asked: r.asked, Client: n.client.Address, Status: n.status, Size: n.size, Took: time.Since(hit.Start), ID: n.id}
+	n.line = r.stack.recorder.EndRepeated(&r.template, &n.rec.Record, &end, n.line)
 }
 
 // identify gives the request its id: the client's, which may be another each
 // time, or one of our own.
-func (n *rehearsal) identify(own string, sent []byte) {
+func (n *replay) identify(own string, sent []byte) {
 	switch {
 	case sent != nil:
 		n.id = sent

@@ -7,21 +7,20 @@
 //  1. conn.go wraps the client's connection, so that an answer leaves in one
 //     system call;
 //  2. handle.go gives the request an id and a record (record.go), refuses what is
-//     too large, asks limits.go whether the client's address may ask, and calls
-//     the interface's handler;
-//  3. the handler may ask for a key (keys.go), for a deadline without a timer until
-//     a caller waits for it (deadline.go), for a place to wait for a block
-//     (waiters.go), and whether the client wants no cached answer (nocache.go);
+//     too large, asks package limits whether the client's address may ask
+//     (admission.go), and calls the interface's handler;
+//  3. the handler may ask for a key, for a deadline without a timer until a caller
+//     waits for it (deadline.go), for a place to wait for a block, and whether the
+//     client wants no cached answer (nocache.go);
 //  4. answer.go writes what came through the cache: freshness.go says how old it
 //     is and how long it serves, etag.go whether the client has it already,
 //     encoding.go in which coding it is sent; headers.go collects the headers;
 //  5. failure.go turns an error into a status and a public text, which the
 //     interface renders in its own form;
-//  6. the record goes to the access log (accesslog.go), into the metrics
-//     (metrics.go) and to the collector of traces (trace.go).
+//  6. package record takes the record.
 //
 // repeat.go leaves behind what answers the same bytes again, in the fast lane.
-// certificate.go has the listeners' certificate. cors.go says to browsers which pages may read the answers. route.go is how an
+// cors.go says to browsers which pages may read the answers. route.go is how an
 // interface names its paths to those who mount them.
 package web
 
@@ -34,9 +33,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // Options configure a Stack.
@@ -53,9 +55,9 @@ type Options struct {
 
 	AllowNoCache bool // a request's Cache-Control: no-cache is obeyed, not ignored
 
-	Keys         []Key  // who may ask where a key is required; SetKeys replaces them
-	Limits       Limits // how often clients may ask; SetLimits replaces them
-	SharedLimits SharedLimits
+	Keys         []limits.Key  // who may ask where a key is required; SetKeys replaces them
+	Limits       limits.Limits // how often clients may ask; SetLimits replaces them
+	SharedLimits limits.Shared
 
 	AccessLog    io.Writer // gets a line of JSON for each request that is of Logger's level; nil: none
 	OnlyFailures bool      // of these, only the lines for a status of 500 and more
@@ -68,29 +70,44 @@ type Options struct {
 // A Stack is what a request goes through before and after the handler of its
 // interface. It owns no goroutine and needs no closing.
 type Stack struct {
-	*Admission
 	*Responder
 	CORS
 
-	o       Options
-	log     accessLog
-	metrics *metrics
-	tracer  trace.Tracer // nil: no traces
+	o         Options
+	admission *limits.Admission
+	recorder  *record.Recorder
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings.
 func New(o Options, bodies Bodies) *Stack {
 	o = o.withDefaults()
-	m, cors := newMetrics(o.Registerer), newCORS(o.CORSOrigins, o.HeightHeaders)
-	return &Stack{
-		Admission: newAdmission(o, m),
+	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
+	s := &Stack{
 		Responder: &Responder{bodies: bodies, byOrigin: cors.selective()},
 		CORS:      cors,
 		o:         o,
-		log:       newAccessLog(o),
-		metrics:   m,
-		tracer:    tracerOf(o.Tracing),
+		admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),
+		recorder: record.New(record.Options{
+			AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,
+		}),
 	}
+	s.SetKeys(o.Keys)
+	s.SetLimits(o.Limits)
+	return s
+}
+
+// Forget empties the fast lane, which remembers what was answered by what has
+// been replaced.
+func (s *Stack) Forget() {
+	if s.o.Lane != nil {
+		s.o.Lane.Forget()
+	}
+}
+
+// Gauge registers a measure that is read when it is asked for, under
+// tipcache_proxy_ and the name.
+func (s *Stack) Gauge(name, help string, value func() float64) {
+	promauto.With(s.o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_proxy_" + name, Help: help}, value)
 }
 
 // withDefaults fills in what was left zero.
@@ -99,7 +116,6 @@ func (o Options) withDefaults() Options {
 	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	o.SharedLimits.Timeout = cmp.Or(o.SharedLimits.Timeout, 100*time.Millisecond)
 	if len(o.CORSOrigins) == 0 {
 		o.CORSOrigins = []string{anyOrigin}
 	}

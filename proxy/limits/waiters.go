@@ -1,4 +1,4 @@
-package web
+package limits
 
 import (
 	"net/http"
@@ -27,17 +27,18 @@ const (
 // NewWaiters makes places of their own for the requests of one interface.
 func (a *Admission) NewWaiters() *Waiters { return &Waiters{admission: a, held: map[string]int{}} }
 
-// Enter takes a place for a request until leave is called. The error is a
-// *Failure: 429 where the client holds its share, 503 where all places are taken.
-func (w *Waiters) Enter(r *http.Request, rec *Record, retry time.Duration) (leave func(), err error) {
-	who, exempt := w.admission.Client(r, rec), w.admission.isMany(r, rec)
+// Enter takes a place for a request, and for the tenant whose key it has ("" for
+// none), until leave is called. The error is a
+// *Refusal: 429 where the client holds its share, 503 where all places are taken.
+func (w *Waiters) Enter(r *http.Request, tenant string, retry time.Duration) (leave func(), err error) {
+	who, exempt := w.admission.Name(r, tenant), w.admission.isMany(r, tenant)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.taken >= maxWaiters:
-		return nil, &Failure{Status: http.StatusServiceUnavailable, RetryAfter: retry, Expected: true, Public: "too many requests wait for a block"}
+		return nil, &Refusal{Status: http.StatusServiceUnavailable, RetryAfter: retry, Public: "too many requests wait for a block"}
 	case w.taken > maxWaiters/2 && w.held[who] >= waitersShare && !exempt:
-		return nil, &Failure{Status: http.StatusTooManyRequests, RetryAfter: retry, Public: "too many requests of this client wait for a block"}
+		return nil, &Refusal{Status: http.StatusTooManyRequests, RetryAfter: retry, Public: "too many requests of this client wait for a block"}
 	}
 	w.taken++
 	w.held[who]++
@@ -55,7 +56,7 @@ func (w *Waiters) leave(who string) {
 
 // isMany tells a client behind which there are others: one without a key, at an
 // address of this machine or of a trusted proxy.
-func (a *Admission) isMany(r *http.Request, rec *Record) bool {
-	addr := a.clientOf(r)
-	return rec.tenant == "" && (addr.IsLoopback() || a.Trusts(addr))
+func (a *Admission) isMany(r *http.Request, tenant string) bool {
+	addr := a.Address(r)
+	return tenant == "" && (addr.IsLoopback() || a.Trusts(addr))
 }

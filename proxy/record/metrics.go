@@ -1,4 +1,4 @@
-package web
+package record
 
 import (
 	"maps"
@@ -20,7 +20,6 @@ type metrics struct {
 	staleness *prometheus.HistogramVec
 	ages      *prometheus.HistogramVec
 	degraded  prometheus.Counter
-	limits    *prometheus.CounterVec
 
 	mu    sync.Mutex
 	known atomic.Pointer[map[ending]series] // those met so far; replaced under mu, read without
@@ -38,12 +37,6 @@ type series struct {
 	durations prometheus.Observer
 	staleness prometheus.Observer
 	ages      prometheus.Observer
-}
-
-// Gauge registers a measure that is read when it is asked for, under
-// tipcache_proxy_ and the name.
-func (s *Stack) Gauge(name, help string, value func() float64) {
-	promauto.With(s.o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_proxy_" + name, Help: help}, value)
 }
 
 // newMetrics registers them; a nil registerer keeps them to itself.
@@ -75,25 +68,21 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "tipcache_proxy_degraded_pages_total",
 			Help: "Pages of collections given without metadata that they should have.",
 		}),
-		limits: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_proxy_limits_total",
-			Help: "Requests counted against a rate limit, by limit, by the store that decided (memory: this process alone) and by verdict.",
-		}, []string{"limit", "store", "verdict"}),
 	}
 	m.known.Store(&map[ending]series{})
 	return m
 }
 
-func (m *metrics) observe(rec *Record, end *ended) {
-	counted := m.series(ending{rec.route, methodClass(end.method), rec.outcome, end.status})
+func (m *metrics) observe(rec *Record, end *End) {
+	counted := m.series(ending{rec.Route, methodClass(end.Method), rec.Outcome, end.Status})
 	counted.requests.Inc()
-	counted.durations.Observe(end.took.Seconds())
+	counted.durations.Observe(end.Took.Seconds())
 	switch {
-	case !rec.cached || rec.Pinned:
-	case rec.height > 0 && rec.Tip > 0:
-		counted.staleness.Observe(float64(max(0, rec.Tip-rec.height)))
+	case !rec.Cached || rec.Pinned:
+	case rec.Height > 0 && rec.Tip > 0:
+		counted.staleness.Observe(float64(max(0, rec.Tip-rec.Height)))
 	default:
-		counted.ages.Observe(rec.age.Seconds())
+		counted.ages.Observe(rec.Age.Seconds())
 	}
 	if rec.Degraded {
 		m.degraded.Inc()
@@ -117,14 +106,6 @@ func (m *metrics) series(e ending) series {
 	}
 	m.known.Store(&known)
 	return known[e]
-}
-
-func (m *metrics) limit(kind, store string, allowed bool) {
-	verdict := "refused"
-	if allowed {
-		verdict = "allowed"
-	}
-	m.limits.WithLabelValues(kind, store, verdict).Inc()
 }
 
 // methodClass bounds the label: a method may be any word.

@@ -1,4 +1,4 @@
-package web
+package listener
 
 import (
 	"crypto/tls"

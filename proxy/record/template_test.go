@@ -1,4 +1,4 @@
-package web
+package record
 
 import (
 	"math/rand/v2"

@@ -1,17 +1,15 @@
-package web
+package limits
 
 import (
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-
-	"github.com/tipcache/tipcache/proxy/lane"
 )
 
-// forwardedFor is where proxies on the way leave whom they were asked by, the
+// ForwardedFor is where proxies on the way leave whom they were asked by, the
 // nearest one last.
-const forwardedFor = "X-Forwarded-For"
+const ForwardedFor = "X-Forwarded-For"
 
 // clientOf is the address a request is counted under: that of the connection
 // or, behind proxies that are trusted, the last address in X-Forwarded-For that
@@ -30,21 +28,37 @@ func clientOf(remote string, forwarded []string, trusted []netip.Prefix) netip.A
 	return from
 }
 
-// ClientNetwork names what a request's client is limited by.
-func (a *Admission) ClientNetwork(r *http.Request) string { return networkOf(a.clientOf(r)) }
+// Network names what a request's client is limited by.
+func (a *Admission) Network(r *http.Request) string { return networkOf(a.Address(r)) }
 
-// clientOf is the client of a request, behind the proxies that are trusted.
-func (a *Admission) clientOf(r *http.Request) netip.Addr {
-	return clientOf(r.RemoteAddr, r.Header[forwardedFor], a.limits.Load().TrustedProxies)
+// Name names who asks: the name on the request's key, if there is one, or else its
+// network.
+func (a *Admission) Name(r *http.Request, tenant string) string {
+	if tenant != "" {
+		return "key " + tenant
+	}
+	return a.Network(r)
 }
 
-// clientAgain is that of a request that came again, on any connection.
-func (a *Admission) clientAgain(r *repetition, hit *lane.Hit) netip.Addr {
-	remote, _ := hit.Conn.RemoteAddr().(*net.TCPAddr)
-	if trusted := a.limits.Load().TrustedProxies; remote == nil || len(r.forwarded) > 0 && len(trusted) > 0 {
-		return clientOf(hit.Conn.RemoteAddr().String(), r.forwarded, trusted)
+// Address is that of a request's client, behind the proxies that are trusted. It
+// is not valid where the connection has none.
+func (a *Admission) Address(r *http.Request) netip.Addr {
+	return clientOf(r.RemoteAddr, r.Header[ForwardedFor], a.limits.Load().TrustedProxies)
+}
+
+// AddressBehind is the same for a request that came on a connection with these
+// values of X-Forwarded-For.
+func (a *Admission) AddressBehind(remote net.Addr, forwarded []string) netip.Addr {
+	peer, _ := remote.(*net.TCPAddr)
+	if trusted := a.limits.Load().TrustedProxies; peer == nil || len(forwarded) > 0 && len(trusted) > 0 {
+		return clientOf(remote.String(), forwarded, trusted)
 	}
-	return remote.AddrPort().Addr().Unmap().WithZone("")
+	return peer.AddrPort().Addr().Unmap().WithZone("")
+}
+
+// Trusts tells whether an address is that of a trusted proxy.
+func (a *Admission) Trusts(addr netip.Addr) bool {
+	return isAmong(a.limits.Load().TrustedProxies, addr)
 }
 
 // hop reads an address, with or without a port.

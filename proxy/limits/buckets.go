@@ -1,4 +1,4 @@
-package web
+package limits
 
 import (
 	"hash/maphash"
@@ -34,15 +34,15 @@ type bucketShard struct {
 
 // bucketName has the rate in it: a rate that changed begins with a full bucket.
 type bucketName struct {
-	who  string
-	rate Rate
+	kind, who string
+	rate      Rate
 }
 
 func newBuckets() *buckets { return &buckets{seed: maphash.MakeSeed()} }
 
 // spend takes one request from who's bucket, if there is one in it.
-func (b *buckets) spend(who string, r Rate, now time.Time) decision {
-	limiter := b.shard(who).find(bucketName{who, r}, now)
+func (b *buckets) spend(kind, who string, r Rate, now time.Time) decision {
+	limiter := b.shard(who).find(bucketName{kind, who, r}, now)
 	allowed := limiter.AllowN(now, 1)
 	tokens := limiter.TokensAt(now)
 	until := func(want float64) time.Duration {
@@ -52,8 +52,8 @@ func (b *buckets) spend(who string, r Rate, now time.Time) decision {
 }
 
 // has tells whether a request of who's would be allowed, and takes nothing.
-func (b *buckets) has(who string, r Rate, now time.Time) bool {
-	return b.shard(who).find(bucketName{who, r}, now).TokensAt(now) >= 1
+func (b *buckets) has(kind, who string, r Rate, now time.Time) bool {
+	return b.shard(who).find(bucketName{kind, who, r}, now).TokensAt(now) >= 1
 }
 
 func (b *buckets) shard(who string) *bucketShard {

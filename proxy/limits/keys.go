@@ -1,4 +1,4 @@
-package web
+package limits
 
 import (
 	"crypto/sha256"
@@ -6,12 +6,10 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
-
-	"github.com/gin-gonic/gin"
 )
 
-// APIKeyHeader carries the key of a client.
-const APIKeyHeader = "X-Api-Key"
+// KeyHeader carries the key of a client.
+const KeyHeader = "X-Api-Key"
 
 // A Key lets its bearer ask. Several keys may share a name,
 // so that one can take over from another.
@@ -26,9 +24,9 @@ type keyring struct {
 	keys atomic.Pointer[[]Key]
 }
 
-func newKeyring(keys []Key) *keyring {
+func newKeyring() *keyring {
 	k := &keyring{}
-	k.set(keys)
+	k.set(nil)
 	return k
 }
 
@@ -40,13 +38,13 @@ func (k *keyring) set(keys []Key) {
 // find returns the key a request comes with. How long it takes does not depend
 // on how much of a key was guessed: digests are compared, and always all of them.
 func (k *keyring) find(r *http.Request) (found Key, err error) {
-	presented := r.Header.Get(APIKeyHeader)
+	presented := r.Header.Get(KeyHeader)
 	if len(*k.keys.Load()) == 0 {
-		return Key{}, &Failure{Status: http.StatusUnauthorized, Public: "this is closed, for no API key is configured: " +
+		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "this is closed, for no API key is configured: " +
 			"whoever runs the server adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none"}
 	}
 	if presented == "" {
-		return Key{}, &Failure{Status: http.StatusUnauthorized, Public: "the " + APIKeyHeader + " header is required"}
+		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " header is required"}
 	}
 	digest, known := sha256.Sum256([]byte(presented)), false
 	for _, key := range *k.keys.Load() {
@@ -55,23 +53,10 @@ func (k *keyring) find(r *http.Request) (found Key, err error) {
 		}
 	}
 	if !known {
-		return Key{}, &Failure{Status: http.StatusUnauthorized, Public: "the " + APIKeyHeader + " is not valid"}
+		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " is not valid"}
 	}
 	return found, nil
 }
 
 // SetKeys puts other keys in force, from the next request on.
-func (a *Admission) SetKeys(keys []Key) {
-	a.keys.set(keys)
-	a.Forget()
-}
-
-// AdmitKey lets those pass who have a key, for as long as they may ask.
-func (a *Admission) AdmitKey(c *gin.Context, rec *Record) error {
-	key, err := a.keys.find(c.Request)
-	if err != nil {
-		return err
-	}
-	rec.tenant, rec.key = key.Name, key
-	return a.admitTenant(c, key)
-}
+func (a *Admission) SetKeys(keys []Key) { a.keys.set(keys) }

@@ -1,6 +1,7 @@
-package web
+package limits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,10 +32,11 @@ const (
 )
 
 // newSharedBuckets is nil where there is no Redis.
-func newSharedBuckets(o SharedLimits, log *slog.Logger) *sharedBuckets {
+func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 	if o.Redis == nil {
 		return nil
 	}
+	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
 	if o.Namespace == nil {
 		o.Namespace = func() string { return "" }
 	}

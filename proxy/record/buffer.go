@@ -1,4 +1,4 @@
-package web
+package record
 
 import (
 	"io"
@@ -14,8 +14,8 @@ const (
 	logTime  = 100 * time.Millisecond
 )
 
-// LogBuffer writes lines later, but in their order.
-type LogBuffer struct {
+// Buffer writes lines later, but in their order.
+type Buffer struct {
 	to io.Writer
 
 	mu    sync.Mutex
@@ -23,11 +23,11 @@ type LogBuffer struct {
 	due   bool // a timer will write them
 }
 
-// NewLogBuffer returns a buffer for to. Close it.
-func NewLogBuffer(to io.Writer) *LogBuffer { return &LogBuffer{to: to} }
+// NewBuffer returns a buffer for to. Close it.
+func NewBuffer(to io.Writer) *Buffer { return &Buffer{to: to} }
 
 // Write keeps a line for later. It cannot fail: nobody could be told.
-func (b *LogBuffer) Write(line []byte) (int, error) {
+func (b *Buffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.lines)+len(line) > logBytes {
@@ -41,7 +41,7 @@ func (b *LogBuffer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (b *LogBuffer) onTime() {
+func (b *Buffer) onTime() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.due = false
@@ -49,14 +49,14 @@ func (b *LogBuffer) onTime() {
 }
 
 // Close writes what is left. Later lines come late, but come.
-func (b *LogBuffer) Close() error {
+func (b *Buffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.flush()
 	return nil
 }
 
-func (b *LogBuffer) flush() {
+func (b *Buffer) flush() {
 	if len(b.lines) == 0 {
 		return
 	}
@@ -66,9 +66,9 @@ func (b *LogBuffer) flush() {
 
 // Unbuffered gives a writer of lines that are written at once, after those that
 // the buffer has.
-func (b *LogBuffer) Unbuffered() io.Writer { return unbuffered{b} }
+func (b *Buffer) Unbuffered() io.Writer { return unbuffered{b} }
 
-type unbuffered struct{ *LogBuffer }
+type unbuffered struct{ *Buffer }
 
 func (u unbuffered) Write(line []byte) (int, error) {
 	u.mu.Lock()

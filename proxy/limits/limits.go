@@ -1,0 +1,183 @@
+// Package limits says who may ask, and how often.
+//
+//   - limits.go admits a request by its client's address (address.go) and by its
+//     API key (keys.go), or says why not;
+//   - limiter.go counts it: in this process (buckets.go), and in Redis where
+//     replicas share their limits (shared.go);
+//   - standing.go tells the client how it stands;
+//   - waiters.go has the places of requests that wait for a block.
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// A Rate is how often somebody may ask: as fast as a bucket of Burst requests
+// fills again at Requests per Per. The zero Rate is no limit.
+type Rate struct {
+	Requests int
+	Per      time.Duration
+	Burst    int // at once
+}
+
+// window is the time in which an empty bucket is full again.
+func (r Rate) window() time.Duration {
+	return time.Duration(float64(r.Per) / float64(r.Requests) * float64(r.Burst))
+}
+
+// Limits say how often clients may ask. What exceeds one is refused.
+type Limits struct {
+	Key            Rate           // of those who share a key's name; a key's own rate goes before it
+	Address        Rate           // of a client's IPv4 address or IPv6 /64
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For tells the client's address
+}
+
+// Shared are the limits kept in Redis, which replicas have in common. The zero
+// value keeps them in this process alone.
+type Shared struct {
+	Redis     redis.UniversalClient // asked only where there is a limit; wants ContextTimeoutEnabled. The caller closes it
+	Timeout   time.Duration         // longest wait for it, after which this process decides alone; default 100 ms
+	Namespace func() string         // that of the chain: services of different chains share no limits; nil = ""
+}
+
+// A Refusal is why a request is not answered.
+type Refusal struct {
+	Status     int           // 401, 429 or 503
+	Public     string        // for the client
+	RetryAfter time.Duration // with 429 and 503
+	Err        error         // for the log; may be nil
+}
+
+// Error is what the log says.
+func (r *Refusal) Error() string {
+	if r.Err == nil {
+		return r.Public
+	}
+	return r.Err.Error()
+}
+
+// A Client is whom a request is counted as.
+type Client struct {
+	Address netip.Addr // not valid where the connection has none
+	Key     Key        // of no name where none is required
+}
+
+// An Admission says who may ask, and how often. It is safe for concurrent use.
+type Admission struct {
+	limiter *limiter
+
+	// What can be replaced while serving, read without a lock.
+	limits atomic.Pointer[Limits]
+	keys   *keyring
+}
+
+// New admits nobody by key until there are keys, and everybody by address until
+// there are limits.
+func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
+	a := &Admission{limiter: newLimiter(shared, log, metrics), keys: newKeyring()}
+	a.SetLimits(Limits{})
+	return a
+}
+
+// SetLimits puts other limits in force, from the next request on.
+func (a *Admission) SetLimits(l Limits) { a.limits.Store(&l) }
+
+// SharesAddresses tells whether addresses are limited together with other
+// replicas.
+func (a *Admission) SharesAddresses() bool {
+	return a.limiter.shared != nil && a.limits.Load().Address != Rate{}
+}
+
+// AdmitAddress lets a request pass for as long as its client's address may ask,
+// and says in headers of the answer how the client stands. The error is a
+// *Refusal.
+func (a *Admission) AdmitAddress(r *http.Request, answer http.Header) error {
+	rate := a.limits.Load().Address
+	if rate == (Rate{}) {
+		return nil
+	}
+	return a.admit(r.Context(), "address", a.Network(r), rate, answer)
+}
+
+// AdmitKey lets those pass who have a key, for as long as the name on it may ask,
+// and says so as AdmitAddress does.
+func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
+	key, err := a.keys.find(r)
+	if err != nil {
+		return Key{}, err
+	}
+	rate := a.rateOf(key)
+	if rate == (Rate{}) {
+		return key, nil
+	}
+	return key, a.admit(r.Context(), "key", key.Name, rate, answer)
+}
+
+func (a *Admission) rateOf(key Key) Rate {
+	if key.Rate != (Rate{}) {
+		return key.Rate
+	}
+	return a.limits.Load().Key
+}
+
+// admit spends a request of one limit.
+func (a *Admission) admit(ctx context.Context, kind, who string, rate Rate, answer http.Header) error {
+	s := Standing{kind, rate, a.limiter.spend(ctx, kind, who, rate)}
+	answer.Add(StandingHeader, s.Text())
+	answer.Add(PolicyHeader, s.Policy())
+	if s.allowed {
+		return nil
+	}
+	return &Refusal{
+		Status: http.StatusTooManyRequests, RetryAfter: s.retry, Err: errors.New("rate limit of " + kind + " " + who),
+		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", kind, rate.Requests, rate.Per),
+	}
+}
+
+// WouldAdmit tells whether a request that is repeated would pass, and counts
+// nothing. Limits kept in Redis are none to be asked in passing: they take longer
+// than net/http.
+func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
+	address, key := a.ratesOf(c)
+	if address == (Rate{}) && key == (Rate{}) {
+		return true
+	}
+	local := a.limiter.local
+	return a.limiter.shared == nil &&
+		(address == Rate{} || local.has("address", networkOf(c.Address), address, now)) &&
+		(key == Rate{} || local.has("key", c.Key.Name, key, now))
+}
+
+// AdmitRepeated counts a request that WouldAdmit has let pass, and says how its
+// client stands. It refuses only where other requests were faster.
+func (a *Admission) AdmitRepeated(c *Client, now time.Time) (s Standings, ok bool) {
+	address, key := a.ratesOf(c)
+	if address != (Rate{}) {
+		if s.Address = a.limiter.repeated("address", networkOf(c.Address), address, now); !s.Address.allowed {
+			return s, false
+		}
+	}
+	if key != (Rate{}) {
+		s.Key = a.limiter.repeated("key", c.Key.Name, key, now)
+		return s, s.Key.allowed
+	}
+	return s, true
+}
+
+// ratesOf are the limits in force for a client.
+func (a *Admission) ratesOf(c *Client) (address, key Rate) {
+	if c.Key.Name != "" {
+		key = a.rateOf(c.Key)
+	}
+	return a.limits.Load().Address, key
+}

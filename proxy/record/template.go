@@ -1,0 +1,105 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// A Template is what the records of one request, repeated, have in common: the
+// members that stand before those that vary, and behind them.
+type Template struct{ before, after []byte }
+
+// NewTemplate has the library render them, once.
+func NewTemplate(route, tenant string, asked *Asked) (t Template) {
+	t.before = members(func(e *zerolog.Event) {
+		e.Str("level", slog.LevelInfo.String()).Str("msg", "request").Str("method", asked.Method).Str("route", route).Str("path", asked.Path)
+		asked.rest(e)
+	})
+	if tenant != "" {
+		t.after = members(func(e *zerolog.Event) { e.Str("tenant", tenant) })
+	}
+	return t
+}
+
+func members(add func(e *zerolog.Event)) []byte {
+	var b bytes.Buffer
+	log := zerolog.New(&b)
+	e := log.Log()
+	add(e)
+	e.Send()
+	return append(bytes.TrimSuffix(bytes.TrimPrefix(b.Bytes(), []byte("{")), []byte("}\n")), ',')
+}
+
+// writeRepeated adds the record that write would add, in less time.
+func (l *accessLog) writeRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
+	if end.Status >= http.StatusInternalServerError {
+		l.write(rec, end)
+		return buffer
+	}
+	if l.o.AccessLog == nil || l.o.OnlyFailures || l.skips(end.Status) || !l.o.Logger.Enabled(context.Background(), slog.LevelInfo) {
+		return buffer
+	}
+	b := append(appendTime(append(buffer[:0], `{"time":"`...), rec.Start.Add(end.Took)), `",`...)
+	b = append(b, t.before...)
+	b = strconv.AppendInt(append(b, `"status":`...), int64(end.Status), 10)
+	b = strconv.AppendInt(append(b, `,"bytes":`...), int64(end.Size), 10)
+	b = appendDecimal(append(b, `,"duration_ms":`...), end.Took.Microseconds(), 1000)
+	b = append(append(append(b, `,"outcome":"`...), rec.Outcome...), `","store":"`...)
+	b = append(append(b, rec.Store...), `","height":`...)
+	b = strconv.AppendInt(append(strconv.AppendInt(b, rec.Height, 10), `,"tip":`...), rec.Tip, 10)
+	b = appendDecimal(append(b, `,"age_s":`...), rec.Age.Microseconds(), 1_000_000)
+	b = append(append(append(b, `,"request_id":"`...), end.ID...), `","client":"`...)
+	b = append(end.Client.AppendTo(b), `",`...)
+	b = append(b, t.after...)
+	b[len(b)-1] = '}' // in place of the last comma
+	b = append(b, '\n')
+	_, _ = l.o.AccessLog.Write(b) // nobody could be told
+	return b
+}
+
+// appendDecimal appends a fraction whose denominator is a power of ten, as
+// strconv would append the number.
+func appendDecimal(b []byte, numerator, denominator int64) []byte {
+	b = strconv.AppendInt(b, numerator/denominator, 10)
+	rest := numerator % denominator
+	if rest == 0 {
+		return b
+	}
+	b = append(b, '.')
+	for rest > 0 {
+		rest *= 10
+		b = append(b, byte('0'+rest/denominator))
+		rest %= denominator
+	}
+	return b
+}
+
+// A secondText is a second as RFC 3339 has it, and its zone.
+type secondText struct {
+	second     int64
+	text, zone string
+}
+
+var lastSecond atomic.Pointer[secondText]
+
+// appendTime appends a time in time.RFC3339Nano.
+func appendTime(b []byte, t time.Time) []byte {
+	s := lastSecond.Load()
+	if second := t.Unix(); s == nil || s.second != second {
+		s = &secondText{second, t.Format("2006-01-02T15:04:05"), t.Format("Z07:00")}
+		lastSecond.Store(s)
+	}
+	b = append(b, s.text...)
+	if nanos := int64(t.Nanosecond()); nanos > 0 {
+		fraction := appendDecimal(b, nanos, int64(time.Second))
+		b = append(b, fraction[len(b)+1:]...) // without the zero before the point
+	}
+	return append(b, s.zone...)
+}

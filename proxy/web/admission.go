@@ -1,0 +1,49 @@
+package web
+
+import (
+	"net/http"
+	"net/netip"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+// APIKeyHeader carries the key of a client.
+const APIKeyHeader = limits.KeyHeader
+
+// SetKeys puts other keys in force, from the next request on.
+func (s *Stack) SetKeys(keys []limits.Key) {
+	s.admission.SetKeys(keys)
+	s.Forget()
+}
+
+// SetLimits puts other limits in force, from the next request on.
+func (s *Stack) SetLimits(l limits.Limits) {
+	s.admission.SetLimits(l)
+	s.Forget()
+}
+
+// AdmitKey lets those pass who have a key, for as long as they may ask.
+func (s *Stack) AdmitKey(c *gin.Context, rec *Record) (err error) {
+	rec.key, err = s.admission.AdmitKey(c.Request, c.Writer.Header())
+	rec.Tenant = rec.key.Name
+	return err
+}
+
+// Trusts tells whether an address is that of a trusted proxy.
+func (s *Stack) Trusts(addr netip.Addr) bool { return s.admission.Trusts(addr) }
+
+// ClientNetwork names what a request's client is limited by: its IPv4 address, or
+// the /64 of its IPv6 address.
+func (s *Stack) ClientNetwork(r *http.Request) string { return s.admission.Network(r) }
+
+// Client names who asks, for those who let clients take turns: the name on the
+// request's key, or else its network.
+func (s *Stack) Client(r *http.Request, rec *Record) string {
+	return s.admission.Name(r, rec.Tenant)
+}
+
+// NewWaiters makes places of their own for the requests of one interface that
+// wait for a block.
+func (s *Stack) NewWaiters() *limits.Waiters { return s.admission.NewWaiters() }
