@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/cache/redis"
 )
 
@@ -96,7 +97,7 @@ func benchmarkMiss(b *testing.B, c *cache.Cache) {
 
 // BenchmarkEncode encodes a page for the first client to ask for a coding.
 func BenchmarkEncode(b *testing.B) {
-	for _, coding := range []cache.Coding{cache.Gzip, cache.Zstd, cache.Brotli} {
+	for _, coding := range []codings.Coding{codings.Gzip, codings.Zstd, codings.Brotli} {
 		b.Run(coding.String(), func(b *testing.B) {
 			c := newCache(b, cache.Options{})
 			b.SetBytes(int64(len(page)))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 // Cache is safe for concurrent use. Close ends what it has under way.
@@ -11,7 +13,7 @@ type Cache struct {
 	o      Options
 	counts counts
 
-	encoders *encoders
+	encoders *codings.Encoders
 	unlist   func() // takes the metrics off the registerer
 
 	chain atomic.Pointer[chain]
@@ -35,7 +37,7 @@ func New(o Options) (*Cache, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
-	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: newEncoders(), paces: newPaces(o.Patience)}
+	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders(), paces: newPaces(o.Patience)}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))
 	if err := c.register(); err != nil {

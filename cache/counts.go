@@ -6,6 +6,8 @@ import (
 
 	otterstats "github.com/maypok86/otter/v2/stats"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 // counts are the running numbers. It records the evictions of the memory store.
@@ -13,7 +15,7 @@ type counts struct {
 	otterstats.NoopRecorder
 
 	requests [StaleError + 1][3]atomic.Uint64 // by outcome and store
-	variants [codings]atomic.Uint64
+	variants [codings.Count]atomic.Uint64
 
 	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals, warmed atomic.Uint64
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 // register puts the metrics on the registerer, and sets what takes them off. The
@@ -58,7 +60,7 @@ func (c *Cache) metrics() []prometheus.Collector {
 				&n.requests[o][i], "outcome", Outcome(o).String(), "store", store))
 		}
 	}
-	for coding := Gzip; coding < codings; coding++ {
+	for coding := codings.Gzip; coding < codings.Count; coding++ {
 		all = append(all, counter("encodings_total", "Bodies encoded, by coding; each is kept and served as it is.", &n.variants[coding], "coding", coding.String()))
 	}
 	return all

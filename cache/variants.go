@@ -5,30 +5,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tipcache/tipcache/cache/codings"
 )
-
-// Coding is a content coding of HTTP: a form that a body can be kept and
-// served in.
-type Coding int
-
-// The codings.
-const (
-	Identity Coding = iota // the body as it is
-	Gzip
-	Zstd
-	Brotli
-
-	codings // how many there are
-)
-
-// String gives the coding as HTTP names it.
-func (c Coding) String() string { return [...]string{"identity", "gzip", "zstd", "br"}[c] }
 
 // variants are what is made of a content after it was stored: its body in
 // other codings, and contents derived from it. They live and weigh as long as
 // it does. All that is in them is immutable too.
 type variants struct {
-	encoded [codings]variant // that of Identity is not used
+	encoded [codings.Count]variant // that of Identity is not used
 	derived atomic.Pointer[derivations]
 	passing bool // a derived content that is not kept
 }
@@ -65,8 +50,8 @@ const (
 // bodies are being encoded as there are processors: the plain body at once is
 // worth more to them than a smaller one later. A caller who must have the coding
 // waits instead, for no longer than encoding takes.
-func (c *Cache) Encoded(key string, content *Content, coding Coding, must bool) (body []byte, ok bool) {
-	if coding == Identity {
+func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, must bool) (body []byte, ok bool) {
+	if coding == codings.Identity {
 		return content.Body, true
 	}
 	if made := content.variants.encoded[coding].body.Load(); made != nil {
@@ -80,9 +65,9 @@ func (c *Cache) Encoded(key string, content *Content, coding Coding, must bool) 
 
 // Made gives the coding that Encoded would give the body in, and the body itself
 // if it was made before; nothing is made.
-func (c *Cache) Made(content *Content, coding Coding, must bool) (body []byte, as Coding) {
-	if coding == Identity || content.variants.passing && !must {
-		return content.Body, Identity
+func (c *Cache) Made(content *Content, coding codings.Coding, must bool) (body []byte, as codings.Coding) {
+	if coding == codings.Identity || content.variants.passing && !must {
+		return content.Body, codings.Identity
 	}
 	if made := content.variants.encoded[coding].body.Load(); made != nil {
 		return *made, coding
@@ -90,7 +75,7 @@ func (c *Cache) Made(content *Content, coding Coding, must bool) (body []byte, a
 	return nil, coding
 }
 
-func (c *Cache) encode(key string, content *Content, coding Coding, must bool) (body []byte, ok bool) {
+func (c *Cache) encode(key string, content *Content, coding codings.Coding, must bool) (body []byte, ok bool) {
 	v := &content.variants.encoded[coding]
 	if must {
 		v.making.Lock()
@@ -101,7 +86,7 @@ func (c *Cache) encode(key string, content *Content, coding Coding, must bool) (
 	if made := v.body.Load(); made != nil { // by the one before
 		return *made, true
 	}
-	if body, ok = c.encoders.encode(coding, content.Body, content.variants.passing, must); ok {
+	if body, ok = c.encoders.Encode(coding, content.Body, content.variants.passing, must); ok {
 		v.body.Store(&body)
 		c.counts.variants[coding].Add(1)
 		c.chain.Load().memory.reweigh(key)

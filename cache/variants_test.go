@@ -15,30 +15,31 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/cache/redis"
 )
 
-var codings = []cache.Coding{cache.Gzip, cache.Zstd, cache.Brotli}
+var all = []codings.Coding{codings.Gzip, codings.Zstd, codings.Brotli}
 
 // decoded undoes a coding.
-func decoded(t *testing.T, coding cache.Coding, body []byte) string {
+func decoded(t *testing.T, coding codings.Coding, body []byte) string {
 	t.Helper()
 	var from io.Reader = bytes.NewReader(body)
 	switch coding {
-	case cache.Gzip:
+	case codings.Gzip:
 		r, err := gzip.NewReader(from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		from = r
-	case cache.Zstd:
+	case codings.Zstd:
 		r, err := zstd.NewReader(from)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer r.Close()
 		from = r
-	case cache.Brotli:
+	case codings.Brotli:
 		from = brotli.NewReader(from)
 	}
 	plain, err := io.ReadAll(from)
@@ -54,7 +55,7 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 	weigh := func() int { return metric(t, c, "memory_bytes") }
 	eventually(t, "the entry weighs", func() bool { return weigh() > len(page) })
 	weight := weigh()
-	for i, coding := range codings {
+	for i, coding := range all {
 		first, ok := c.Encoded("k", content, coding, false)
 		if !ok || decoded(t, coding, first) != string(page) {
 			t.Errorf("%v does not decode to the body", coding)
@@ -72,7 +73,7 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 	later := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 200}, func(_ context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		return prev.Confirm(200, time.Now()), nil
 	})
-	if _, ok := c.Encoded("k", later.Entry.Content, cache.Gzip, false); !ok || metric(t, c, "encodings_total") != 3 {
+	if _, ok := c.Encoded("k", later.Entry.Content, codings.Gzip, false); !ok || metric(t, c, "encodings_total") != 3 {
 		t.Error("confirming the content lost what was made of it")
 	}
 	eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
@@ -81,7 +82,7 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 func TestIdentityIsTheBodyItself(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)
-	if body, ok := c.Encoded("k", content, cache.Identity, false); !ok || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
+	if body, ok := c.Encoded("k", content, codings.Identity, false); !ok || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
 		t.Errorf("%q, %d encoded", body, metric(t, c, "encodings_total"))
 	}
 }
@@ -92,7 +93,7 @@ func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range 200 {
 		callers.Go(func() {
-			coding, must := codings[i%3], i%2 == 0
+			coding, must := all[i%3], i%2 == 0
 			body, ok := c.Encoded("k", content, coding, must)
 			if must && !ok {
 				t.Errorf("%v was refused to one who must have it", coding)
@@ -136,10 +137,10 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	if derive("one too many"); calls != 6 {
 		t.Errorf("derived %d times, want one more at each call", calls-4)
 	}
-	if _, ok := c.Encoded("k", last, cache.Gzip, false); ok {
+	if _, ok := c.Encoded("k", last, codings.Gzip, false); ok {
 		t.Error("what is not kept was encoded")
 	}
-	if body, ok := c.Encoded("k", last, cache.Gzip, true); !ok || !strings.HasPrefix(decoded(t, cache.Gzip, body), "one too many") {
+	if body, ok := c.Encoded("k", last, codings.Gzip, true); !ok || !strings.HasPrefix(decoded(t, codings.Gzip, body), "one too many") {
 		t.Error("and was not for one who must have it")
 	}
 	now = now.Add(time.Second)
@@ -149,7 +150,7 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	if calls != 7 {
 		t.Errorf("derived %d times, want one more, which takes the place of the oldest", calls-6)
 	}
-	if _, ok := c.Encoded("k", derive("one too many"), cache.Gzip, false); !ok {
+	if _, ok := c.Encoded("k", derive("one too many"), codings.Gzip, false); !ok {
 		t.Error("what took a place is not encoded")
 	}
 }
@@ -178,7 +179,7 @@ func TestAnEncodedHitAllocatesNothing(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	of := cache.NewContent(200, "text/plain", "", page, 0)
 	derive := func(of *cache.Content) *cache.Content { return cache.NewContent(200, "text/plain", "", of.Body, 0) }
-	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), cache.Gzip, false) }
+	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), codings.Gzip, false) }
 	hit()
 	if n := testing.AllocsPerRun(1000, hit); n != 0 {
 		t.Errorf("%v allocations, want 0", n)

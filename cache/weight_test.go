@@ -31,11 +31,3 @@ func heapInUse() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
-
-func TestAllocationsAreThoseOfTheRuntime(t *testing.T) {
-	for _, n := range []int{0, 1, 8, 9, 100, 1024, 1025, 5000, 32 << 10, 32<<10 + 1, 100_000} {
-		if got, want := allocated(n), cap(append([]byte(nil), make([]byte, n)...)); got != want {
-			t.Errorf("%d bytes take %d, want %d", n, got, want)
-		}
-	}
-}

@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"proxy/cosmos":      {"proxy/chain", "proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/collections": {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/metadata"},
 	"proxy/stream":      {"proxy/web", "cache", "upstream/node"},
-	"proxy/web":         {"proxy/limits", "proxy/record", "proxy/lane", "cache", "upstream"},
+	"proxy/web":         {"proxy/limits", "proxy/record", "proxy/lane", "cache", "cache/codings", "upstream"},
 	"proxy/limits":      {},
 	"proxy/record":      {"cache"},
 	"proxy/lane":        {},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 // Headers of our own.
@@ -53,10 +54,10 @@ type Bodies interface {
 	// Encoded returns the content's body in a coding; not ok says that the plain
 	// body should be sent, which it never says to those who must have the coding
 	// unless that fails. What is encoded is kept with the entry of the key.
-	Encoded(key string, content *cache.Content, coding cache.Coding, must bool) (body []byte, ok bool)
+	Encoded(key string, content *cache.Content, coding codings.Coding, must bool) (body []byte, ok bool)
 	// Made returns the coding that Encoded would give the body in, and the body if
 	// that was made before.
-	Made(content *cache.Content, coding cache.Coding, must bool) (body []byte, as cache.Coding)
+	Made(content *cache.Content, coding codings.Coding, must bool) (body []byte, as codings.Coding)
 }
 
 // A Responder writes answers.
@@ -140,12 +141,12 @@ func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 		h.setTag(e.ETag, has)
 		return http.StatusNotModified, nil
 	}
-	must := from.codings[cache.Identity] == 0
+	must := from.codings[codings.Identity] == 0
 	if from.head {
 		return http.StatusOK, rs.describe(h, a, coding, must)
 	}
 	coding, body = rs.encoded(a, coding, must)
-	if coding != cache.Identity {
+	if coding != codings.Identity {
 		h.set("Content-Encoding", coding.String())
 	}
 	h.setBody(e.Type, body)
@@ -155,9 +156,9 @@ func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 
 // describe collects the headers that a GET would get, for a HEAD. No body is made
 // for that; the length of one that was never made is not told.
-func (rs *Responder) describe(h *headers, a *Answer, coding cache.Coding, must bool) (body []byte) {
+func (rs *Responder) describe(h *headers, a *Answer, coding codings.Coding, must bool) (body []byte) {
 	body, coding = rs.bodies.Made(a.Entry.Content, coding, must)
-	if coding != cache.Identity {
+	if coding != codings.Identity {
 		h.set("Content-Encoding", coding.String())
 	}
 	if body != nil {
@@ -171,11 +172,11 @@ func (rs *Responder) describe(h *headers, a *Answer, coding cache.Coding, must b
 
 // encoded gives the body in a coding; or plain while that is being made, unless
 // the client must have it so.
-func (rs *Responder) encoded(a *Answer, coding cache.Coding, must bool) (cache.Coding, []byte) {
+func (rs *Responder) encoded(a *Answer, coding codings.Coding, must bool) (codings.Coding, []byte) {
 	if body, ok := rs.bodies.Encoded(a.Key, a.Entry.Content, coding, must); ok {
 		return coding, body
 	}
-	return cache.Identity, a.Entry.Body
+	return codings.Identity, a.Entry.Body
 }
 
 // setVary names the request headers that choose between answers of one URL.

@@ -3,7 +3,7 @@ package web
 import (
 	"strings"
 
-	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 const (
@@ -15,8 +15,8 @@ const (
 // preference. br makes the least of a body, but takes seven times as long as
 // zstd: 0.5 ms for a list of validators, and 70 ms for 2 MB.
 var (
-	preferred         = [...]cache.Coding{cache.Brotli, cache.Zstd, cache.Gzip, cache.Identity}
-	preferredForLarge = [...]cache.Coding{cache.Zstd, cache.Gzip, cache.Brotli, cache.Identity}
+	preferred         = [...]codings.Coding{codings.Brotli, codings.Zstd, codings.Gzip, codings.Identity}
+	preferredForLarge = [...]codings.Coding{codings.Zstd, codings.Gzip, codings.Brotli, codings.Identity}
 )
 
 // accepted is what a client thinks of each coding: its weight in thousandths,
@@ -49,7 +49,7 @@ func readAccepted(values []string) accepted {
 		case weight != unsaid:
 		case others != unsaid:
 			a[coding] = others
-		case cache.Coding(coding) == cache.Identity:
+		case codings.Coding(coding) == codings.Identity:
 			a[coding] = 1 // acceptable, and less so than what is named
 		default:
 			a[coding] = 0
@@ -58,16 +58,16 @@ func readAccepted(values []string) accepted {
 	return a
 }
 
-func codingOf(name string) (coding cache.Coding, known bool) {
+func codingOf(name string) (coding codings.Coding, known bool) {
 	switch {
 	case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
-		return cache.Gzip, true
+		return codings.Gzip, true
 	case strings.EqualFold(name, "br"):
-		return cache.Brotli, true
+		return codings.Brotli, true
 	case strings.EqualFold(name, "zstd"):
-		return cache.Zstd, true
+		return codings.Zstd, true
 	case strings.EqualFold(name, "identity"):
-		return cache.Identity, true
+		return codings.Identity, true
 	}
 	return 0, false
 }
@@ -98,15 +98,15 @@ func readWeight(parameter string) (thousandths int, ok bool) {
 
 // best chooses the coding for a body of so many bytes. A client that accepts
 // none gets the plain body: that serves it better than a refusal.
-func (a accepted) best(size int) cache.Coding {
-	if size < minEncoded && a[cache.Identity] > 0 {
-		return cache.Identity
+func (a accepted) best(size int) codings.Coding {
+	if size < minEncoded && a[codings.Identity] > 0 {
+		return codings.Identity
 	}
 	order := preferred
 	if size >= largeBody {
 		order = preferredForLarge
 	}
-	best, weight := cache.Identity, 0
+	best, weight := codings.Identity, 0
 	for _, coding := range order {
 		if a[coding] > weight {
 			best, weight = coding, a[coding]

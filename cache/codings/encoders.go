@@ -1,4 +1,4 @@
-package cache
+package codings
 
 import (
 	"bytes"
@@ -29,9 +29,9 @@ const (
 // zstdWindow is the largest window that a browser need accept (RFC 9659).
 const zstdWindow = 8 << 20
 
-// encoders make the encoded bodies, as many at once as there are processors:
-// a writer of brotli can hold tens of megabytes.
-type encoders struct {
+// Encoders make the encoded bodies, as many at once as there are processors:
+// a writer of brotli can hold tens of megabytes. They are safe for concurrent use.
+type Encoders struct {
 	turns chan struct{} // a place for each one at work
 	kept  streamPools
 	once  streamPools // for bodies that are sent once
@@ -57,8 +57,9 @@ type streamEncoder interface {
 	Reset(w io.Writer)
 }
 
-func newEncoders() *encoders {
-	e := &encoders{turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+// NewEncoders returns encoders that hold nothing yet.
+func NewEncoders() *Encoders {
+	e := &Encoders{turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	e.kept.init(gzipLevel, brotliLevel)
 	e.once.init(quickLevel, quickLevel)
 	// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
@@ -67,9 +68,9 @@ func newEncoders() *encoders {
 	return e
 }
 
-// encode encodes a body, cheaply if it is sent once. ok is false if no place is
-// free, unless wait says to wait for one.
-func (e *encoders) encode(coding Coding, body []byte, once, wait bool) (encoded []byte, ok bool) {
+// Encode encodes a body in a coding other than [Identity], cheaply if it is sent
+// once. ok is false if no place is free, unless wait says to wait for one.
+func (e *Encoders) Encode(coding Coding, body []byte, once, wait bool) (encoded []byte, ok bool) {
 	if !e.turn(wait) {
 		return nil, false
 	}
@@ -88,7 +89,7 @@ func (e *encoders) encode(coding Coding, body []byte, once, wait bool) (encoded 
 	}
 }
 
-func (e *encoders) turn(wait bool) bool {
+func (e *Encoders) turn(wait bool) bool {
 	if wait {
 		e.turns <- struct{}{}
 		return true

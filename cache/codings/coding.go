@@ -1,0 +1,20 @@
+// Package codings makes the content codings of HTTP that bodies are kept and served
+// in.
+package codings
+
+// Coding is a content coding of HTTP: a form that a body can be kept and
+// served in.
+type Coding int
+
+// The codings.
+const (
+	Identity Coding = iota // the body as it is
+	Gzip
+	Zstd
+	Brotli
+
+	Count // how many there are
+)
+
+// String gives the coding as HTTP names it.
+func (c Coding) String() string { return [...]string{"identity", "gzip", "zstd", "br"}[c] }
