@@ -212,29 +212,3 @@ func TestAnOperatorsRowIsServed(t *testing.T) {
 		t.Errorf("the node was asked for %s", got)
 	}
 }
-
-func TestAnAnswerOfTheSDKIsStreamed(t *testing.T) {
-	s := newSDK(t, devnet.Options{}, nil)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.server.URL+"/cosmos/mint/v1beta1/inflation", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	buffer, seen := make([]byte, 4096), ""
-	for heights := []string{"1000", "1001"}; len(heights) > 0; {
-		n, err := resp.Body.Read(buffer)
-		seen += string(buffer[:n])
-		if err != nil {
-			t.Fatalf("%v after %q", err, seen)
-		}
-		if strings.Contains(seen, heights[0]) {
-			heights = heights[1:]
-			s.Advance(1)
-		}
-	}
-}

@@ -23,14 +23,35 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 	if err != nil {
 		return web.Feed{}, err
 	}
-	if pinned, at, ok := ep.snapshot(ctx, q, hs, tip); ok {
-		q, hs = pinned, at
-	}
 	from := c.Request // all who follow the feed are served in the name of the first
-	return web.Feed{
-		Key: q.key, Fixed: hs.pinned > 0, Fresh: ep.policies.Load().rows[ep.row].Fresh,
+	f := web.Feed{
+		Key: q.key, Height: hs.pinned, Fresh: ep.policies.Load().rows[ep.row].Fresh,
 		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, hs, from) },
-	}, nil
+	}
+	if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
+		f.Key, f.Height = "walk "+sq.key, shs.pinned // an explicit height has no tip to go on at
+		f.Read = walked(func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, sq, shs, from) }, f.Read)
+	}
+	return f, nil
+}
+
+// read gives an answer of the cache.
+type read = func(ctx context.Context) (cache.Result, error)
+
+// walked reads a later page of a walk at the block of the walk, until no node has
+// that block, and from then on at the tip.
+func walked(atBlock, atTip read) read {
+	pruned := false
+	return func(ctx context.Context) (cache.Result, error) {
+		if !pruned {
+			res, err := atBlock(ctx)
+			if err != nil || !outOfReach(res) {
+				return res, err
+			}
+			pruned = true
+		}
+		return atTip(ctx)
+	}
 }
 
 // newest asks the cache for an answer that is not stale.

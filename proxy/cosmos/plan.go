@@ -41,9 +41,10 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 	if _, err := ep.Settle(c.Request.Context(), c.Request, &web.Record{}, q.min); err != nil {
 		return web.Feed{}, err
 	}
+	from := c.Request // the feed outlives c, of which Gin makes another request's
 	return web.Feed{
-		Key: q.atKey, Fixed: q.pinned > 0, Fresh: ep.policies.Load().rows[ep.row.place].Fresh,
-		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, c.Request) },
+		Key: q.atKey, Height: q.pinned, Fresh: ep.policies.Load().rows[ep.row.place].Fresh,
+		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, from) },
 	}, nil
 }
 

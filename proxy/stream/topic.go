@@ -33,7 +33,7 @@ type topic struct {
 // A subject is what a topic is about.
 type subject struct {
 	key   string        // subjects of one key are one
-	fixed bool          // it never changes
+	at    int64         // the height at which it never changes; 0 for the newest
 	fresh time.Duration // between two reads where no tip is known
 	// read tells what it is now, and at which height; before is what it was, nil
 	// for unknown. Beside an error, what it is now may be old or nil.
@@ -42,7 +42,7 @@ type subject struct {
 
 // answersOf is the subject of a feed.
 func answersOf(f web.Feed) subject {
-	return subject{"answer " + f.Key, f.Fixed, f.Fresh, func(ctx context.Context, before *event) (*event, int64, error) {
+	return subject{"answer " + f.Key, f.Height, f.Fresh, func(ctx context.Context, before *event) (*event, int64, error) {
 		res, err := f.Read(ctx)
 		if err != nil {
 			return before, 0, err
@@ -130,6 +130,10 @@ func (t *topic) follow(ctx context.Context, publish func()) {
 			t.news.Store(next)
 			publish()
 		}
+		if err == nil && t.at > 0 && height == t.at {
+			<-ctx.Done()
+			return
+		}
 		t.wait(ctx, max(tip.Height, height), err != nil)
 	}
 }
@@ -147,9 +151,6 @@ func (t *topic) wait(ctx context.Context, height int64, failed bool) {
 	tip := t.heights.Tip()
 	patience := max(4*tip.Interval, retryInterval) // the chain may have been set back
 	switch {
-	case t.fixed && !failed:
-		<-ctx.Done()
-		return
 	case failed:
 		patience = retryInterval
 	case !tip.Known:

@@ -22,11 +22,12 @@ type Route struct {
 
 // A Feed is an answer that changes with the chain's blocks.
 type Feed struct {
-	Key   string        // of the request: those that mean the same have the same
-	Fixed bool          // it never changes: the client chose the height
-	Fresh time.Duration // how long it serves where no tip is known
-	// Read gives the newest answer. One that is not is in the result with the error
-	// that it stands in for.
+	Key    string        // of the request: those that mean the same have the same
+	Height int64         // at which it is read, and never changes; 0 for the newest
+	Fresh  time.Duration // how long it serves where no tip is known
+	// Read gives the answer at Height, or at the newest block where no node has that
+	// one. An older answer is in the result with the error that it stands in for. It
+	// is called once at a time.
 	Read func(ctx context.Context) (cache.Result, error)
 }
 

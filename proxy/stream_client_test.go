@@ -1,0 +1,95 @@
+package proxy_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// An eventStream is what a client has of a stream.
+type eventStream struct {
+	t    *testing.T
+	resp *http.Response
+	text *bufio.Reader
+	stop context.CancelFunc
+}
+
+// stream opens a stream that ends with the test.
+func (s *chainService) stream(t *testing.T, target string, headers ...string) *eventStream {
+	t.Helper()
+	return openStream(t, s.Client(), s.URL+target, headers...)
+}
+
+func openStream(t *testing.T, client *http.Client, target string, headers ...string) *eventStream {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	es := &eventStream{t, resp, bufio.NewReader(resp.Body), stop}
+	t.Cleanup(es.close)
+	return es
+}
+
+func (es *eventStream) close() {
+	es.stop()
+	_ = es.resp.Body.Close()
+}
+
+// next is the next event, as its lines; comments are passed over. It is empty at the end.
+func (es *eventStream) next() string {
+	es.t.Helper()
+	var event strings.Builder
+	for {
+		line, err := es.text.ReadString('\n')
+		switch {
+		case err != nil:
+			return event.String()
+		case line == "\n" && event.Len() > 0:
+			return event.String()
+		case line == "\n" || strings.HasPrefix(line, ":"):
+		default:
+			event.WriteString(line)
+		}
+	}
+}
+
+func (es *eventStream) expect(want string) {
+	es.t.Helper()
+	if diff := cmp.Diff(want, es.next()); diff != "" {
+		es.t.Errorf("event (-want +got):\n%s", diff)
+	}
+}
+
+// A logBuffer is written and read at the same time.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

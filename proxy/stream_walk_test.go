@@ -1,0 +1,97 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func TestAStreamOfALaterPageGoesOnAtTheTipWhenItsBlockIsPruned(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	readsPages(t, s)
+	next := nextPage(s.get(t, firstPage))
+	s.chain.grow(1000)
+	var n atomic.Int64
+	s.chain.does(func(r node.Request) (*node.Answer, error) {
+		if r.Height != node.AtTip {
+			return recorded(t, "pruned_height_1").answer(), nil
+		}
+		return recording{Status: 200, Raw: fmt.Sprintf(`{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"%d"}},"error":""}`, n.Add(1))}.answer(), nil
+	})
+	es, live := s.stream(t, next), s.stream(t, "/live?path="+url.QueryEscape(next))
+	for height := 1228; height <= 1230; height++ {
+		id, total := fmt.Sprintf("id: %d.", height), fmt.Sprintf(`"total":"%d"`, height-1227)
+		if got := es.next(); !strings.HasPrefix(got, id) || !strings.Contains(got, total) {
+			t.Errorf("event %q, want %s and %s", got, id, total)
+		}
+		if got := live.next(); !strings.HasPrefix(got, id) || !strings.Contains(got, total) {
+			t.Errorf("event of several %q, want %s and %s", got, id, total)
+		}
+		s.chain.grow(1)
+	}
+}
+
+func TestAStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	readsPages(t, s)
+	next := nextPage(s.get(t, firstPage))
+	s.chain.grow(1000)
+	es := s.stream(t, next+"&stream.blocks=true")
+	if got := es.next() + es.next(); !strings.Contains(got, "id: 228.") {
+		t.Errorf("events %q", got)
+	}
+	s.chain.grow(1)
+	es.expect("event: block\ndata: {\"height\":1229}\n")
+}
+
+func TestAPrunedBlockThatWasChosenStaysNotFoundOnAStream(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "pruned_height_1").answer(), nil })
+	es := s.stream(t, anyPath+"?stream.block_height=1")
+	if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.Contains(got, `data: {"code":404,`) {
+		t.Errorf("status %d, event %q", es.resp.StatusCode, got)
+	}
+}
+
+func TestAnAnswerOfTheSDKIsStreamed(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	es := s.stream(t, sdkInflation)
+	for _, height := range []string{"1000", "1001"} {
+		if got := es.next(); !strings.HasPrefix(got, "id: "+height+".") {
+			t.Errorf("event %q, want one of block %s", got, height)
+		}
+		s.Advance(1)
+	}
+}
+
+func TestAStreamOfTheSDKOutlivesTheRequestThatBeganIt(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	first, several := s.stream(t, sdkInflation), s.stream(t, "/live?path="+sdkInflation)
+	first.next()
+	several.next()
+	first.close()
+	for block := 1001; block <= 1010; block++ {
+		for range 5 {
+			s.get(t, sdkWide) // takes what the server has for a request
+		}
+		s.Advance(1)
+		if got := several.next(); !strings.HasPrefix(got, fmt.Sprintf("id: %d.", block)) {
+			t.Fatalf("event %q, want one of block %d", got, block)
+		}
+	}
+}
+
+const sdkInflation = "/cosmos/mint/v1beta1/inflation"
+
+// stream opens a stream that ends with the test.
+func (s *sdkService) stream(t *testing.T, target string) *eventStream {
+	t.Helper()
+	return openStream(t, http.DefaultClient, s.server.URL+target)
+}
