@@ -98,8 +98,7 @@ func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query) (at *slot,
 	if !ch.lookups.beginRead(q.Key) {
 		return nil, nil
 	}
-	found, err := c.o.Shared.Load(context.WithoutCancel(ctx), ch.namespace, q.Key)
-	e := found[q.Key]
+	e, err := c.o.Shared.Read(context.WithoutCancel(ctx), ch.namespace, q.Key)
 	if e != nil && q.state(&slot{entry: e}, c.o.Now()) > Stale {
 		e = nil // a flight's to judge
 	}

@@ -15,6 +15,9 @@ type Shared interface {
 	// store does not answer; what came before it is given all the same.
 	Load(ctx context.Context, namespace string, keys ...string) (map[string]*Entry, error)
 
+	// Read is Load for one key; nil is no entry.
+	Read(ctx context.Context, namespace, key string) (*Entry, error)
+
 	// Save keeps entries for as long as keep. What is newer there stays.
 	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
 

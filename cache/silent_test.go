@@ -14,7 +14,7 @@ import (
 type sharedFunc struct {
 	cache.Shared // nil: what no test here calls
 
-	load     func() (map[string]*cache.Entry, error)
+	read     func() (*cache.Entry, error)
 	newLease func(to cache.Subscriber)
 	acquire  func(to cache.Subscriber) (cache.LeaseReply, error)
 	settle   func() error
@@ -22,9 +22,7 @@ type sharedFunc struct {
 	subscriber chan cache.Subscriber
 }
 
-func (s *sharedFunc) Load(context.Context, string, ...string) (map[string]*cache.Entry, error) {
-	return s.load()
-}
+func (s *sharedFunc) Read(context.Context, string, string) (*cache.Entry, error) { return s.read() }
 
 func (s *sharedFunc) HotKeys(context.Context, string, int) ([]string, error) { return nil, nil }
 
@@ -74,7 +72,7 @@ func TestACallerWaitsForASilentSharedStoreOnce(t *testing.T) {
 				errSilent := errors.New("silent")
 				silence := func() error { time.Sleep(timeout); return errSilent }
 				c := shareWith(t, &sharedFunc{
-					load:    func() (map[string]*cache.Entry, error) { return nil, silence() },
+					read:    func() (*cache.Entry, error) { return nil, silence() },
 					acquire: func(cache.Subscriber) (cache.LeaseReply, error) { return cache.LeaseReply{}, silence() },
 					settle:  silence,
 				})
@@ -92,7 +90,7 @@ func TestAnAnswerIsGivenBeforeTheSharedStoreIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := make(chan error)
 		c := shareWith(t, &sharedFunc{
-			load: func() (map[string]*cache.Entry, error) { return nil, nil },
+			read: func() (*cache.Entry, error) { return nil, nil },
 			acquire: func(cache.Subscriber) (cache.LeaseReply, error) {
 				return cache.LeaseReply{State: cache.LeaseGranted}, nil
 			},
@@ -111,7 +109,7 @@ func TestAMessageFromBeforeTheLeaseIsAskedForIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		c := shareWith(t, &sharedFunc{
-			load:     func() (map[string]*cache.Entry, error) { return nil, nil },
+			read:     func() (*cache.Entry, error) { return nil, nil },
 			newLease: func(to cache.Subscriber) { to.Notify("k", false) },
 			acquire: func(to cache.Subscriber) (cache.LeaseReply, error) {
 				if asked++; asked > 1 {

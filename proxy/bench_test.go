@@ -79,8 +79,8 @@ func TestAHitAllocatesLittle(t *testing.T) {
 				r.Header.Set(tt.headers[i], tt.headers[i+1])
 			}
 			w := &discard{http.Header{}}
-			if n := testing.AllocsPerRun(500, func() { h.ServeHTTP(w, r) }); n > 12 {
-				t.Errorf("%v allocations, want 12 at most", n)
+			if n := testing.AllocsPerRun(500, func() { h.ServeHTTP(w, r) }); n > 10 { // 8, and what pools forget
+				t.Errorf("%v allocations, want 10 at most", n)
 			}
 		})
 	}

@@ -76,68 +76,78 @@ func (c *codec) encodeBody(body []byte) []byte {
 // content, that content is used and b is not looked at. Otherwise the content
 // must have the ETag that m gives, which also proves that m and b belong
 // together. An error is a corrupt entry.
-func (c *codec) decode(at string, m, b []byte, have *cache.Entry) (*cache.Entry, error) {
+func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error) {
 	m, err := c.open(at, m)
 	if err != nil {
 		return nil, err
 	}
-	e, rest, err := decodeHead(m)
+	h, rest, err := decodeHead(m)
 	if err != nil {
 		return nil, err
 	}
-	if have != nil && have.ETag == e.ETag {
+	e := &cache.Entry{Height: h.height, ReadAt: h.readAt, Expires: h.expires}
+	if have != nil && have.ETag == h.etag {
 		e.Content = have.Content
 		return e, nil
 	}
 	typ, rest, ok1 := cutString(rest)
 	link, rest, ok2 := cutString(rest)
-	if !ok1 || !ok2 || len(rest) > 0 {
+	if !ok1 || !ok2 || rest != "" {
 		return nil, fmt.Errorf("%w: bad type or link", errCorrupt)
 	}
 	body, err := c.decodeBody(b)
 	if err != nil {
 		return nil, err
 	}
-	want := e.ETag
-	if e.Content = cache.NewContent(e.Status, typ, link, body, e.Source); e.ETag != want {
+	// Copies, for the strings are parts of m.
+	if e.Content = cache.NewContent(h.status, strings.Clone(typ), strings.Clone(link), body, h.source); e.ETag != h.etag {
 		return nil, fmt.Errorf("%w: content does not match its ETag", errCorrupt)
 	}
 	return e, nil
 }
 
-// decodeHead reads the text line of m. The content it gives has no body yet. A
-// status that no server could answer with, or not with a body, is corrupt.
-func decodeHead(m []byte) (*cache.Entry, []byte, error) {
-	head, rest, _ := strings.Cut(string(m), "\n")
-	field := strings.Split(head, " ")
-	if len(field) != 7 || field[0] != "1" {
-		return nil, nil, fmt.Errorf("%w: bad head", errCorrupt)
+// A head is the text line of m.
+type head struct {
+	height          int64
+	readAt, expires time.Time
+	etag            string
+	status          int
+	source          uint64
+}
+
+// decodeHead reads the text line of m. A status that no server could answer
+// with, or not with a body, is corrupt.
+func decodeHead(m string) (h head, rest string, err error) {
+	line, rest, _ := strings.Cut(m, "\n")
+	var field [7]string
+	for i := range field {
+		var more bool
+		if field[i], line, more = strings.Cut(line, " "); more != (i < len(field)-1) {
+			return h, "", fmt.Errorf("%w: bad head", errCorrupt)
+		}
 	}
 	var n [5]uint64 // height, read at, expires, status, source
-	for i, s := range []string{field[1], field[2], field[3], field[5], field[6]} {
+	for i, s := range [...]string{field[1], field[2], field[3], field[5], field[6]} {
 		v, err := strconv.ParseUint(s, 10, 64)
 		if err != nil || i < 4 && v > cache.Never {
-			return nil, nil, fmt.Errorf("%w: bad number %q", errCorrupt, s)
+			return h, "", fmt.Errorf("%w: bad number %q", errCorrupt, s)
 		}
 		n[i] = v
 	}
-	if status := n[3]; status < 200 || status > 599 || status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified {
-		return nil, nil, fmt.Errorf("%w: status %d", errCorrupt, status)
+	if status := n[3]; field[0] != "1" || status < 200 || status > 599 || status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified {
+		return h, "", fmt.Errorf("%w: version %q, status %d", errCorrupt, field[0], status)
 	}
-	return &cache.Entry{
-		Content: &cache.Content{ETag: field[4], Status: int(n[3]), Source: n[4]},
-		Height:  int64(n[0]), ReadAt: fromMicros(n[1]), Expires: fromMicros(n[2]),
-	}, []byte(rest), nil
+	return head{int64(n[0]), fromMicros(n[1]), fromMicros(n[2]), field[4], int(n[3]), n[4]}, rest, nil
 }
 
-func (c *codec) decodeBody(b []byte) ([]byte, error) {
+func (c *codec) decodeBody(b string) ([]byte, error) {
 	switch {
 	case len(b) == 0 || len(b) > maxBody:
 		return nil, fmt.Errorf("%w: body of %d bytes", errCorrupt, len(b))
 	case b[0] == plainBody:
-		return b[1:], nil
+		return []byte(b[1:]), nil
 	case b[0] == zstdBody:
-		body, err := c.dec.DecodeAll(b[1:], nil)
+		body, err := c.dec.DecodeAll([]byte(b[1:]), nil)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 		}
@@ -147,14 +157,14 @@ func (c *codec) decodeBody(b []byte) ([]byte, error) {
 	}
 }
 
-// cutString takes a string off the front of b.
-func cutString(b []byte) (s string, rest []byte, ok bool) {
-	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
-		return "", nil, false
+// cutString takes a string off the front of m.
+func cutString(m string) (s, rest string, ok bool) {
+	n, size := binary.Uvarint([]byte(m[:min(len(m), binary.MaxVarintLen64)]))
+	if size <= 0 || n > uint64(len(m)-size) {
+		return "", "", false
 	}
-	b = b[size:]
-	return string(b[:n]), b[n:], true
+	m = m[size:]
+	return m[:n], m[n:], true
 }
 
 func micros(t time.Time) int64 {

@@ -24,14 +24,14 @@ func FuzzDecodeEntry(f *testing.F) {
 	f.Add([]byte("1 1 1 1 \"\" 200 0\n"), []byte("p"))
 	f.Add([]byte("2 future"), []byte{})
 	f.Fuzz(func(t *testing.T, m, b []byte) {
-		e, err := c.decode("k", m, b, nil)
+		e, err := c.decode("k", string(m), string(b), nil)
 		if err != nil {
 			if !errors.Is(err, errCorrupt) {
 				t.Fatalf("error %v is not errCorrupt", err)
 			}
 			return
 		}
-		again, err := c.decode("k", c.encodeMeta("k", e), c.encodeBody(e.Body), nil)
+		again, err := c.decode("k", string(c.encodeMeta("k", e)), string(c.encodeBody(e.Body)), nil)
 		if err != nil {
 			t.Fatalf("decoded, but not decoded again: %v", err)
 		}
@@ -48,7 +48,7 @@ func TestDecodeBoundsTheBody(t *testing.T) {
 	if len(bomb) > 1<<20 {
 		t.Fatalf("the bomb has %d bytes, it should be small", len(bomb))
 	}
-	if _, err := c.decodeBody(bomb); !errors.Is(err, errCorrupt) {
+	if _, err := c.decodeBody(string(bomb)); !errors.Is(err, errCorrupt) {
 		t.Errorf("error %v, want errCorrupt", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestDecodeBoundsTheBody(t *testing.T) {
 func TestDecodeSharesKnownContent(t *testing.T) {
 	c := newCodec(nil)
 	have := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("x"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
-	got, err := c.decode("k", c.encodeMeta("k", have.Confirm(101, time.UnixMicro(2))), nil, have)
+	got, err := c.decode("k", string(c.encodeMeta("k", have.Confirm(101, time.UnixMicro(2)))), "", have)
 	if err != nil || got.Content != have.Content || got.Height != 101 {
 		t.Errorf("got %+v, %v; want the same content at 101", got, err)
 	}

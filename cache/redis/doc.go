@@ -3,6 +3,7 @@
 //
 //   - codec.go, seal.go: an entry is a hash, m for its head and b for its body;
 //     an HMAC may say who wrote it
+//   - reads.go: an entry is read together with those that others want meanwhile
 //   - entries.go: entries are loaded and saved many at once
 //   - lease.go, scripts.go: one script either gives an entry that is new enough,
 //     or the lease of the key, or says that another replica has the lease;

@@ -47,7 +47,7 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 		return nil, nil
 	}
 	b, _ := fields.Val()[1].(string)
-	e, err := s.codec.decode(at, []byte(m), []byte(b), nil)
+	e, err := s.codec.decode(at, m, b, nil)
 	if err != nil {
 		s.unreadable(at, err)
 	}

@@ -97,7 +97,7 @@ func (l *lease) read(values []any, known *cache.Entry) (reply cache.LeaseReply, 
 		return reply, nil
 	}
 	b, _ := values[2].(string)
-	if reply.Entry, err = l.s.codec.decode(l.entry, []byte(m), []byte(b), known); err == nil {
+	if reply.Entry, err = l.s.codec.decode(l.entry, m, b, known); err == nil {
 		l.seen = reply.Entry.ETag
 	}
 	return reply, err

@@ -25,13 +25,13 @@ func (s sealer) seal(at string, m []byte) []byte {
 }
 
 // open gives m without its seal, or errUnsealed.
-func (s sealer) open(at string, m []byte) ([]byte, error) {
+func (s sealer) open(at, m string) (string, error) {
 	if len(s) == 0 {
 		return m, nil
 	}
 	end := len(m) - sha256.Size
-	if end < 0 || !hmac.Equal(m[end:], s.sum(at, m[:end])) {
-		return nil, errUnsealed
+	if end < 0 || !hmac.Equal([]byte(m[end:]), s.sum(at, []byte(m[:end]))) {
+		return "", errUnsealed
 	}
 	return m[:end], nil
 }

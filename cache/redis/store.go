@@ -36,6 +36,7 @@ type Store struct {
 	codec   *codec
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
+	reads   reads
 
 	acquire, settle, keep, abandon *redis.Script
 }
@@ -103,8 +104,13 @@ func (s *Store) State() string { return s.breaker.State().String() }
 // do runs one operation within its time, if the breaker lets it, and counts its
 // failure. Giving up because the flight is over says nothing about Redis.
 func (s *Store) do(ctx context.Context, op func(context.Context) error) error {
+	return s.doUntil(ctx, time.Now().Add(s.o.Timeout), op)
+}
+
+// doUntil runs one whose time has begun before.
+func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Context) error) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
-		within, cancel := context.WithTimeout(ctx, s.o.Timeout)
+		within, cancel := context.WithDeadline(ctx, due)
 		defer cancel()
 		began := time.Now()
 		err := s.guard(func() error { return op(within) })

@@ -78,6 +78,7 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		TLSConfig:     single.TLSConfig,
 		MasterName:    query.Get("master_name"),
 		IsClusterMode: cluster,
+		Protocol:      2, // what 3 adds is not used, and is looked for before every reply
 
 		// A request would rather go on without Redis than wait for it.
 		ContextTimeoutEnabled: true,

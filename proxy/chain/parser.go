@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 
@@ -67,10 +68,15 @@ type values [maxParameters]struct {
 	set  bool
 }
 
+// rooms are where keys are put together.
+var rooms = sync.Pool{New: func() any { return new([256]byte) }}
+
 // read makes the canonical form of a request.
 func (p *requestParser) read(path gin.Params, rawQuery string, height int64) (cacheRequest, error) {
+	room := rooms.Get().(*[256]byte) //nolint:forcetypeassert // the pool has no others
+	defer rooms.Put(room)
 	q := cacheRequest{height: height, cost: p.cost}
-	text, err := p.appendPath(append(make([]byte, 0, 160), p.prefix...), path)
+	text, err := p.appendPath(append(room[:0], p.prefix...), path)
 	if err != nil {
 		return q, err
 	}

@@ -63,11 +63,12 @@ func (a *Admission) Trusts(addr netip.Addr) bool {
 
 // hop reads an address, with or without a port.
 func hop(text string) netip.Addr {
-	addr, err := netip.ParseAddr(text)
-	if err != nil {
-		withPort, _ := netip.ParseAddrPort(text)
-		addr = withPort.Addr()
+	if strings.IndexByte(text, ':') >= 0 {
+		if withPort, err := netip.ParseAddrPort(text); err == nil {
+			return withPort.Addr().Unmap().WithZone("")
+		}
 	}
+	addr, _ := netip.ParseAddr(text) // not valid if it is none
 	return addr.Unmap().WithZone("")
 }
 

@@ -1,0 +1,106 @@
+package redis
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// Reads of one key each go to Redis alone as long as no more are under way than
+// there are processors. Those that come meanwhile go together, so many at the
+// most, when one of them has ended: an exchange for all of them costs little more
+// than one for each.
+const maxTogether = 32
+
+// reads are the reads of one key each that are under way.
+type reads struct {
+	mu        sync.Mutex
+	exchanges int
+	waiting   []*read // in the order in which they came
+}
+
+// A read is one caller's, who waits for woken unless it may go on at once.
+type read struct {
+	at     string
+	due    time.Time // for the store to have answered
+	fields *redis.SliceCmd
+	err    error
+	woken  chan []*read // with those to be read, its own among them, or nil once it is read
+}
+
+// begin tells whether r may go to Redis now. Else r is woken.
+func (g *reads) begin(r *read) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.exchanges < runtime.GOMAXPROCS(0) {
+		g.exchanges++
+		return true
+	}
+	r.woken = make(chan []*read, 1)
+	g.waiting = append(g.waiting, r)
+	return false
+}
+
+// end hands the exchange that has ended on to those that have waited longest.
+func (g *reads) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := min(len(g.waiting), maxTogether)
+	if n == 0 {
+		g.exchanges--
+		return
+	}
+	next := make([]*read, n)
+	copy(next, g.waiting)
+	rest := copy(g.waiting, g.waiting[n:])
+	clear(g.waiting[rest:])
+	g.waiting = g.waiting[:rest]
+	next[0].woken <- next
+}
+
+// Read implements [cache.Shared].
+func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, error) {
+	ctx, span := startSpan(ctx, "redis.load")
+	r := &read{at: entryKey(namespace, key), due: time.Now().Add(s.o.Timeout)}
+	if s.reads.begin(r) {
+		s.readAll(ctx, []*read{r})
+	} else if together := <-r.woken; together != nil {
+		s.readAll(ctx, together)
+	}
+	endSpan(span, r.err)
+	e, _ := s.decodeFields(r.at, r.fields) // an error is counted, and as good as no entry
+	return e, r.err
+}
+
+// readAll does the reads in one exchange and wakes the callers of all but the
+// first. They have waited before, and that counts.
+func (s *Store) readAll(ctx context.Context, together []*read) {
+	defer s.reads.end()
+	err := s.doUntil(ctx, together[0].due, func(ctx context.Context) error {
+		if len(together) == 1 {
+			together[0].fields = s.rdb.HMGet(ctx, together[0].at, "m", "b")
+			return together[0].fields.Err()
+		}
+		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, r := range together {
+				r.fields = p.HMGet(ctx, r.at, "m", "b")
+			}
+			return nil
+		})
+		return err
+	})
+	if isReply(err) {
+		err = nil // about a key that holds something else
+	}
+	for _, r := range together {
+		r.err = err
+	}
+	for _, r := range together[1:] {
+		r.woken <- nil
+	}
+}

@@ -1,0 +1,109 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// pipelines notes how many commands went together at the most, and holds what is
+// sent until it is let go.
+type pipelines struct {
+	redis.Hook
+	letGo chan struct{}
+
+	mu   sync.Mutex
+	most int
+}
+
+func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		<-p.letGo
+		return next(ctx, cmd)
+	}
+}
+
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		p.mu.Lock()
+		p.most = max(p.most, len(cmds))
+		p.mu.Unlock()
+		return next(ctx, cmds)
+	}
+}
+
+func TestReadsThatGoTogetherBringEachCallerItsOwn(t *testing.T) {
+	s, server := newStore(t)
+	s.o.Timeout = time.Minute
+	const callers = 200
+	entries := map[string]*cache.Entry{}
+	for i := range callers {
+		body := []byte(fmt.Sprintf("body %d", i))
+		entries[fmt.Sprint(i)] = &cache.Entry{Content: cache.NewContent(200, "text/plain", "", body, 1), Height: 100, ReadAt: time.UnixMicro(1)}
+	}
+	s.Save(t.Context(), "story-1", entries, time.Hour)
+	server.Del(entryKey("story-1", "7"))
+	server.Del(entryKey("story-1", "8"))
+	if err := server.Set(entryKey("story-1", "8"), "no hash"); err != nil {
+		t.Fatal(err)
+	}
+	server.HSet(entryKey("story-1", "9"), "m", "nonsense")
+	hook := &pipelines{letGo: make(chan struct{})}
+	s.rdb.AddHook(hook)
+	var under sync.WaitGroup
+	for i := range callers {
+		under.Go(func() {
+			e, err := s.Read(t.Context(), "story-1", fmt.Sprint(i))
+			switch {
+			case err != nil:
+				t.Errorf("%d: %v", i, err)
+			case i == 7 || i == 8 || i == 9:
+				if e != nil {
+					t.Errorf("%d: %q, want nothing", i, e.Body)
+				}
+			case e == nil || string(e.Body) != fmt.Sprintf("body %d", i):
+				t.Errorf("%d: %+v", i, e)
+			}
+		})
+	}
+	close(hook.letGo)
+	under.Wait()
+	if hook.most > maxTogether {
+		t.Errorf("%d reads went together, want %d at most", hook.most, maxTogether)
+	}
+	if s.reads.exchanges != 0 || len(s.reads.waiting) != 0 {
+		t.Errorf("%d exchanges and %d reads are left", s.reads.exchanges, len(s.reads.waiting))
+	}
+}
+
+func TestReadsOfASilentStoreAllFail(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
+	defer rdb.Close()
+	s, err := New(rdb, Options{Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var under sync.WaitGroup
+	for i := range 100 {
+		under.Go(func() {
+			if e, err := s.Read(t.Context(), "story-1", fmt.Sprint(i)); e != nil || err == nil {
+				t.Errorf("%d: %+v, %v; want an error", i, e, err)
+			}
+		})
+	}
+	under.Wait()
+}
