@@ -3,15 +3,10 @@ package main
 import (
 	"bytes"
 	"io"
-	"math"
 	"net/http"
-	"runtime/debug"
 	"strings"
 	"testing"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
-
-	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -107,36 +102,6 @@ func TestTheAdminListenerAsksForItsToken(t *testing.T) {
 	}
 	if got := r.do("POST", r.admin+"/nothing", "", "Authorization", "Bearer "+token, "Sec-Fetch-Site", "cross-site"); got.status != 403 {
 		t.Errorf("a page of another site may post: %d", got.status)
-	}
-}
-
-func TestMemoryFollowsTheContainer(t *testing.T) {
-	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
-	for _, tt := range []struct {
-		name      string
-		said      config.Bytes
-		container memlimit.Provider
-		want      int64
-	}{
-		{"what is said is taken", 64 << 20, memlimit.Limit(1 << 30), 64 << 20},
-		{"else a quarter of the container's", config.Auto, memlimit.Limit(1 << 30), 256 << 20},
-		{"of a small one, too", config.Auto, memlimit.Limit(128 << 20), 32 << 20},
-		{"without a limit the usual", config.Auto, none, 256 << 20},
-	} {
-		if got := cacheMemory(tt.said, tt.container); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
-		}
-	}
-	before := debug.SetMemoryLimit(-1)
-	defer debug.SetMemoryLimit(before)
-	log := newLogger(io.Discard, config.Log{Level: "error"})
-	heap.Limit(log, memlimit.Limit(1000<<20))
-	if got := debug.SetMemoryLimit(-1); got != 900<<20 {
-		t.Errorf("the collector's limit is %d", got)
-	}
-	heap.Limit(log, none)
-	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
-		t.Errorf("without one it is %d", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/connect"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -23,7 +24,7 @@ func checkCommand(std streams) *cobra.Command {
 		if err := printValid(std.out, cfg); err != nil || !*reach {
 			return err
 		}
-		return connect(c.Context(), cfg, std.out)
+		return connect.Check(c.Context(), cfg, std.out)
 	}
 	return c
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -87,24 +87,5 @@ func versionCommand(std streams) *cobra.Command {
 }
 
 func versionText() string {
-	return fmt.Sprintf("tipcache %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// version is what the build recorded: a module version, or the commit.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	if rev := settings["vcs.revision"]; rev != "" {
-		return rev
-	}
-	return "devel"
+	return fmt.Sprintf("tipcache %s (%s, %s/%s)", parts.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -82,9 +85,9 @@ func TestADrainEndsInTime(t *testing.T) {
 	defer sigterm()
 	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
 		impatient(c)
-		c.HTTP.Request, c.HTTP.Header, c.HTTP.Drain = 10*time.Second, 10*time.Second, 11*time.Second
+		c.HTTP.Request, c.HTTP.Header = 10*time.Second, 10*time.Second
+		c.HTTP.Drain = 300 * time.Millisecond // less than is valid: no request should be cut off
 	})
-	r.cfg.HTTP.Drain = 300 * time.Millisecond // less than is valid: no request should be cut off
 	conn := r.dial()
 	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: 10\r\n\r\n", r.key)
 	time.Sleep(50 * time.Millisecond) // it is being read
@@ -99,21 +102,21 @@ func TestADrainEndsInTime(t *testing.T) {
 	}
 }
 
-// startStoppable serves until ctx ends, and hands out what it ended with.
+// startStoppable serves, however invalid the configuration is, until ctx ends, and hands out what it ended with.
 func startStoppable(ctx context.Context, t *testing.T, d *devnet.Devnet, change func(*config.Config)) (*running, <-chan error) {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
-	embed(&cfg, d, "a test's key")
+	demo.Embed(&cfg, d, "a test's key")
 	change(&cfg)
-	s, err := newDemo(t.Context(), cfg, d, streams{io.Discard, io.Discard})
+	s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log, parts.LevelOf(cfg.Log)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{service: s, t: t, devnet: d, key: "a test's key",
-		base: "http://" + s.public.Addr().String(), admin: "http://" + s.admin.Addr().String()}
+	r := &running{Service: s, t: t, devnet: d, key: "a test's key",
+		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
 	return r, ended

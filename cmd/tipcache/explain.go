@@ -16,29 +16,10 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// explainTimeout is for an explanation: memory and one exchange with Redis.
-const explainTimeout = 5 * time.Second
-
-// explain serves GET /admin/explain?url=/staking/params, and &height= and &body=.
-func (s *service) explain(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
-	defer cancel()
-	asked := r.URL.Query()
-	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body")})
-	if err != nil {
-		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "url: " + err.Error()})
-		return
-	}
-	if e.Policy != nil && e.Class != "collections" {
-		for _, h := range s.pool.Health() {
-			e.Nodes = append(e.Nodes, proxy.ExplainedNode{Name: h.Name, Lowest: h.Lowest, Height: h.Height})
-		}
-	}
-	admin.WriteJSON(w, http.StatusOK, e)
-}
+// explainTimeout is that of the listener, and a second for the way.
+const explainTimeout = 6 * time.Second
 
 // inquiry is what the command line asks.
 type inquiry struct {
@@ -80,7 +61,7 @@ func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 
 // askAdmin reads from an admin listener, with the token in the environment.
 func askAdmin(ctx context.Context, target string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout+time.Second)
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {

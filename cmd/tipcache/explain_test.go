@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -93,8 +95,10 @@ func TestAPurgeReachesAllReplicasAndRedis(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	shared := func(c *config.Config) { c.Redis.URL = "redis://" + address }
 	a, b := startRunning(t, d, shared), startRunning(t, d, shared)
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer client.Close()
 	channel := "tipcache:1:" + d.ChainID()
-	a.eventually("heard by both", func() bool { return a.redis.PubSubNumSub(t.Context(), channel).Val()[channel] == 2 })
+	a.eventually("heard by both", func() bool { return client.PubSubNumSub(t.Context(), channel).Val()[channel] == 2 })
 	paths := []string{"/staking/pool", "/staking/params", "/staking/validators/" + validator, "/staking/validators/" + validator + "/delegations"}
 	tests := []struct {
 		what string

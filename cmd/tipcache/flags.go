@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -75,7 +76,7 @@ func flagUsage(k config.Key) string {
 
 // load reads flags, environment and file into a valid configuration.
 func (s *settingFlags) load() (config.Config, error) {
-	cfg, err := config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: s.values, Check: validateRest})
+	cfg, err := config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: s.values, Check: parts.Validate})
 	if err != nil {
 		return cfg, fmt.Errorf("the configuration has problems:\n%w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -19,7 +20,7 @@ import (
 func TestHealthExitsByReadiness(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	ready := startRunning(t, d, nil).service.admin.Addr().String()
+	ready := startRunning(t, d, nil).AdminAddr()
 	_, port, _ := net.SplitHostPort(ready)
 	file := filepath.Join(t.TempDir(), "tipcache.yaml")
 	if err := os.WriteFile(file, []byte("admin: 0.0.0.0:"+port+"\nadmin_token: none\n"), 0o600); err != nil {
@@ -29,7 +30,7 @@ func TestHealthExitsByReadiness(t *testing.T) {
 	tests := map[string]struct{ flag, value, out, err string }{
 		"ready":                          {"--admin", ready, `"ready":true`, ""},
 		"listening on all its addresses": {"--config", file, `"ready":true`, ""},
-		"not ready":                      {"--admin", lost.service.admin.Addr().String(), "", `"node"`},
+		"not ready":                      {"--admin", lost.AdminAddr(), "", `"node"`},
 		"not running":                    {"--admin", "127.0.0.1:1", "", "refused"},
 		"without an admin listener":      {"--admin", "none", "", "nobody to ask"},
 	}
@@ -51,15 +52,15 @@ func TestALeavingReplicaAnswersUntilLoadBalancersHaveNoticed(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
 	cfg.HTTP.DrainDelay = 2 * time.Second
-	embed(&cfg, d, "a test's key")
-	s, err := newDemo(t.Context(), cfg, d, streams{io.Discard, io.Discard})
+	demo.Embed(&cfg, d, "a test's key")
+	s, err := demo.New(t.Context(), cfg, d, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{service: s, t: t, base: "http://" + s.public.Addr().String(), admin: "http://" + s.admin.Addr().String()}
+	r := &running{Service: s, t: t, base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
 	stop()
 	r.eventually("draining", func() bool {
@@ -78,7 +79,7 @@ func TestALeavingReplicaAnswersUntilLoadBalancersHaveNoticed(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if _, err := net.Dial("tcp", s.public.Addr().String()); err == nil {
+	if _, err := net.Dial("tcp", s.Addr()); err == nil {
 		t.Error("the listener is still open")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
@@ -27,7 +28,7 @@ func importCommand(std streams) *cobra.Command {
 }
 
 func runImport(ctx context.Context, cfg config.Config, path string, std streams) error {
-	store, err := openStore(ctx, cfg, newLogger(std.err, config.Log{Level: "warn", Format: "text"}), nil)
+	store, err := parts.OpenStore(ctx, cfg, parts.NewLogger(std.err, config.Log{Level: "warn", Format: "text"}), nil)
 	if err != nil {
 		return err
 	}

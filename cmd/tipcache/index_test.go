@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
@@ -137,13 +139,12 @@ func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
 	r.eventually("shown what has changed", func() bool { return newest() != first })
 	d.Halt()
 	r.eventually("told of in readyz", func() bool {
-		var ready struct{ Index *indexHealth }
-		_ = json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &ready)
-		return ready.Index != nil && ready.Index.Chain == 1315 && ready.Index.Blocks != nil && *ready.Index.Blocks == 0
+		index := r.ready().Index
+		return index != nil && index.Chain == 1315 && index.Blocks != nil && *index.Blocks == 0
 	})
 	r.eventually("unchanged", func() bool {
 		before := newest()
-		time.Sleep(2 * watchInterval)
+		time.Sleep(time.Second) // in which the store is looked at twice
 		return before == newest()
 	})
 	got := r.list(`{"pagination":{"limit":1}}`)
@@ -153,7 +154,7 @@ func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
 	if got.height() != "" {
 		t.Errorf("a page says it is of the chain's block %s", got.height())
 	}
-	counted := func() int64 { return r.watch.mark.Load().Cursor.Block }
+	counted := func() int64 { return r.ready().Index.Block }
 	if block := got.header.Get("X-Evm-Block"); block != strconv.FormatInt(counted(), 10) {
 		t.Errorf("X-Evm-Block: %q, counted are %d", block, counted())
 	}
@@ -162,29 +163,29 @@ func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
 	if got = r.list(`{"pagination":{"limit":1}}`, "X-Min-Evm-Block", strconv.FormatInt(next, 10)); got.status != http.StatusOK || counted() < next {
 		t.Errorf("waiting for block %d: status %d, counted are %d: %s", next, got.status, counted(), got.body)
 	}
-	expectChain(t, r.store, d)
+	expectChain(t, r.Store(), d)
 }
 
 func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Schema(t)
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	replicas := make([]*service, 2)
+	replicas := make([]*running, 2)
 	stop := make([]func(), 2)
 	for i := range replicas {
 		cfg := config.Default()
 		cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
-		embed(&cfg, d, "a key")
+		demo.Embed(&cfg, d, "a key")
 		indexing(d, url)(&cfg)
 		cfg.Index.From = 0
-		s, err := newService(t.Context(), cfg, newLogs(io.Discard, cfg.Log, levelOf(cfg.Log)))
+		s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log, parts.LevelOf(cfg.Log)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
-		go func() { ended <- s.run(ctx) }()
-		replicas[i], stop[i] = s, func() {
+		go func() { ended <- s.Run(ctx) }()
+		replicas[i], stop[i] = &running{Service: s, t: t, admin: "http://" + s.AdminAddr()}, func() {
 			cancel()
 			if err := <-ended; err != nil {
 				t.Errorf("the service ended with %v", err)
@@ -192,7 +193,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 		}
 	}
 	store := openURL(t, url)
-	leads := func(s *service) bool { return s.indexer.Status().Running }
+	leads := func(r *running) bool { index := r.ready().Index; return index != nil && index.Running }
 	until := func(what string, ok func() bool) {
 		t.Helper()
 		for range 1000 {
@@ -213,7 +214,10 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	}
 	stop[0]()
 	until("taken over", func() bool { return leads(replicas[1]) })
-	until("caught up", func() bool { s := replicas[1].indexer.Status(); return s.Head > 0 && s.Cursor.Block >= s.Head })
+	until("caught up", func() bool {
+		left := replicas[1].ready().Index.Blocks
+		return left != nil && *left == 0
+	})
 	expectChain(t, store, d)
 	stop[1]()
 }

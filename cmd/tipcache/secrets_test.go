@@ -20,6 +20,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -132,7 +133,7 @@ func (r *running) look(w io.Writer) {
 func filled(t *testing.T, d *devnet.Devnet) string {
 	t.Helper()
 	lines, store := filepath.Join(t.TempDir(), "collections.jsonl"), "sqlite:"+filepath.Join(t.TempDir(), "tipcache.db")
-	if err := writeCollections(d, lines); err != nil {
+	if err := demo.WriteCollections(d, lines); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), []string{"import", "--store", store, lines}, streams{io.Discard, io.Discard}); err != nil {

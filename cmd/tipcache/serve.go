@@ -3,16 +3,14 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
-	"os/signal"
-	"sync"
-	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/cache/heap"
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
 )
 
 func serveCommand(std streams) *cobra.Command {
@@ -30,27 +28,13 @@ func serve(ctx context.Context, settings *settingFlags, std streams) error {
 		return err
 	}
 	level := new(slog.LevelVar)
-	level.Set(levelOf(cfg.Log))
-	log := newLogs(std.err, cfg.Log, level)
+	level.Set(parts.LevelOf(cfg.Log))
+	log := parts.NewLogs(std.err, cfg.Log, level)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup))
-	s, err := newService(ctx, cfg, log)
+	s, err := service.New(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	return runReloading(ctx, &reloader{service: s, load: settings.load, level: level, running: cfg})
-}
-
-// runReloading serves until ctx ends. SIGHUP reloads.
-func runReloading(ctx context.Context, r *reloader) error {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	ctx, stop := context.WithCancel(ctx)
-	var reloading sync.WaitGroup
-	reloading.Go(func() { r.run(ctx, hangup) })
-	err := r.service.run(ctx)
-	stop()
-	reloading.Wait()
-	return err
+	return s.RunReloading(ctx, cfg, settings.load, level)
 }

@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -34,7 +36,7 @@ const (
 
 // running is a service in front of a simulated chain, as demo makes it.
 type running struct {
-	*service
+	*service.Service
 	t           *testing.T
 	devnet      *devnet.Devnet
 	base, admin string
@@ -44,7 +46,7 @@ type running struct {
 func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
 	t.Helper()
 	o.Seed, o.Collections = 1, 30
-	d, err := startDevnet(o)
+	d, err := demo.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,19 +68,19 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
 	const key = "a test's key"
-	embed(&cfg, d, key)
+	demo.Embed(&cfg, d, key)
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := newDemo(t.Context(), cfg, d, streams{io.Discard, io.Discard})
+	s, err := demo.New(t.Context(), cfg, d, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{service: s, t: t, devnet: d, key: key,
-		base: "http://" + s.public.Addr().String(), admin: "http://" + s.admin.Addr().String()}
+	r := &running{Service: s, t: t, devnet: d, key: key,
+		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		stop()
@@ -127,6 +129,15 @@ func (r *running) get(url string, header ...string) reply {
 func (r *running) list(body string, headers ...string) reply {
 	r.t.Helper()
 	return r.do(http.MethodPost, r.base+"/api/v4/collections", body, append(headers, "X-Api-Key", r.key, "Content-Type", "application/json")...)
+}
+
+// ready is what /readyz says.
+func (r *running) ready() (state service.Readiness) {
+	r.t.Helper()
+	if err := json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &state); err != nil {
+		r.t.Fatal(err)
+	}
+	return state
 }
 
 func (r *running) eventually(what string, ok func() bool) {

@@ -25,7 +25,7 @@ func comes(t *testing.T, r *running, height int64) {
 	t.Helper()
 	for end := time.Now().Add(15 * time.Second); heightOf(t, r) != height; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("answered at %d, want %d; nodes %+v, epoch %+v", heightOf(t, r), height, r.pool.Health(), r.pool.Tip())
+			t.Fatalf("answered at %d, want %d; readyz %+v", heightOf(t, r), height, r.ready())
 		}
 	}
 }
@@ -51,8 +51,8 @@ func TestAChainThatIsSetBackIsServedAnew(t *testing.T) {
 			d.Advance(5)
 			comes(t, a, before-45)
 			comes(t, b, before-45)
-			if a.pool.Tip().Epoch == 0 || store != "alone" && a.pool.Tip().Epoch != b.pool.Tip().Epoch {
-				t.Errorf("epochs %d and %d", a.pool.Tip().Epoch, b.pool.Tip().Epoch)
+			if a.ready().Epoch == 0 || store != "alone" && a.ready().Epoch != b.ready().Epoch {
+				t.Errorf("epochs %d and %d", a.ready().Epoch, b.ready().Epoch)
 			}
 			late := startRunning(t, d, options)
 			comes(t, late, before-45)
@@ -77,7 +77,7 @@ func TestLeftoversOfAnotherChainAreNotServed(t *testing.T) {
 			t.Fatalf("answered at %d, want 3000", got)
 		}
 	}
-	if second.pool.Tip().Epoch == 0 {
+	if second.ready().Epoch == 0 {
 		t.Error("no epoch began")
 	}
 }

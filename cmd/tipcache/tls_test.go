@@ -85,7 +85,7 @@ func TestBothListenersSpeakTLSAndRenewTheirCertificate(t *testing.T) {
 			t.Fatalf("%+v, %v", resp, err)
 		}
 	}
-	if _, err := runs(t, "health", "--admin", r.service.admin.Addr().String(), "--config", configFile(t, files)); err != nil {
+	if _, err := runs(t, "health", "--admin", r.AdminAddr(), "--config", configFile(t, files)); err != nil {
 		t.Errorf("health: %v", err)
 	}
 	writePEM(t, files.Key, []byte("half a key"))

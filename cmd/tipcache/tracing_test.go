@@ -108,6 +108,7 @@ func TestATraceGoesFromTheClientToTheOrigins(t *testing.T) {
 		toNode, toProvider = nodeTraces, providerTraces
 		r := startRunning(t, d, func(cfg *config.Config) {
 			cfg.Chain.Nodes, cfg.Metadata.Provider = []string{nodeURL}, "alchemy:"+providerURL+"/nft/v3/key"
+			cfg.Redis.Timeout = 2 * time.Second // however busy the machine is, Redis is asked
 			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 0}
 		})
 		r.get(r.base+"/staking/params", parent...)
@@ -150,7 +151,7 @@ func TestIndexingIsTraced(t *testing.T) {
 			indexing(d, "sqlite::memory:")(cfg)
 			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 1}
 		})
-		r.eventually("indexed", func() bool { return r.indexer.Status().Cursor.Block > 0 })
+		r.eventually("indexed", func() bool { index := r.ready().Index; return index != nil && index.Block > 0 })
 	})
 	for _, path := range []string{"indexer.fetch > evm.request", "indexer.apply > collections.apply"} {
 		if !slices.Contains(c.paths(), path) {

@@ -1,22 +1,23 @@
-package main
+// Package connect asks every part that a configuration names, and says what it
+// finds.
+package connect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
-// connectTimeout is the time that each part has to answer.
-const connectTimeout = 5 * time.Second
+// timeout is the time that each part has to answer.
+const timeout = 5 * time.Second
 
 // A probe is one part that serve would talk to, and the way to find out about it.
 type probe struct {
@@ -24,15 +25,15 @@ type probe struct {
 	find          func(context.Context) (found string, err error)
 }
 
-// connect asks every part that serve would talk to, and prints what it finds.
+// Check asks every part that serve would talk to, and prints what it finds.
 // The error says how many do not answer.
-func connect(ctx context.Context, cfg config.Config, w io.Writer) error {
+func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	probes := probesOf(cfg)
 	lines, failed := make([]string, len(probes)), make([]bool, len(probes))
 	var all sync.WaitGroup
 	for i, p := range probes {
 		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			found, err := p.find(ctx)
 			failed[i] = err != nil
@@ -57,7 +58,7 @@ func connect(ctx context.Context, cfg config.Config, w io.Writer) error {
 func outcome(found string, err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("FAILED: no answer in %v", connectTimeout)
+		return fmt.Sprintf("FAILED: no answer in %v", timeout)
 	case err != nil:
 		return "FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
@@ -67,37 +68,28 @@ func outcome(found string, err error) string {
 func probesOf(cfg config.Config) []probe {
 	var probes []probe
 	for i := range cfg.Chain.Nodes {
-		probes = append(probes, probe{"node", host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
+		probes = append(probes, probe{"node", parts.Host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
 	}
 	if cfg.Redis.URL != "none" && cfg.Redis.URL != "embedded" {
-		probes = append(probes, probe{"redis", host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
+		probes = append(probes, probe{"redis", parts.Host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
 	}
 	if cfg.Collections.Auth != "closed" {
 		probes = append(probes, probe{"store", storeAddress(cfg.Collections.Store), func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }})
 	}
 	if cfg.Metadata.Provider != "none" {
-		probes = append(probes, probe{"provider", host(cfg.Metadata.Provider), func(ctx context.Context) (string, error) { return findProvider(ctx, cfg) }})
+		probes = append(probes, probe{"provider", parts.Host(cfg.Metadata.Provider), func(ctx context.Context) (string, error) { return findProvider(ctx, cfg) }})
 	}
 	if cfg.Index.Enabled {
 		for _, client := range cfg.Index.EVM {
-			probes = append(probes, probe{"execution", host(client), func(ctx context.Context) (string, error) { return findExecution(ctx, cfg, client) }})
+			probes = append(probes, probe{"execution", parts.Host(client), func(ctx context.Context) (string, error) { return findExecution(ctx, cfg, client) }})
 		}
 	}
 	return probes
-}
-
-// host is what of a URL is no secret.
-func host(raw string) string {
-	_, at, ok := strings.Cut(raw, "://")
-	if u, err := url.Parse("any://" + at); ok && err == nil {
-		return cmp.Or(u.Host, "local")
-	}
-	return "?"
 }
 
 func storeAddress(raw string) string {
 	if path, ok := strings.CutPrefix(raw, "sqlite:"); ok {
 		return path
 	}
-	return host(raw)
+	return parts.Host(raw)
 }

@@ -1,21 +1,25 @@
-package main
+package service
 
 import (
 	"context"
 	"errors"
 	"log/slog"
 	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
 // A reloader reads the configuration again while the service runs, and puts in
 // force what can change: keys, limits, freshness, log level and admin token.
 type reloader struct {
-	service *service
+	service *Service
 	load    func() (config.Config, error)
 	level   *slog.LevelVar
 	running config.Config // what is in force
@@ -57,6 +61,22 @@ func (r *reloader) refused(message string, err error, restart []string) {
 	}
 }
 
+// RunReloading serves until ctx ends. SIGHUP has load read the configuration
+// again, in place of the one that is running; level is the log's.
+func (s *Service) RunReloading(ctx context.Context, running config.Config, load func() (config.Config, error), level *slog.LevelVar) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	ctx, stop := context.WithCancel(ctx)
+	r := &reloader{service: s, load: load, level: level, running: running}
+	var reloading sync.WaitGroup
+	reloading.Go(func() { r.run(ctx, hangup) })
+	err := s.Run(ctx)
+	stop()
+	reloading.Wait()
+	return err
+}
+
 // run reloads at every signal until ctx ends.
 func (r *reloader) run(ctx context.Context, hangup <-chan os.Signal) {
 	for {
@@ -79,7 +99,7 @@ func (r *reloader) reload() {
 	}
 	merged := r.running
 	changed, restart := merged.Reload(next)
-	if err := errors.Join(merged.Validate(), validateRest(merged)); err != nil {
+	if err := errors.Join(merged.Validate(), parts.Validate(merged)); err != nil {
 		r.refused("configuration refused without a restart, the one before stays in force", err, restart)
 		return
 	}
@@ -95,12 +115,12 @@ func (r *reloader) reload() {
 // apply puts a valid configuration in force.
 func (r *reloader) apply(cfg config.Config) error {
 	p := r.service.proxy
-	if err := p.SetClasses(classes(cfg), ownPolicies(cfg)); err != nil {
+	if err := p.SetClasses(parts.Classes(cfg), parts.OwnPolicies(cfg)); err != nil {
 		return err // before anything changed
 	}
-	p.SetKeys(apiKeys(cfg))
-	p.SetLimits(rateLimits(cfg))
+	p.SetKeys(parts.Keys(cfg))
+	p.SetLimits(parts.Limits(cfg))
 	r.service.adminPages.SetToken(cfg.AdminToken)
-	r.level.Set(levelOf(cfg.Log))
+	r.level.Set(parts.LevelOf(cfg.Log))
 	return nil
 }

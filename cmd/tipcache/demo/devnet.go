@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -6,52 +6,34 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func devnetCommand(std streams) *cobra.Command {
-	c := &cobra.Command{
-		Use: "devnet", Short: "run the simulated node, CometBFT, execution client and metadata provider alone, for load tests", Args: operands,
-	}
-	o, fs := devnet.Options{
-		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657",
-		MetadataAddr: "127.0.0.1:1318", ControlAddr: "127.0.0.1:1319", EVMAddr: "127.0.0.1:8545",
-	}, c.Flags()
-	addDevnetFlags(fs, &o)
-	fs.StringVar(&o.NodeAddr, "node-listen", o.NodeAddr, "`address` of the REST server")
-	fs.StringVar(&o.CometAddr, "comet-listen", o.CometAddr, "`address` of the CometBFT RPC server")
-	fs.StringVar(&o.EVMAddr, "evm-listen", o.EVMAddr, "`address` of the execution client's JSON-RPC server")
-	fs.StringVar(&o.MetadataAddr, "metadata-listen", o.MetadataAddr, "`address` of the metadata provider")
-	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` for changing faults at run time")
-	dump := fs.String("write-collections", "", "write the seeded collections to `FILE`, for tipcache import")
-	c.RunE = func(c *cobra.Command, _ []string) error { return runDevnet(c.Context(), o, *dump, std) }
-	return c
-}
-
-// runDevnet simulates until ctx ends. It writes the collections to a file if
-// one is named.
-func runDevnet(ctx context.Context, o devnet.Options, dump string, std streams) error {
-	o.Logger = newLogger(std.err, config.Log{Level: "info", Format: "text"})
+// Simulate runs a devnet alone until ctx ends. It writes the collections to the
+// file dump, "" for none, prints to out where the devnet is, and logs to log.
+func Simulate(ctx context.Context, o devnet.Options, dump string, out, log io.Writer) error {
+	o.Logger = parts.NewLogger(log, config.Log{Level: "info", Format: "text"})
 	d, err := devnet.New(o)
 	if err != nil {
 		return err
 	}
 	if dump != "" {
-		if err := writeCollections(d, dump); err != nil {
+		if err := WriteCollections(d, dump); err != nil {
 			return err
 		}
 	}
 	if err := d.Start(); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL(), d.EVMURL())
+	fmt.Fprintf(out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL(), d.EVMURL())
 	<-ctx.Done()
 	return d.Close()
 }
@@ -70,8 +52,8 @@ Mend it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{}}'
 Count it:       curl %[4]s/devnet/stats
 `
 
-// addDevnetFlags adds sizes, limits and faults, for demo and devnet alike.
-func addDevnetFlags(fs *pflag.FlagSet, o *devnet.Options) {
+// AddFlags adds sizes, limits and faults, for demo and devnet alike.
+func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "`API` of the node: story or cosmos")
 	fs.BoolVar(&o.NoGRPC, "no-grpc", false, "with --dialect cosmos: a node with grpc.enable = false")
 	fs.Uint64Var(&o.Seed, "seed", 1, "varies amounts and addresses")
@@ -98,7 +80,8 @@ func addFaultFlags(fs *pflag.FlagSet, name string, f *devnet.Fault) {
 	fs.StringVar(&f.Outage, name+"-outage", "", "refuse or reset the "+name+"'s connections")
 }
 
-func writeCollections(d *devnet.Devnet, path string) error {
+// WriteCollections writes those of a devnet as tipcache import reads them.
+func WriteCollections(d *devnet.Devnet, path string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err

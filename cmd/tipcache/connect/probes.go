@@ -1,4 +1,4 @@
-package main
+package connect
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/metadata"
@@ -26,7 +27,7 @@ import (
 
 // findNode follows one node until it is fit to be read from.
 func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
-	o := nodeOptions(cfg)
+	o := parts.Node(cfg)
 	o.Endpoints = o.Endpoints[i : i+1]
 	pool, err := node.New(o)
 	if err != nil {
@@ -56,7 +57,7 @@ func nodeText(h node.Health) string {
 }
 
 func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
-	client, closeClient, err := openRedis(cfg)
+	client, closeClient, err := parts.OpenRedis(cfg)
 	if err != nil {
 		return "", err
 	}
@@ -88,7 +89,7 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	if strings.HasPrefix(cfg.Collections.Store, "postgres") {
 		return findPostgres(ctx, cfg.Collections.Store)
 	}
-	store, err := openStore(ctx, cfg, slog.New(slog.DiscardHandler), nil)
+	store, err := parts.OpenStore(ctx, cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return "", err
 	}
@@ -134,8 +135,8 @@ const nobody = "0x0000000000000000000000000000000000000001"
 
 func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 	var said bytes.Buffer
-	o := metadataOptions(cfg)
-	o.Store, o.Budget, o.Logger = forgetful{}, connectTimeout-100*time.Millisecond, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{ReplaceAttr: onlyCause}))
+	o := parts.Metadata(cfg)
+	o.Store, o.Budget, o.Logger = forgetful{}, timeout-100*time.Millisecond, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{ReplaceAttr: onlyCause}))
 	service, err := metadata.Open(cfg.Metadata.Provider, o)
 	if err != nil {
 		return "", err
@@ -171,7 +172,7 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (strin
 		return "", err
 	}
 	head, err := ethNumber(ctx, client, "eth_blockNumber")
-	if wanted := indexOptions(cfg).Network.ChainID; err == nil && chain != wanted {
+	if wanted := parts.Index(cfg).Network.ChainID; err == nil && chain != wanted {
 		err = fmt.Errorf("it is of chain %d, %s is chain %d", chain, cfg.Index.Network, wanted)
 	}
 	return fmt.Sprintf("chain %d, block %d", chain, head), err

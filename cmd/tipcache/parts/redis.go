@@ -1,4 +1,4 @@
-package main
+package parts
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// openRedis makes the client of the shared store: nil for none. It does not
+// OpenRedis makes the client of the shared store: nil for none. It does not
 // connect, so a Redis that is absent at start is no error.
-func openRedis(cfg config.Redis) (client redis.UniversalClient, closer func() error, err error) {
+func OpenRedis(cfg config.Redis) (client redis.UniversalClient, closer func() error, err error) {
 	switch cfg.URL {
 	case "none":
 		return nil, func() error { return nil }, nil

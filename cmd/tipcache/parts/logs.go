@@ -1,29 +1,32 @@
-package main
+package parts
 
 import (
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/term"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-func newLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	return newLoggerAt(w, cfg, levelOf(cfg))
+// NewLogger makes the log of a command that serves nobody.
+func NewLogger(w io.Writer, cfg config.Log) *slog.Logger {
+	return newLoggerAt(w, cfg, LevelOf(cfg))
 }
 
-// levelOf is the level configured; it may change while serving.
-func levelOf(cfg config.Log) slog.Level {
+// LevelOf is the level configured; it may change while serving.
+func LevelOf(cfg config.Log) slog.Level {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(cfg.Level)) // validated
 	return level
 }
 
 func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(readable(w, cfg, isTerminal(w)), &slog.HandlerOptions{Level: level}))
+	return slog.New(slog.NewJSONHandler(readable(w, cfg, IsTerminal(w)), &slog.HandlerOptions{Level: level}))
 }
 
 // readable turns lines of JSON into text where that is wanted: people do not read
@@ -42,16 +45,26 @@ func readable(w io.Writer, cfg config.Log, terminal bool) io.Writer {
 	return console
 }
 
-// logs are the two kinds of records of a server, in one stream and in order:
+// Logs are the two kinds of records of a server, in one stream and in order:
 // events, each written at once, and requests, which are buffered.
-type logs struct {
+type Logs struct {
 	*slog.Logger
-	requests io.Writer // takes lines of JSON
+	Requests io.Writer // takes lines of JSON
 	buffer   *record.Buffer
 }
 
-func newLogs(w io.Writer, cfg config.Log, level slog.Leveler) logs {
-	b, terminal := record.NewBuffer(w), isTerminal(w)
+// NewLogs writes both kinds to w. Close them.
+func NewLogs(w io.Writer, cfg config.Log, level slog.Leveler) Logs {
+	b, terminal := record.NewBuffer(w), IsTerminal(w)
 	events := slog.NewJSONHandler(readable(b.Unbuffered(), cfg, terminal), &slog.HandlerOptions{Level: level})
-	return logs{slog.New(events), readable(b, cfg, terminal), b}
+	return Logs{slog.New(events), readable(b, cfg, terminal), b}
 }
+
+// IsTerminal tells whether people read what is written there.
+func IsTerminal(w io.Writer) bool {
+	out, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(out.Fd()))
+}
+
+// Close writes what is buffered.
+func (l Logs) Close() error { return l.buffer.Close() }

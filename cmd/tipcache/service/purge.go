@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type purged struct {
 
 // purge serves POST /admin/purge with one of route=NAME, prefix=KEY,
 // address=0x... and all=true, in the query or as a form.
-func (s *service) purge(w http.ResponseWriter, r *http.Request) {
+func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	sel, err := s.selection(r)
 	if err != nil {
@@ -50,7 +50,7 @@ var errSelection = errors.New("say one of route=NAME, prefix=KEY, address=0x... 
 
 // selection reads what is to be purged: exactly one thing, so that a slip of
 // the pen is no purge of everything.
-func (s *service) selection(r *http.Request) (cache.Selection, error) {
+func (s *Service) selection(r *http.Request) (cache.Selection, error) {
 	if err := r.ParseForm(); err != nil {
 		return cache.Selection{}, errSelection
 	}

@@ -1,4 +1,4 @@
-package main
+package parts
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 // The configuration shows the defaults that the proxy has without one.
 func TestTheClassesOfTheConfigurationAreTheProxys(t *testing.T) {
-	if diff := cmp.Diff(chain.DefaultClasses(), classes(config.Default())); diff != "" {
+	if diff := cmp.Diff(chain.DefaultClasses(), Classes(config.Default())); diff != "" {
 		t.Errorf("classes (-proxy +configuration):\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package parts
 
 import (
 	"bytes"
@@ -27,9 +27,9 @@ func (w *written) Write(p []byte) (int, error) {
 func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w written
-		l := newLogs(&w, config.Log{Access: true, Format: "json"}, slog.LevelInfo)
-		_, _ = l.requests.Write([]byte("one\n"))
-		_, _ = l.requests.Write([]byte("two\n"))
+		l := NewLogs(&w, config.Log{Access: true, Format: "json"}, slog.LevelInfo)
+		_, _ = l.Requests.Write([]byte("one\n"))
+		_, _ = l.Requests.Write([]byte("two\n"))
 		if w.writes != 0 {
 			t.Errorf("%d writes for two requests", w.writes)
 		}
@@ -37,7 +37,7 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 		if text := w.String(); !strings.HasPrefix(text, "one\ntwo\n{") || strings.Count(text, "\n") != 3 {
 			t.Errorf("written: %s", text)
 		}
-		_, _ = l.requests.Write([]byte("three\n"))
+		_, _ = l.Requests.Write([]byte("three\n"))
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
 		if !strings.HasSuffix(w.String(), "three\n") {
@@ -45,14 +45,14 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 		}
 		before := w.writes
 		for range 1000 {
-			_, _ = l.requests.Write([]byte("a line\n"))
+			_, _ = l.Requests.Write([]byte("a line\n"))
 			time.Sleep(time.Millisecond)
 		}
 		if n := w.writes - before; n > 15 {
 			t.Errorf("%d writes in ten times the time that lines are gathered for", n)
 		}
-		_, _ = l.requests.Write([]byte("four\n"))
-		if err := l.buffer.Close(); err != nil || !strings.HasSuffix(w.String(), "four\n") {
+		_, _ = l.Requests.Write([]byte("four\n"))
+		if err := l.Close(); err != nil || !strings.HasSuffix(w.String(), "four\n") {
 			t.Errorf("not written at the end: %v, %s", err, w.String())
 		}
 		time.Sleep(time.Second) // the timers' end
@@ -61,13 +61,13 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 
 func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
 	var w written
-	l := newLogs(&w, config.Log{Access: true, Format: "json"}, slog.LevelInfo)
+	l := NewLogs(&w, config.Log{Access: true, Format: "json"}, slog.LevelInfo)
 	const writers, each = 8, 2000
 	var group sync.WaitGroup
 	for i := range writers {
 		group.Go(func() {
 			for k := range each {
-				fmt.Fprintf(l.requests, "%d %d %s\n", i, k, strings.Repeat("x", k%100))
+				fmt.Fprintf(l.Requests, "%d %d %s\n", i, k, strings.Repeat("x", k%100))
 				if k%500 == 0 {
 					l.Info("an event")
 				}
@@ -75,7 +75,7 @@ func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
 		})
 	}
 	group.Wait()
-	_ = l.buffer.Close()
+	_ = l.Close()
 	next, events := [writers]int{}, 0
 	for line := range strings.Lines(w.String()) {
 		var i, k int
@@ -99,9 +99,9 @@ func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
 
 func TestRequestsAsText(t *testing.T) {
 	var w written
-	l := newLogs(&w, config.Log{Access: true, Format: "text"}, slog.LevelInfo)
-	_, _ = l.requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))
-	_ = l.buffer.Close()
+	l := NewLogs(&w, config.Log{Access: true, Format: "text"}, slog.LevelInfo)
+	_, _ = l.Requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))
+	_ = l.Close()
 	const want = `2026-01-02T03:04:05.678Z ERR request duration_ms=0.5 path="/a \"b\"" status=502 store=` + "\n"
 	if w.String() != want {
 		t.Errorf("got  %swant %s", w.String(), want)

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // openTracing starts what collects spans and sends them, in batches, from a
 // queue of a bounded length: a collector that is away costs spans, not requests.
-func (s *service) openTracing(ctx context.Context) error {
+func (s *Service) openTracing(ctx context.Context) error {
 	if s.cfg.Tracing.Endpoint == "" {
 		return nil
 	}
@@ -34,7 +35,7 @@ func (s *service) openTracing(ctx context.Context) error {
 		return err
 	}
 	about, err := resource.New(ctx, resource.WithFromEnv(), resource.WithAttributes(
-		attribute.String("service.name", "tipcache"), attribute.String("service.version", version())))
+		attribute.String("service.name", "tipcache"), attribute.String("service.version", parts.Version())))
 	if err != nil {
 		return err
 	}

@@ -1,38 +1,39 @@
-package main
+package service
 
 import (
 	"context"
 	"net/http"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
 )
 
 // newAdmin makes what the admin listener serves.
-func (s *service) newAdmin() *admin.Handler {
+func (s *Service) newAdmin() *admin.Handler {
 	h := admin.New(admin.Options{
-		Gatherer: s.registry, Ready: s.ready, Version: version(), Profiles: true,
+		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
 		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "POST /admin/purge": s.purge},
 	})
 	h.SetToken(s.cfg.AdminToken)
 	return h
 }
 
-// readiness is the body of /readyz. Redis and the metadata provider are told
+// Readiness is the body of /readyz. Redis and the metadata provider are told
 // of, but their loss only degrades the service and does not make it unready.
-type readiness struct {
+type Readiness struct {
 	Ready    bool              `json:"ready"`
 	Problems map[string]string `json:"problems"`        // by part: node, store, draining, cache
 	Tip      int64             `json:"tip"`             // 0: none was seen
 	Epoch    int64             `json:"epoch"`           // 0, or when the chain was last found reset or set back, in Unix seconds
 	Redis    string            `json:"redis"`           // the breaker's state, or off
 	Metadata string            `json:"metadata"`        // the breaker's state, or off
-	Index    *indexHealth      `json:"index,omitempty"` // of a store that follows the chain
-	Nodes    []nodeHealth      `json:"nodes"`
+	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
+	Nodes    []NodeHealth      `json:"nodes"`
 }
 
-// nodeHealth is what is known of one node.
-type nodeHealth struct {
+// NodeHealth is what is known of one node.
+type NodeHealth struct {
 	Name       string `json:"name"`
 	Chain      string `json:"chain"`
 	Height     int64  `json:"height"`
@@ -45,17 +46,17 @@ type nodeHealth struct {
 	LastError  string `json:"last_error,omitempty"`
 }
 
-func (s *service) nodes() []nodeHealth {
-	var all []nodeHealth
+func (s *Service) nodes() []NodeHealth {
+	var all []NodeHealth
 	for _, h := range s.pool.Health() {
-		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
+		all = append(all, NodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
 	}
 	return all
 }
 
 // ready tells how the parts are; those excluded do not count.
-func (s *service) ready(ctx context.Context, exclude []string) (bool, any) {
-	state := readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
+func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
+	state := Readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch
 	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining(), "cache": s.warming()}

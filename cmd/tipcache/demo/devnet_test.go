@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ func TestTheLineThatMendsTheNodeDoes(t *testing.T) {
 	if body == nil {
 		t.Fatal("no such line")
 	}
-	d, err := startDevnet(devnet.Options{Interval: -1, Faults: devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}})
+	d, err := Start(devnet.Options{Interval: -1, Faults: devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}

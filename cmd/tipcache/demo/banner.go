@@ -1,0 +1,84 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// queries are what the demo shows of the chain.
+type queries struct {
+	paths     []string
+	explained string // one of them, whose row is staking_params
+}
+
+// queriesOf are those of a dialect. The addresses in them are the first of the simulated chain.
+func queriesOf(d devnet.Dialect) queries {
+	if d == devnet.Cosmos {
+		return cosmosQueries()
+	}
+	const validator, delegator = devnet.PopularValidator, devnet.WideDelegator
+	return queries{explained: "/staking/params", paths: []string{
+		"/staking/validators?status=bonded&pagination.limit=2",
+		"/staking/validators/" + validator,
+		"/staking/validators/" + validator + "/delegations?pagination.limit=2",
+		"/staking/delegations/" + delegator,
+		"/staking/delegators/" + delegator + "/redelegations",
+		"/staking/delegators/" + delegator + "/validators/" + validator,
+		"/staking/validators/" + validator + "/delegations/" + delegator,
+		"/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations",
+		"/staking/params",
+		"/distribution/delegators/" + delegator + "/rewards",
+		"/distribution/params",
+		"/auth/params",
+	}}
+}
+
+func cosmosQueries() queries {
+	const staking, wasm = "/cosmos/staking/v1beta1", "/cosmwasm/wasm/v1/contract/" + cosmos.Contract
+	return queries{explained: staking + "/params", paths: []string{
+		staking + "/validators?status=BOND_STATUS_BONDED&pagination.limit=2",
+		staking + "/validators/" + cosmos.PopularValidator + "/delegations?pagination.limit=2",
+		staking + "/delegations/" + cosmos.WideDelegator,
+		staking + "/params",
+		"/cosmos/bank/v1beta1/balances/" + cosmos.WideDelegator + "?pagination.limit=2",
+		"/cosmos/distribution/v1beta1/delegators/" + cosmos.WideDelegator + "/rewards",
+		"/cosmos/gov/v1/proposals/" + cosmos.VotedProposal + "/tally",
+		"/cosmos/base/tendermint/v1beta1/blocks/latest",
+		"/cosmos/tx/v1beta1/txs/" + cosmos.DelegateTx,
+		wasm + "/smart/eyJ2ZXJpZmllciI6e319",
+	}}
+}
+
+// printBanner prints lines that work when pasted. The addresses in them are the
+// first of the simulated chain.
+func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) {
+	base, admin := "http://"+s.Addr(), "http://"+s.AdminAddr()
+	collection := ""
+	for c := range d.Collections() {
+		collection = c.CollectionAddress
+		break
+	}
+	fmt.Fprintf(w, "tipcache demo: chain %s and all around it, simulated in this process.\n\n", d.ChainID())
+	fmt.Fprintf(w, "  public   %s\n  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n\n", base, base, admin, d.ControlURL(), key)
+	fmt.Fprintf(w, "Look first at %s/ (what it does, as charts) and %s/docs (what it answers, to try).\n\n", admin, base)
+	fmt.Fprintln(w, "Chain queries:")
+	shown := queriesOf(d.Dialect())
+	for _, path := range shown.paths {
+		fmt.Fprintf(w, "  curl -i '%s%s'\n", base, path)
+	}
+	fmt.Fprintln(w, "\nCollections, a page and one:")
+	for _, body := range []string{
+		`{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":3}}`,
+		`{"where":{"collectionAddresses":["` + collection + `"]}}`,
+	} {
+		fmt.Fprintf(w, "  curl -i '%s/api/v4/collections' -H 'X-Api-Key: %s' -H 'Content-Type: application/json' -d '%s'\n", base, key, body)
+	}
+	fmt.Fprintln(w, "\nOperation, and a node that fails for a while:")
+	fmt.Fprintf(w, "  curl '%[1]s/readyz'\n  curl '%[1]s/metrics'\n  curl '%[1]s/admin/explain?url=%[2]s'\n  curl -X POST '%[1]s/admin/purge?route=staking_params'\n", admin, shown.explained)
+	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{\"outage\":\"refuse\"}}'\n", d.ControlURL())
+	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{}}'\n\nCtrl-C ends it.\n", d.ControlURL())
+}

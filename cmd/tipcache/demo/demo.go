@@ -1,0 +1,110 @@
+// Package demo runs what needs no network: serve before a simulated chain and
+// provider, and these alone.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"iter"
+	"net"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// Run serves until ctx ends. It prints to out what to ask, and logs to log.
+func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.Writer) error {
+	d, err := Start(o)
+	if err != nil {
+		return err
+	}
+	key := rand.Text()
+	Embed(&cfg, d, key)
+	follow(&cfg, d)
+	s, err := New(ctx, cfg, d, log)
+	if err == nil {
+		printBanner(out, s, d, key)
+		err = s.Run(ctx)
+	}
+	return errors.Join(err, d.Close())
+}
+
+// Embed points cfg at the devnet and at what runs inside the process.
+func Embed(cfg *config.Config, d *devnet.Devnet, key string) {
+	digest := sha256.Sum256([]byte(key))
+	cfg.Chain.ID = d.ChainID()
+	cfg.Chain.Nodes, cfg.Chain.Comet = []string{d.NodeURL()}, []string{d.CometURL()}
+	cfg.Redis.URL = "embedded"
+	cfg.Collections.Store, cfg.Collections.Auth = "sqlite::memory:", "keys"
+	cfg.Collections.Keys = []string{"demo:" + hex.EncodeToString(digest[:])}
+	cfg.Metadata.Network = d.ChainID()
+	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
+	cfg.Log.Format = "text"
+	cfg.AdminToken = "none" // nothing here is worth one
+}
+
+// follow has the store count on from the devnet's collections, so that their
+// counters move while one watches.
+func follow(cfg *config.Config, d *devnet.Devnet) {
+	cfg.Index.Enabled, cfg.Index.Network = true, "aeneid"
+	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
+}
+
+// New builds the service with the devnet's collections in its store.
+func New(ctx context.Context, cfg config.Config, d *devnet.Devnet, log io.Writer) (*service.Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s, err := service.New(ctx, cfg, parts.NewLogs(log, cfg.Log, parts.LevelOf(cfg.Log)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Store().Import(ctx, seeded(d)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Start starts a devnet.
+func Start(o devnet.Options) (*devnet.Devnet, error) {
+	d, err := devnet.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.Start()
+}
+
+// seeded yields the devnet's collections as a store takes them.
+func seeded(d *devnet.Devnet) iter.Seq2[collections.Collection, error] {
+	return func(yield func(collections.Collection, error) bool) {
+		for c := range d.Collections() {
+			if !yield(collections.Collection{
+				Address:    c.CollectionAddress,
+				AssetCount: c.AssetCount, LicensesCount: c.LicensesCount,
+				RaisedDisputeCount: c.RaisedDisputeCount, CancelledDisputeCount: c.CancelledDisputeCount,
+				JudgedDisputeCount: c.JudgedDisputeCount, ResolvedDisputeCount: c.ResolvedDisputeCount,
+				CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
+			}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// FreeOr keeps an address that is free, and else takes any port of its host.
+func FreeOr(ctx context.Context, addr string) string {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		host, _, _ := net.SplitHostPort(addr)
+		return net.JoinHostPort(host, "0")
+	}
+	_ = l.Close()
+	return addr
+}

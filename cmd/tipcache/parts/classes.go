@@ -1,0 +1,99 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// classOf is the class of a route in the dialect that is set, or in any.
+func classOf(cfg config.Config, name string) (class string, ok bool) {
+	if cfg.Chain.Dialect != string(node.Cosmos) {
+		if class, ok = chain.RouteClass(name); ok || cfg.Chain.Dialect != "" {
+			return class, ok
+		}
+	}
+	row, ok := cosmos.RowClass(ownRows(cfg), name)
+	return string(row), ok
+}
+
+// Classes are those of the chain's queries.
+func Classes(cfg config.Config) chain.Classes {
+	return chain.Classes{
+		Live:     policy(cfg.Classes.Live),
+		Params:   policy(cfg.Classes.Params),
+		Pinned:   cache.Policy{Immutable: true, Keep: cfg.Classes.Pinned},
+		Negative: cfg.Classes.Negative,
+	}
+}
+
+// OwnPolicies are those of single routes.
+func OwnPolicies(cfg config.Config) map[string]cache.Policy {
+	own := map[string]cache.Policy{}
+	for name := range cfg.Routes {
+		own[name] = policy(routeClass(cfg, name))
+	}
+	return own
+}
+
+// routeClass is what is configured for a route, over its class.
+func routeClass(cfg config.Config, name string) config.Class {
+	base := cfg.Classes.Live
+	if class, _ := classOf(cfg, name); class == "params" {
+		base = cfg.Classes.Params
+	}
+	return cfg.Routes[name].Over(base)
+}
+
+// Validate checks what the configuration cannot know: the route table, and
+// what is in files.
+func Validate(cfg config.Config) error {
+	return errors.Join(validateRoutes(cfg), validateTLS(cfg.HTTP.TLS))
+}
+
+func validateTLS(c config.TLS) error {
+	if c.Cert == "" || c.Key == "" {
+		return nil
+	}
+	if _, err := listener.NewCertificate(c.Cert, c.Key, nil); err != nil {
+		return config.Problem{Key: "http.tls.cert", Text: err.Error()}
+	}
+	return nil
+}
+
+// validateRoutes checks the names of routes, and what their Classes come to.
+func validateRoutes(cfg config.Config) error {
+	var problems []error
+	for i, line := range cfg.Chain.Rows {
+		if _, err := cosmos.ParseRow(line); err != nil {
+			problems = append(problems, config.Problem{Key: fmt.Sprintf("chain.rows[%d]", i), Text: err.Error()})
+		}
+	}
+	for name := range cfg.Routes {
+		if _, ok := classOf(cfg, name); !ok {
+			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route"})
+			continue
+		}
+		problems = append(problems, routeClass(cfg, name).Validate("routes."+name))
+	}
+	return errors.Join(problems...)
+}
+
+func policy(c config.Class) cache.Policy {
+	return cache.Policy{
+		FreshBlocks:  *c.FreshBlocks,
+		StaleBlocks:  *c.StaleBlocks,
+		ErrorBlocks:  *c.ErrorBlocks,
+		Fresh:        *c.Fresh,
+		Stale:        *c.Stale,
+		StaleIfError: *c.StaleIfError,
+		Keep:         *c.StaleIfError + time.Minute,
+	}
+}

@@ -1,0 +1,150 @@
+// Package parts makes, of a valid configuration, what the commands are built of:
+// each package's options (options.go, proxy.go, classes.go), the client of Redis
+// (redis.go), the collection store, and the logs (logs.go). What joins parts to
+// each other is set where they are built.
+package parts
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/heap"
+	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/config"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Cache is without the shared store.
+func Cache(cfg config.Config) cache.Options {
+	return cache.Options{
+		MemoryBytes:   cacheMemory(cfg.Cache.Memory, memlimit.FromCgroup),
+		FlightTimeout: cfg.Cache.Flight,
+		Patience:      cfg.Cache.Patience,
+		MaxWaiters:    cfg.Cache.Waiters,
+	}
+}
+
+// cacheMemory is what is configured, or what fits the container.
+func cacheMemory(configured config.Bytes, container memlimit.Provider) int64 {
+	if configured != config.Auto {
+		return int64(configured)
+	}
+	return heap.ForAnswers(container)
+}
+
+// Shared is of the store in Redis.
+func Shared(cfg config.Config) redis.Options {
+	return redis.Options{Timeout: cfg.Redis.Timeout, Lease: cfg.Cache.Lease, SealKey: []byte(cfg.Redis.SealKey)}
+}
+
+// Node is without the ledger of epochs.
+func Node(cfg config.Config) node.Options {
+	c := cfg.Chain
+	o := node.Options{
+		Dialect:       node.Dialect(c.Dialect),
+		ChainID:       c.ID,
+		Timeout:       c.Timeout,
+		MaxBody:       int64(c.MaxBody),
+		InFlight:      c.InFlight,
+		Scans:         c.Scans,
+		Queue:         c.Queue,
+		Hedge:         c.Hedge,
+		BlockInterval: c.BlockInterval,
+		MaxBlockAge:   c.MaxBlockAge,
+		RollbackAfter: c.RollbackAfter,
+	}
+	for i, rest := range c.Nodes {
+		comet := c.Comet[i]
+		if comet == "none" {
+			comet = ""
+		}
+		o.Endpoints = append(o.Endpoints, node.Endpoint{REST: rest, Comet: comet})
+	}
+	return o
+}
+
+// A Ledger is the shared store as the nodes' pool knows it.
+type Ledger struct{ *redis.Store }
+
+// Agreement implements node.Ledger.
+func (l Ledger) Agreement(ctx context.Context, chainID string, epoch int64) (node.Agreement, error) {
+	a, err := l.Store.Agreement(ctx, chainID, epoch)
+	return node.Agreement(a), err
+}
+
+// Namespace keeps chains apart, and the epochs of one. The first epoch is told
+// only where the chain's own name could be taken for one.
+func Namespace(chainID string, epoch int64) string {
+	if epoch == 0 && !strings.Contains(chainID, "#") {
+		return chainID
+	}
+	return chainID + "#" + strconv.FormatInt(epoch, 10)
+}
+
+// OpenStore opens the collection store for serve and import alike.
+func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
+	return drivers.Open(ctx, cfg.Collections.Store, collections.Options{
+		Timeout:    cfg.Collections.Timeout,
+		APIKey:     cfg.Collections.StoreKey,
+		Logger:     log,
+		Registerer: registry,
+	})
+}
+
+// Metadata is without the store of records.
+func Metadata(cfg config.Config) metadata.Options {
+	m := cfg.Metadata
+	return metadata.Options{Chain: m.Network, Budget: m.Budget, Timeout: m.Timeout, Batch: m.Batch}
+}
+
+func collectionsOptions(cfg config.Config) *listing.Options {
+	c := cfg.Collections
+	return &listing.Options{
+		NoAuth:        c.Auth == "none",
+		MinHeightWait: cfg.Chain.MinHeightWait,
+		Policy:        cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
+	}
+}
+
+// Index is without the store.
+func Index(cfg config.Config) indexer.Options {
+	c := cfg.Index
+	network, public := indexer.Networks()[c.Network]
+	if !public {
+		network.ChainID = c.Contracts.ChainID
+		network.Registry, _ = indexer.ParseAddress(c.Contracts.Registry) // validated
+		network.Licensing, _ = indexer.ParseAddress(c.Contracts.Licensing)
+		network.Disputes, _ = indexer.ParseAddress(c.Contracts.Disputes)
+	}
+	return indexer.Options{
+		Endpoints: c.EVM,
+		Network:   network,
+		From:      c.From,
+		Window:    c.Window,
+		Ahead:     c.Ahead,
+		Poll:      c.Poll,
+		Timeout:   c.Timeout,
+	}
+}
+
+// Host is what of a URL is no secret.
+func Host(raw string) string {
+	_, at, ok := strings.Cut(raw, "://")
+	if u, err := url.Parse("any://" + at); ok && err == nil {
+		return cmp.Or(u.Host, "local")
+	}
+	return "?"
+}

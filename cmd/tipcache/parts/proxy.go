@@ -1,0 +1,91 @@
+package parts
+
+import (
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Proxy is without the cache and the clients of origins.
+func Proxy(cfg config.Config) proxy.Options {
+	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Cosmos: cosmosOptions(cfg), Collections: collectionsOptions(cfg), Streams: streamOptions(cfg)}
+}
+
+func streamOptions(cfg config.Config) stream.Options {
+	return stream.Options{Max: cfg.HTTP.MaxStreams, PerClient: cfg.HTTP.ClientStreams, Write: cfg.HTTP.Request}
+}
+
+func webOptions(cfg config.Config) web.Options {
+	return web.Options{
+		MaxURL:         cfg.HTTP.MaxURL,
+		MaxHeader:      int(cfg.HTTP.MaxHeader),
+		RequestTimeout: cfg.HTTP.Request,
+		PublicURL:      cfg.Collections.PublicURL,
+		CORSOrigins:    cfg.HTTP.CORSOrigins,
+		AllowNoCache:   cfg.HTTP.AllowNoCache,
+		Keys:           Keys(cfg),
+		Limits:         Limits(cfg),
+		SharedLimits:   limits.Shared{Timeout: cfg.Redis.Timeout},
+		OnlyFailures:   !cfg.Log.Access,
+		SkipLog:        1 - cfg.Log.Sample,
+	}
+}
+
+func chainOptions(cfg config.Config) chain.Options {
+	return chain.Options{
+		Classes:       Classes(cfg),
+		Routes:        OwnPolicies(cfg),
+		Shape:         chain.Shape(cfg.Chain.Shape),
+		Auth:          cfg.Chain.Auth == "keys",
+		MaxPageLimit:  cfg.Chain.MaxPageLimit,
+		MinHeightWait: cfg.Chain.MinHeightWait,
+		Patience:      cfg.Cache.Patience,
+	}
+}
+
+// cosmosOptions are nil in the dialect of Story.
+func cosmosOptions(cfg config.Config) *proxy.Cosmos {
+	if cfg.Chain.Dialect != string(node.Cosmos) {
+		return nil
+	}
+	rate, _ := config.ParseRate(cfg.Chain.PostRate) // validated
+	return &proxy.Cosmos{Rows: ownRows(cfg), Posts: cosmos.Posts{
+		MaxBody: int64(cfg.Chain.MaxPost), Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
+	}}
+}
+
+// ownRows are the routes that the operator has added.
+func ownRows(cfg config.Config) (rows []cosmos.Row) {
+	for _, line := range cfg.Chain.Rows {
+		if row, err := cosmos.ParseRow(line); err == nil { // validated
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// Keys are those of all clients.
+func Keys(cfg config.Config) (keys []limits.Key) {
+	for _, line := range cfg.Collections.Keys {
+		key, _ := config.ParseAPIKey(line) // validated
+		keys = append(keys, limits.Key{Name: key.Name, SHA256: key.SHA256, Rate: limits.Rate(key.Rate)})
+	}
+	return keys
+}
+
+// Limits are those of clients and addresses.
+func Limits(cfg config.Config) limits.Limits {
+	key, _ := config.ParseRate(cfg.Collections.Rate) // all validated
+	address, _ := config.ParseRate(cfg.HTTP.Rate)
+	l := limits.Limits{Key: limits.Rate(key), Address: limits.Rate(address)}
+	for _, network := range cfg.HTTP.TrustedProxies {
+		prefix, _ := config.ParseNetwork(network)
+		l.TrustedProxies = append(l.TrustedProxies, prefix)
+	}
+	return l
+}

@@ -1,0 +1,43 @@
+package parts
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// NewRegistry has what every process tells of itself.
+func NewRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	return r
+}
+
+// buildInfo tells in metrics what program runs: always 1, what counts is the labels.
+func buildInfo() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tipcache_build_info", Help: "Version of tipcache and of the Go it was built with.",
+		ConstLabels: prometheus.Labels{"version": Version(), "goversion": runtime.Version()},
+	}, func() float64 { return 1 })
+}
+
+// Version is what the build recorded: a module version, or the commit.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	if rev := settings["vcs.revision"]; rev != "" {
+		return rev
+	}
+	return "devel"
+}

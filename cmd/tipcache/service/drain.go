@@ -1,0 +1,73 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// leaving asks clients that keep a connection to open the next one elsewhere
+// once this process is about to end: closing it under them could lose the
+// request they are just sending.
+func (s *Service) leaving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// drain lets load balancers notice, then finishes what is in flight: first the
+// public listener, so that the admin one tells of it to the end.
+func (s *Service) drain(public, admin *http.Server) error {
+	s.stopping.Store(true)
+	notifySystemd(daemon.SdNotifyStopping)
+	if s.lane != nil {
+		s.lane.Drain()
+	}
+	s.proxy.Drain() // streams come again elsewhere
+	s.log.Info("draining", "delay", s.cfg.HTTP.DrainDelay.String(), "deadline", s.cfg.HTTP.Drain.String())
+	time.Sleep(s.cfg.HTTP.DrainDelay)
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
+	defer cancel()
+	start := time.Now()
+	err := s.shutdown(ctx, public)
+	if err != nil {
+		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
+	}
+	err = errors.Join(err, admin.Shutdown(ctx), s.pool.Close())
+	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
+	return err
+}
+
+// shutdown finishes what is in flight, in the fast lane too.
+func (s *Service) shutdown(ctx context.Context, public *http.Server) error {
+	if s.lane == nil {
+		return public.Shutdown(ctx)
+	}
+	s.lane.CloseNew()
+	if err := public.Shutdown(ctx); err != nil {
+		return err
+	}
+	return s.lane.Wait(ctx)
+}
+
+// warming says that requests would better go to other replicas a moment longer.
+func (s *Service) warming() error {
+	if s.cache.Warming() {
+		return errors.New("taking over what other replicas use most")
+	}
+	return nil
+}
+
+func (s *Service) draining() error {
+	if s.stopping.Load() {
+		return errors.New("finishing the last requests")
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/tipcache/tipcache/proxy/listener"
+)
+
+func (s *Service) listen(ctx context.Context) (err error) {
+	if files := s.cfg.HTTP.TLS; files.Cert != "" {
+		if s.certificate, err = listener.NewCertificate(files.Cert, files.Key, s.log); err != nil {
+			return fmt.Errorf("http.tls.cert: %w", err)
+		}
+	}
+	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
+		Lane: s.lane, Logger: s.log, Metrics: s.registry,
+	}); err != nil {
+		return err
+	}
+	s.onClose(ignoreClosed(s.public.Close))
+	s.adminPages = s.newAdmin()
+	if s.cfg.Admin == "none" {
+		return nil
+	}
+	var lc net.ListenConfig
+	if s.admin, err = lc.Listen(ctx, "tcp", s.cfg.Admin); err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	s.onClose(ignoreClosed(s.admin.Close))
+	return nil
+}

@@ -1,0 +1,123 @@
+package service
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/proxy"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func (s *Service) openCache(context.Context) error {
+	client, closeClient, err := parts.OpenRedis(s.cfg.Redis)
+	if err != nil {
+		return err
+	}
+	s.onClose(closeClient)
+	s.redis = client
+	o := parts.Cache(s.cfg)
+	o.Logger, o.Registerer = s.log, s.registry
+	if client != nil {
+		shared := parts.Shared(s.cfg)
+		shared.Logger, shared.Registerer = s.log, s.registry
+		store, err := redis.New(client, shared)
+		if err != nil {
+			return err
+		}
+		o.Shared, s.ledger = store, parts.Ledger{Store: store}
+	}
+	if s.cache, err = cache.New(o); err != nil {
+		return err
+	}
+	s.onClose(s.cache.Close)
+	if len(s.cfg.Chain.Nodes) == 0 { // nobody will tell of a chain
+		s.cache.SetNamespace(parts.Namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
+	}
+	return nil
+}
+
+func (s *Service) openPool(ctx context.Context) (err error) {
+	s.cfg.Chain.Dialect = s.dialect(ctx)
+	o := parts.Node(s.cfg)
+	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(parts.Namespace(id, epoch)) }
+	o.Ledger, o.Logger, o.Registerer = s.ledger, s.log, s.registry
+	if s.pool, err = node.New(o); err == nil {
+		s.onClose(s.pool.Close)
+	}
+	return err
+}
+
+// dialect is the one that is configured, or that the nodes are found to speak.
+func (s *Service) dialect(ctx context.Context) string {
+	if s.cfg.Chain.Dialect != "" {
+		return s.cfg.Chain.Dialect
+	}
+	found, err := node.Detect(ctx, parts.Node(s.cfg).Endpoints)
+	if err != nil {
+		s.log.Warn("no node says which dialect it speaks, and the default is taken; chain.dialect sets it", "dialect", node.Story, "error", err)
+		return string(node.Story)
+	}
+	s.log.Info("nodes were asked which dialect they speak", "dialect", found)
+	return string(found)
+}
+
+// setNamespace empties what is kept of another chain.
+func (s *Service) setNamespace(chainID string) {
+	s.cache.SetNamespace(chainID)
+	if s.lane != nil {
+		s.lane.Forget()
+	}
+}
+
+func (s *Service) openStore(ctx context.Context) (err error) {
+	if s.store, err = parts.OpenStore(ctx, s.cfg, s.log, s.registry); err != nil {
+		return err
+	}
+	s.onClose(s.store.Close)
+	s.watch = collections.NewWatch(s.store, s.log, s.registry)
+	if s.cfg.Index.Enabled {
+		o := parts.Index(s.cfg)
+		o.Store, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, true, s.log, s.registry, s.tracing
+		s.indexer, err = indexer.New(o)
+	}
+	return err
+}
+
+func (s *Service) openMetadata(context.Context) (err error) {
+	o := parts.Metadata(s.cfg)
+	o.Store, o.Logger, o.Registerer = listing.MetadataStore(s.cache), s.log, s.registry
+	if s.metadata, err = metadata.Open(s.cfg.Metadata.Provider, o); err == nil {
+		s.onClose(s.metadata.Close)
+	}
+	return err
+}
+
+// openLane makes the fast lane before whatever has it forget.
+func (s *Service) openLane(context.Context) error {
+	if h := s.cfg.HTTP; h.FastLane && h.TLS.Cert == "" { // it reads HTTP/1, not TLS
+		s.lane = lane.New(lane.Options{IdleTimeout: h.Idle, ReadHeaderTimeout: h.Header, WriteTimeout: writeTimeout(h), Registerer: s.registry})
+	}
+	return nil
+}
+
+func (s *Service) openProxy(context.Context) (err error) {
+	o := parts.Proxy(s.cfg)
+	o.Cache, o.Chain.Nodes, o.Web.Lane = s.cache, s.pool, s.lane
+	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
+	o.Collections.Progress, o.Collections.Await = s.progress, s.watch.Await
+	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
+	o.Web.SharedLimits.Namespace = s.cache.Namespace
+	if s.metadata != nil {
+		o.Collections.Metadata = s.metadata
+	}
+	s.proxy, err = proxy.New(o)
+	return err
+}

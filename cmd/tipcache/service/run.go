@@ -1,0 +1,103 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Run serves until ctx ends, then drains and closes everything.
+func (s *Service) Run(ctx context.Context) error {
+	public := &http.Server{
+		Handler:           s.leaving(s.proxy.Handler()),
+		ReadHeaderTimeout: s.cfg.HTTP.Header,
+		ReadTimeout:       s.cfg.HTTP.Request,
+		WriteTimeout:      writeTimeout(s.cfg.HTTP),
+		IdleTimeout:       s.cfg.HTTP.Idle,
+		ConnContext:       web.ConnContext,
+		ConnState:         s.public.ConnState,
+		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: s.cfg.HTTP.Header}
+	admin.RegisterOnShutdown(s.adminPages.Close)
+	s.logStart()
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
+	group.Go(func() error { s.watch.Run(gctx); return nil })
+	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down
+	if s.indexer != nil {
+		group.Go(func() error { s.runIndexer(gctx); return nil })
+	}
+	group.Go(func() error { return s.serve(public, s.public) })
+	if s.admin != nil {
+		group.Go(func() error { return s.serve(admin, s.admin) })
+	}
+	group.Go(func() error {
+		<-gctx.Done()
+		return s.drain(public, admin)
+	})
+	notifySystemd(daemon.SdNotifyReady)
+	err := group.Wait()
+	return errors.Join(err, s.Close())
+}
+
+// logStart writes the first line: what runs, and what it stands between.
+func (s *Service) logStart() {
+	var nodes []string
+	for _, url := range s.cfg.Chain.Nodes {
+		nodes = append(nodes, parts.Host(url))
+	}
+	redisAt := s.cfg.Redis.URL
+	if redisAt != "none" && redisAt != "embedded" {
+		redisAt = parts.Host(redisAt)
+	}
+	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,
+		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", s.store.Name(), "redis", redisAt)
+	if s.cfg.Collections.Auth == "closed" {
+		s.log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
+	}
+}
+
+// serve answers on a listener, with TLS where a certificate is configured.
+func (s *Service) serve(server *http.Server, l net.Listener) error {
+	if s.certificate == nil {
+		return served(server.Serve(l))
+	}
+	server.TLSConfig = s.certificate.Config()
+	return served(server.ServeTLS(l, "", ""))
+}
+
+// notifySystemd tells the service manager how far the process is, where it is one
+// that wants to know (Type=notify).
+func notifySystemd(state string) { _, _ = daemon.SdNotify(false, state) }
+
+// writeTimeout is for the answer to a request that took all its time.
+func writeTimeout(h config.HTTP) time.Duration { return 2 * h.Request }
+
+func served(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func ignoreClosed(f func() error) func() error {
+	return func() error {
+		if err := f(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}

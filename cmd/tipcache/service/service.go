@@ -1,0 +1,106 @@
+// Package service is what serve runs: the wiring of all parts, and their life.
+//
+//   - service.go lists the parts, open.go builds them and joins them to each other,
+//     and listen.go opens the listeners;
+//   - run.go serves until the end, drain.go is that end, and reload.go puts another
+//     configuration in force;
+//   - admin.go tells of the health of the parts, explain.go and purge.go are what
+//     the admin listener does when asked;
+//   - indexing.go fills the collection store when it is this replica's turn;
+//     tracing.go sends spans.
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	goredis "github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/admin"
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A Service is everything that serve runs: built bottom up, closed top down.
+type Service struct {
+	cfg      config.Config
+	log      *slog.Logger
+	requests io.Writer // takes the access log
+	registry *prometheus.Registry
+	tracing  trace.TracerProvider // nil: no traces
+
+	redis    goredis.UniversalClient // nil: none
+	ledger   node.Ledger             // nil: no other replica
+	cache    *cache.Cache
+	pool     *node.Pool
+	store    *collections.Store
+	watch    *collections.Watch
+	indexer  *indexer.Indexer  // nil: the store is not filled here
+	metadata *metadata.Service // nil: no provider
+	proxy    *proxy.Server
+	lane     *lane.Lane // nil: switched off
+
+	public      *listener.Listener
+	admin       net.Listener // nil when switched off
+	adminPages  *admin.Handler
+	reloads     *reloads
+	certificate *listener.Certificate // of both; nil: no TLS
+	stopping    atomic.Bool
+	closers     []func() error
+}
+
+// New builds the parts and opens the listeners. Nothing that is absent
+// at start is an error but a listener's address that is taken.
+func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
+	s := &Service{cfg: cfg, log: log.Logger, requests: log.Requests, registry: parts.NewRegistry()}
+	s.reloads = newReloads(s.registry)
+	build := []func(context.Context) error{s.openTracing, s.openLane, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	s.onClose(log.Close)
+	for _, step := range build {
+		if err := step(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+func (s *Service) onClose(f func() error) { s.closers = append(s.closers, f) }
+
+// Close closes what New has opened, for a Service that is not run.
+func (s *Service) Close() error {
+	var errs []error
+	for _, f := range slices.Backward(s.closers) {
+		errs = append(errs, f())
+	}
+	s.closers = nil
+	return errors.Join(errs...)
+}
+
+// Store is the collection store.
+func (s *Service) Store() *collections.Store { return s.store }
+
+// Addr is the address of the public listener.
+func (s *Service) Addr() string { return s.public.Addr().String() }
+
+// AdminAddr is that of the admin listener, "none" where there is none.
+func (s *Service) AdminAddr() string {
+	if s.admin == nil {
+		return "none"
+	}
+	return s.admin.Addr().String()
+}
