@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,6 +31,7 @@ type Model struct {
 	Grace time.Duration
 	Holds time.Duration      // for so long after a fork what was cached before it is at hand
 	Lost  func(*Answer) bool // tells which requests may be without an answer; nil: none
+	Any   []string           // keys that cannot be read at a height: their answers may say anything
 }
 
 // A Verdict is what was found in a history.
@@ -105,6 +107,7 @@ func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
 			v.Wrong++
 			v.example(a, "is not what it was")
 		}
+	case slices.Contains(m.Any, a.Key):
 	case a.Height == 0:
 		v.Heightless++
 	default:
@@ -194,7 +197,7 @@ func (m *Model) begun(by time.Time) int {
 // Fresh tells whether an answer is the node's own at the newest block, or was
 // that not more than a number of blocks ago.
 func (m *Model) Fresh(a *Answer, blocks int64) bool {
-	if !a.OK() || strings.HasPrefix(a.Key, http.MethodPost) {
+	if !a.OK() || strings.HasPrefix(a.Key, http.MethodPost) || slices.Contains(m.Any, a.Key) {
 		return a.OK()
 	}
 	height, ok := m.Forks[m.begun(a.Sent)-1].Truth.Until(a.Key, a.Hash, a.Tip+1)

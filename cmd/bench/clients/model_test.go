@@ -134,3 +134,21 @@ func TestATruthKnowsUntilWhenABodyWasTheNodes(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswersThatCannotBeReadAtAHeightCountOnlyWhereTheyFail(t *testing.T) {
+	const latest = "/blocks/latest"
+	m := &Model{Forks: []Fork{{Truth: own(1, 1, 9)}}, Any: []string{latest}}
+	asked := func(seconds float64, a Answer) Answer {
+		a.Key, a.Server, a.Opened, a.Sent, a.After = latest, "server", 1, at(seconds), 9
+		return a
+	}
+	v := m.Check([]Answer{
+		asked(1, Answer{Status: 200, Height: 9, Hash: 1}), asked(2, Answer{Status: 200, Height: 8, Hash: 2}),
+		asked(3, Answer{Status: 200}), asked(4, Answer{Status: 502}),
+	}, at(0), at(9))
+	v.Examples = nil
+	want := &Verdict{Answers: 3, Failed: map[string]int{"502 ": 1}}
+	if diff := cmp.Diff(want, v); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // plan is what one run does.
@@ -51,6 +51,7 @@ type bed struct {
 	replicas []*replica
 	keys     []string // that are answered by the nodes
 	pages    []string // that are answered from the store
+	unpinned []string // that CometBFT answers, whatever the height: of the dialect cosmos alone
 	history  clients.History
 
 	began  time.Time
@@ -121,12 +122,18 @@ func (b *bed) chooseKeys(n int) error {
 		for _, v := range b.chain.Validators() {
 			paths = append(paths, "/distribution/validators/"+v+"/outstanding_rewards", "/distribution/validators/"+v+"/commission")
 		}
+		b.unpinned = unpinnedKeys
 	}
 	if n > len(paths) {
 		return fmt.Errorf("%w: at most %d keys", rig.ErrUsage, len(paths))
 	}
 	b.keys = b.Paths(paths[:n]...)
 	return nil
+}
+
+// unpinnedKeys are one of each class that is not read at a height.
+var unpinnedKeys = []string{
+	"/cosmos/base/tendermint/v1beta1/blocks/latest", "/cosmos/base/tendermint/v1beta1/blocks/100", "/cosmos/tx/v1beta1/txs/" + cosmos.DelegateTx,
 }
 
 // startReplicas starts each when the one before is ready.
@@ -178,7 +185,7 @@ func (b *bed) drive(ctx context.Context) {
 		})
 	}
 	polling := clients.Polling{
-		Clients: b.plan.clients, Keys: slices.Concat(hot, b.pages), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
+		Clients: b.plan.clients, Keys: slices.Concat(hot, b.pages, b.unpinned), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
 	}
 	polling.Run(ctx)
 	all.Wait()
@@ -205,82 +212,4 @@ func (r *replica) watch(ctx context.Context) {
 		_, err := rig.Get(ctx, r.Admin+"/readyz?exclude=node&exclude=store")
 		r.ready.Store(err == nil && !r.down.Load())
 	}
-}
-
-// kill ends a replica without a goodbye.
-func (b *bed) kill(i int) {
-	r := b.replicas[i]
-	b.note("replica %s killed", r.URL)
-	r.mu.Lock()
-	r.kills = append(r.kills, time.Now())
-	r.mu.Unlock()
-	r.down.Store(true)
-	r.ready.Store(false)
-	r.Kill()
-}
-
-// lost tells whether a request may be without an answer: its replica was killed
-// meanwhile, or the client is behind a link that may have failed.
-func (b *bed) lost(a *clients.Answer) bool {
-	for _, r := range b.replicas {
-		if slices.Contains(r.addrs[1:], a.Server) {
-			return true
-		}
-		if r.addrs[0] == a.Server && r.killedDuring(a) {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *replica) killedDuring(a *clients.Answer) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.kills, func(at time.Time) bool { return a.Sent.Before(at.Add(noticed)) && a.Came().After(at) })
-}
-
-// rollingRestart replaces the replicas one after another, each when the one
-// before takes requests again.
-func (b *bed) rollingRestart(ctx context.Context) error {
-	for _, r := range b.replicas {
-		b.note("replica %s told to end", r.URL)
-		r.Signal(syscall.SIGTERM)
-		if err := r.Wait(); err != nil {
-			return err
-		}
-		b.note("replica %s ended, and starts again", r.URL)
-		if err := r.Restart(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
-		if err := r.Ready(ctx); err != nil {
-			return fmt.Errorf("it does not come back before the run ends: %w", err)
-		}
-		rig.Pause(ctx, time.Second)
-	}
-	return nil
-}
-
-// stopNode refuses connections to the node for a time.
-func (b *bed) stopNode(ctx context.Context, d time.Duration) error {
-	down := devnet.Fault{Outage: devnet.Refuse}
-	b.note("node stopped")
-	if err := b.chain.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
-		return err
-	}
-	rig.Pause(ctx, d)
-	b.note("node started")
-	return b.chain.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: b.plan.nodeLatency}})
-}
-
-// stopRedis kills Redis and starts it, empty, after a time.
-func (b *bed) stopRedis(ctx context.Context, d time.Duration) error {
-	b.note("Redis killed")
-	b.redis.Kill()
-	rig.Pause(ctx, d)
-	b.note("Redis started")
-	ctx = context.WithoutCancel(ctx)
-	if err := b.redis.Restart(ctx); err != nil {
-		return err
-	}
-	return b.redis.Ready(ctx)
 }

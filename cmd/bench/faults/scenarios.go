@@ -32,6 +32,10 @@ func scenarios() []scenario {
 		{"set-backs", setup{redis: oneRedis, nodes: 2}, []fault{backBy(1), backBy(4), backBy(9), backBy(20)}},
 		{"halt", setup{redis: oneRedis}, []fault{halt(20 * time.Second)}},
 		{"outage", setup{redis: oneRedis}, []fault{nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, 10*time.Second)}},
+		{"stalled", setup{redis: oneRedis}, []fault{nodeFault("stalled", devnet.Fault{Stall: true}, 10*time.Second)}},
+		{"restart", setup{redis: oneRedis}, []fault{lateBlock(3*time.Second, 8*time.Second)}},
+		{"redis", setup{redis: oneRedis}, []fault{redisOutage(8 * time.Second)}},
+		{"replica", setup{redis: oneRedis}, []fault{replicaKilled(8 * time.Second)}},
 		{"sentinel", setup{redis: sentinels}, []fault{failover}},
 		{"cluster", setup{redis: cluster}, []fault{failover}},
 		{"net", setup{redis: oneRedis, links: true, postgres: true}, networkFaults(6 * time.Second)},
@@ -73,6 +77,24 @@ func halt(hold time.Duration) fault {
 		begin: func(_ context.Context, b *bed) error { b.chain.Halt(); return nil }, hold: hold,
 		end: func(_ context.Context, b *bed) error { b.chain.Resume(); return nil },
 	}
+}
+
+// lateBlock restarts the nodes for a time, and has the next block come only a time after they
+// are back: until then those of the SDK cannot read their latest block.
+func lateBlock(outage, late time.Duration) fault {
+	f := nodeFault("restarted, and the next block is late", devnet.Fault{Outage: devnet.Refuse}, outage)
+	refuse, mend := f.begin, f.end
+	f.begin = func(ctx context.Context, b *bed) error { b.chain.Halt(); return refuse(ctx, b) }
+	f.end = func(ctx context.Context, b *bed) error {
+		defer b.chain.Resume()
+		if err := mend(ctx, b); err != nil {
+			return err
+		}
+		b.note("the nodes are back")
+		rig.Pause(ctx, late)
+		return nil
+	}
+	return f
 }
 
 // nodeFault fails both servers of all nodes.

@@ -127,5 +127,5 @@ const heldAfterFork = 8 * time.Second
 
 // model is what the answers are held against.
 func (b *bed) model(ctx context.Context) (*clients.Model, error) {
-	return &clients.Model{Forks: b.forks, Grace: freshWithin, Holds: heldAfterFork, Lost: b.lost}, b.learn(ctx)
+	return &clients.Model{Forks: b.forks, Grace: freshWithin, Holds: heldAfterFork, Lost: b.lost, Any: b.unpinned}, b.learn(ctx)
 }
