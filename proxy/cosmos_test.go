@@ -156,6 +156,29 @@ func TestClientsDoNotNoticeARestartOrAnOutage(t *testing.T) {
 	}
 }
 
+func TestANodeThatSaysItFailedHidesNothingThatWasCached(t *testing.T) {
+	for name, status := range map[string]int{"it ends, or starts": http.StatusServiceUnavailable, "it takes too long": http.StatusGatewayTimeout} {
+		t.Run(name, func(t *testing.T) {
+			s := newSDK(t, devnet.Options{}, nil)
+			const latest = "/cosmos/base/tendermint/v1beta1/blocks/latest"
+			s.get(t, sdkPool)
+			s.get(t, latest)
+			if err := s.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1, ErrorStatus: status}}); err != nil {
+				t.Fatal(err)
+			}
+			s.advance(t)
+			for _, path := range []string{sdkPool, latest, sdkPool} {
+				if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK {
+					t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+				}
+			}
+			if resp, body := s.get(t, sdkWide); resp.StatusCode < http.StatusInternalServerError || strings.Contains(body, "dial tcp") {
+				t.Errorf("what is not cached: %d %s", resp.StatusCode, body)
+			}
+		})
+	}
+}
+
 func TestMannersThatTheNodeLacks(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	resp, _ := s.get(t, sdkWide, "Accept-Encoding", "gzip")

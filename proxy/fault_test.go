@@ -104,6 +104,16 @@ func TestAnAnswerSurvivesTheNode(t *testing.T) {
 	}
 }
 
+func TestAnAnswerSurvivesAFailureTheNodeAdmits(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	fresh := s.get(t, anyPath)
+	s.chain.says(500, `{"code":500,"msg":null,"error":"something broke"}`)
+	s.chain.grow(10)
+	if got := s.get(t, anyPath); got.status != 200 || got.body != fresh.body {
+		t.Errorf("status %d: %s", got.status, got.body)
+	}
+}
+
 func TestANodeBehindTheTipDoesNotBlameTheClient(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "height_rewards_d2_next").answer(), nil })

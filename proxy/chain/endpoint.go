@@ -114,7 +114,7 @@ func (ep *endpoint) origin(q cacheRequest, from *http.Request, rec *web.Record) 
 			r.Client = ep.stack.Client(from, rec)
 		}
 		a, err := ep.o.Nodes.Fetch(ctx, r)
-		if err = Silence(a, err, q.height == 0); err != nil {
+		if err = Silence(a, err, q.height == 0, prev); err != nil {
 			return nil, err
 		}
 		return ep.entry(q, a, prev)

@@ -126,8 +126,12 @@ func (r *Reader) Late(height int64, err error) error {
 
 // Silence is what the cache is to be told where a node gave no answer, nil where
 // it did. A node that refuses a height of our choosing is behind, which says
-// nothing to the client: an entry of any age is better.
-func Silence(a *node.Answer, err error, chosen bool) error {
+// nothing to the client: an entry of any age is better. One that says it failed
+// says nothing of what prev was about, if that is at hand.
+func Silence(a *node.Answer, err error, chosen bool, prev *cache.Entry) error {
+	if err == nil && a.Reason == node.Other && prev != nil && prev.Expires.IsZero() {
+		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
+	}
 	if err == nil && chosen && (a.Reason == node.FutureHeight || a.Reason == node.Pruned) {
 		err = &upstream.Error{
 			Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: fmt.Errorf("%w: %s", upstream.ErrBehind, a.Text),

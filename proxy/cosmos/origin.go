@@ -28,7 +28,7 @@ func (ep *endpoint) origin(q inquiry, from *http.Request, rec *web.Record) cache
 			r.Height = node.AtTip
 		}
 		a, err := ep.fetch(ctx, r)
-		if err = chain.Silence(a, err, q.pinned == 0); err != nil {
+		if err = chain.Silence(a, err, q.pinned == 0, prev); err != nil {
 			return nil, err
 		}
 		return ep.entry(a, prev), nil

@@ -38,7 +38,7 @@ type Fault struct {
 	Latency     time.Duration // added to every answer
 	Jitter      time.Duration // at most this much more, evenly spread
 	Stall       bool          // requests are read and never answered; events are held back
-	ErrorRate   float64       // the share of requests, 0 to 1, that get a plain ErrorStatus
+	ErrorRate   float64       // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
 	ErrorStatus int           // default 503; 429 is how a provider limits its clients
 	RetryAfter  time.Duration // sent with the error, in whole seconds; 0: not sent
 	Nonsense    bool          // 200 with a body that is no JSON

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"sync/atomic"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // NodeOptions describe one more node of a chain.
@@ -37,6 +39,9 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 	node.lag.Store(n.Lag)
 	node.catchingUp.Store(n.CatchingUp)
 	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, node.restHandler(n.NoGRPC))
+	if c.cosmos != nil {
+		node.rest.words = cosmos.Trouble
+	}
 	node.comet = newTarget("comet", n.CometAddr, 0, &cometServer{node: node})
 	return node
 }

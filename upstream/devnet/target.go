@@ -24,6 +24,7 @@ type target struct {
 	name     string
 	idle     time.Duration // 0: no limit
 	handler  http.Handler
+	words    func(status int) []byte // of an error, as JSON; nil: plain text
 	requests atomic.Int64
 	fault    atomic.Pointer[Fault]
 
@@ -178,7 +179,7 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler)
 	case f.ErrorRate > 0 && rand.Float64() < f.ErrorRate:
-		f.fail(w)
+		f.fail(w, t.words)
 	case f.Nonsense:
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"contracts":[{"address":`))
@@ -195,12 +196,19 @@ func (f Fault) delay() time.Duration {
 	return f.Latency + rand.N(f.Jitter)
 }
 
-// fail answers with the plain error.
-func (f Fault) fail(w http.ResponseWriter) {
+// fail answers with the error, in plain text unless there are words for it.
+func (f Fault) fail(w http.ResponseWriter, words func(status int) []byte) {
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Round(time.Second)/time.Second)))
 	}
-	http.Error(w, "simulated failure", cmp.Or(f.ErrorStatus, http.StatusServiceUnavailable))
+	status := cmp.Or(f.ErrorStatus, http.StatusServiceUnavailable)
+	if words == nil {
+		http.Error(w, "simulated failure", status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(words(status))
 }
 
 // pause waits and reports whether it could finish.

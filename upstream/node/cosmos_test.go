@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -116,6 +117,19 @@ func TestTheTipIsReadFromTheAnswersOfANodeWithoutCometBFT(t *testing.T) {
 	waitFor(t, p, d.Height())
 	if got := p.Tip().Height; got != d.Height() {
 		t.Errorf("got %d, want %d", got, d.Height())
+	}
+}
+
+// TestAGatewayThatHasLostItsApplicationIsNoNode has a node answer as a real one that is about to
+// end: its REST server still runs, its application no longer does.
+func TestAGatewayThatHasLostItsApplicationIsNoNode(t *testing.T) {
+	p, d := sdkPool(t, devnet.Options{}, true)
+	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip})
+	if silent, ok := errors.AsType[*upstream.Error](err); !ok || silent.Kind != upstream.BadAnswer {
+		t.Errorf("got %+v, %v", a, err)
 	}
 }
 

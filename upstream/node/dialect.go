@@ -71,6 +71,7 @@ const (
 	grpcUnknown       = 2
 	grpcUnimplemented = 12
 	grpcInternal      = 13
+	grpcUnavailable   = 14 // the gateway does not reach the application, of a node that ends or starts
 )
 
 // readCosmos goes by status, code and headers: texts differ between versions and configurations.
@@ -84,6 +85,9 @@ func readCosmos(r *http.Response, body []byte, asked int64) (*Answer, bool) {
 	}
 	code := gjson.GetBytes(body, "code")
 	if r.StatusCode < http.StatusBadRequest || code.Type != gjson.Number || !bytes.Contains(body, []byte(`"details"`)) {
+		return nil, false
+	}
+	if code.Int() == grpcUnavailable && a.Height == 0 {
 		return nil, false
 	}
 	a.Text = gjson.GetBytes(body, "message").String()

@@ -15,6 +15,7 @@ const (
 	notFound         = 5
 	unimplemented    = 12
 	internal         = 13
+	unavailable      = 14
 )
 
 // statuses are the HTTP statuses of gRPC codes.
@@ -40,6 +41,15 @@ func fail(code int, format string, a ...any) error {
 
 // notImplemented answers what has no route.
 var notImplemented = &failure{unimplemented, "Not Implemented"}
+
+// Trouble is the body by which the gateway says that it cannot ask the application: it is
+// away, or took too long.
+func Trouble(status int) []byte {
+	if status == http.StatusGatewayTimeout {
+		return (&failure{deadlineExceeded, "context deadline exceeded"}).body()
+	}
+	return (&failure{unavailable, `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:9090: connect: connection refused"`}).body()
+}
 
 // body is a failure as JSON.
 func (f *failure) body() []byte {
