@@ -1,14 +1,11 @@
 package proxy_test
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -79,38 +77,8 @@ func (s *sdkService) waitTip(t *testing.T) {
 	}
 }
 
-// An sdkExchange is one request to a real node and its answer.
-type sdkExchange struct {
-	Name, Method, Path, Query, Body string
-	Headers                         [][2]string
-	Status                          int
-	Answer                          map[string]string
-	Raw, Same                       string
-}
-
-func readSDKExchanges(t *testing.T) []sdkExchange {
-	t.Helper()
-	file, err := os.Open("../upstream/devnet/cosmos/testdata/exchanges.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	bodies := map[string]string{}
-	var all []sdkExchange
-	lines := bufio.NewScanner(file)
-	for lines.Buffer(nil, 1<<20); lines.Scan(); {
-		var x sdkExchange
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			t.Fatal(err)
-		}
-		if x.Same != "" {
-			x.Raw = bodies[x.Same]
-		}
-		bodies[x.Name] = x.Raw
-		all = append(all, x)
-	}
-	return all
-}
+// An sdkExchange is a recorded one, or one like it.
+type sdkExchange struct{ exchanges.Exchange }
 
 // send makes the request byte for byte, at the node or at the server.
 func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
@@ -201,7 +169,8 @@ func TestTheRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
 		"":          newSDK(t, devnet.Options{StartHeight: 870}, nil),
 	}
 	services["restart"].Node().Restart()
-	for _, x := range readSDKExchanges(t) {
+	for _, e := range exchanges.All(t) {
+		x := sdkExchange{e}
 		if strings.HasPrefix(x.Name, "rpc_") {
 			continue // those are CometBFT's
 		}

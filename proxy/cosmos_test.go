@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -32,7 +33,7 @@ func (s *sdkService) get(t *testing.T, path string, headers ...string) (*http.Re
 
 func (s *sdkService) do(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	x := sdkExchange{Name: path, Method: method, Body: body}
+	x := sdkExchange{exchanges.Exchange{Name: path, Method: method, Body: body}}
 	x.Path, x.Query, _ = strings.Cut(path, "?")
 	for i := 0; i < len(headers); i += 2 {
 		x.Headers = append(x.Headers, [2]string{headers[i], headers[i+1]})
@@ -102,7 +103,7 @@ func TestAnErrorOfTheStateIsKeptForItsBlock(t *testing.T) {
 func TestATransactionIsFoundInTheBlockAfter(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	var send string
-	for _, x := range readSDKExchanges(t) {
+	for _, x := range exchanges.All(t) {
 		if x.Name == "post_broadcast_sync_ok" {
 			send = x.Body
 		}

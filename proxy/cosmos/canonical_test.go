@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 )
 
 func tableIndex(t testing.TB) *index {
@@ -124,7 +125,7 @@ func (still) AppHash(int64) []byte      { return make([]byte, 32) }
 // FuzzAQuestionMeansWhatTheRequestMeant asks a node both what the client sent and what is made
 // of it. As the question alone makes the key, no two meanings can be in one key.
 func FuzzAQuestionMeansWhatTheRequestMeant(f *testing.F) {
-	for _, x := range readExchanges(f) {
+	for _, x := range exchanges.All(f) {
 		f.Add(x.Path, x.Query)
 	}
 	f.Add(staking+"/validators/"+val1+"/delegations", "validatorAddr=x&pagination.limit=0x2&pagination.limit[3]=1")

@@ -9,11 +9,12 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // rowOf is the row of a recorded request.
-func rowOf(t *testing.T, x *index, e exchange) *matcher {
+func rowOf(t *testing.T, x *index, e exchanges.Exchange) *matcher {
 	t.Helper()
 	path, err := url.PathUnescape(e.Path)
 	if err != nil {
@@ -25,7 +26,7 @@ func rowOf(t *testing.T, x *index, e exchange) *matcher {
 // TestEveryRecordedPathHasARow shows the table whole: what a real node answered has a row of its own.
 func TestEveryRecordedPathHasARow(t *testing.T) {
 	x := tableIndex(t)
-	for _, e := range readExchanges(t) {
+	for _, e := range exchanges.All(t) {
 		if e.Method != http.MethodGet || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
 			continue
 		}
@@ -38,8 +39,8 @@ func TestEveryRecordedPathHasARow(t *testing.T) {
 // TestOnlyStateIsPinned proves the classes: where the answers at two heights were the same block's,
 // whatever the header said, the row must not be pinned; where an error told a height, it must be.
 func TestOnlyStateIsPinned(t *testing.T) {
-	x, recorded := tableIndex(t), map[string]exchange{}
-	for _, e := range readExchanges(t) {
+	x, recorded := tableIndex(t), map[string]exchanges.Exchange{}
+	for _, e := range exchanges.All(t) {
 		recorded[e.Name] = e
 	}
 	for name, class := range map[string]Class{

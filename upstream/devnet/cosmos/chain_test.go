@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 )
 
 // ask reads a path at a height; 0 is the latest.
@@ -86,7 +87,7 @@ func TestPagesLeadThroughAList(t *testing.T) {
 func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 	chain := cosmos.NewChain(cosmos.Options{})
 	var send string
-	for _, x := range readExchanges(t) {
+	for _, x := range exchanges.All(t) {
 		if x.Name == "post_broadcast_sync_ok" {
 			send = x.Body
 		}
@@ -126,9 +127,9 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 
 func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
 	node := cosmos.NewChain(cosmos.Options{Delegators: 5}).Handler(clock{3, 1, false}, cosmos.Manners{}, nil)
-	for _, x := range readExchanges(t) {
+	for _, x := range exchanges.All(t) {
 		if !strings.HasPrefix(x.Name, "rpc_") {
-			node.ServeHTTP(httptest.NewRecorder(), x.request(t)) // long before anything of it existed
+			node.ServeHTTP(httptest.NewRecorder(), exchange{x}.request(t)) // long before anything of it existed
 		}
 	}
 	for _, path := range []string{"/:", "/", "/a:", "/cosmos", "/cosmos/staking/v1beta1/validators?pagination.key=AA==&pagination.limit=18446744073709551615&pagination.reverse=1"} {

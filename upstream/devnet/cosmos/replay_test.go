@@ -1,14 +1,12 @@
 package cosmos_test
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,42 +15,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 )
 
-// An exchange is one request to a real node and its answer. Long lists in it were cut.
-type exchange struct {
-	Name, Method, Path, Query, Body string
-	Headers                         [][2]string
-	Status                          int
-	Answer                          map[string]string
-	Raw, Same                       string
-	Trimmed                         bool
-}
-
-// readExchanges reads the recordings, with the bodies that several share filled in.
-func readExchanges(t *testing.T) []exchange {
-	t.Helper()
-	file, err := os.Open("testdata/exchanges.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	bodies := map[string]string{}
-	var all []exchange
-	lines := bufio.NewScanner(file)
-	for lines.Buffer(nil, 1<<20); lines.Scan(); {
-		var x exchange
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			t.Fatal(err)
-		}
-		if x.Same != "" {
-			x.Raw = bodies[x.Same]
-		}
-		bodies[x.Name] = x.Raw
-		all = append(all, x)
-	}
-	return all
-}
+// An exchange is a recorded one.
+type exchange struct{ exchanges.Exchange }
 
 // A clock is a node that stands still.
 type clock struct {
@@ -101,7 +68,7 @@ var exceptions = map[string]string{
 
 func TestTheSimulationAnswersAsARealNodeDid(t *testing.T) {
 	chain := cosmos.NewChain(cosmos.Options{})
-	for _, x := range readExchanges(t) {
+	for _, x := range exchanges.All(t) {
 		if strings.HasPrefix(x.Name, "rpc_") {
 			continue // those are CometBFT's
 		}
@@ -113,7 +80,7 @@ func TestTheSimulationAnswersAsARealNodeDid(t *testing.T) {
 			if strings.HasPrefix(x.Name, "post_") {
 				chain = cosmos.NewChain(cosmos.Options{}) // nothing broadcast yet
 			}
-			x.check(t, recordedAt(chain, x.Name))
+			exchange{x}.check(t, recordedAt(chain, x.Name))
 		})
 	}
 }
