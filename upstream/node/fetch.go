@@ -35,8 +35,16 @@ var (
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 	f := &fetch{pool: p, request: r, pause: firstPause}
+	answer, err := f.run(ctx)
+	if err != nil && f.unplaced != nil {
+		return f.unplaced, nil
+	}
+	return answer, err
+}
+
+func (f *fetch) run(ctx context.Context) (*Answer, error) {
 	for {
-		moved := p.chain.Moved()
+		moved := f.pool.chain.Moved()
 		e, hope := f.choose(nil)
 		if e != nil {
 			if result := f.ask(ctx, e); f.settles(ctx, result) {
@@ -64,6 +72,7 @@ type fetch struct {
 	silences int
 	silence  error   // the last of them
 	pruned   *Answer // what an endpoint said that no longer has the height
+	unplaced *Answer // of an unknown block, from when no tip was known
 	resting  bool    // an endpoint was passed over because of its breaker
 	far      bool    // an endpoint was passed over because it lags too much
 	gone     bool    // an endpoint was passed over because it no longer has the height
@@ -146,6 +155,9 @@ func (f *fetch) settles(ctx context.Context, r result) bool {
 		return false
 	case f.request.Post != nil: // it may have been carried out
 		return true
+	case f.places(r) && f.pool.chain.Seek(ctx, r.endpoint.blocks): // now it can be read at a height
+		f.unplaced = r.answer
+		return false
 	case r.silent() && ctx.Err() == nil:
 		f.asked, f.silence = append(f.asked, r.endpoint), r.err
 		f.silences++
@@ -153,6 +165,11 @@ func (f *fetch) settles(ctx context.Context, r result) bool {
 	default:
 		return true
 	}
+}
+
+// places says whether an answer of an unknown block is worth another read.
+func (f *fetch) places(r result) bool {
+	return f.unplaced == nil && r.answer != nil && r.answer.Height == 0 && r.height == 0 && f.request.Height == AtTip && !f.request.Unpinned
 }
 
 func (r result) is(reason Reason) bool { return r.answer != nil && r.answer.Reason == reason }

@@ -44,12 +44,10 @@ type Chain struct {
 func New(o Options, nodes ...*Node) *Chain {
 	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(2*len(nodes), o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
 	for _, n := range nodes {
-		source := claimant{chain: c, node: n, source: len(c.claimants)}
-		rest := &restFollower{claimant: source}
+		rest := &restFollower{claimant: claimant{chain: c, node: n, source: len(c.claimants), rounds: newRounds()}}
 		c.rest, c.claimants = append(c.rest, rest), append(c.claimants, &rest.claimant)
 		if n.comet != nil {
-			source.source++
-			f := &follower{claimant: source}
+			f := &follower{claimant: claimant{chain: c, node: n, source: len(c.claimants), rounds: newRounds()}}
 			c.followers, c.claimants = append(c.followers, f), append(c.claimants, &f.claimant)
 		}
 	}

@@ -24,6 +24,7 @@ type claimant struct {
 	node   *Node
 	source int       // its number in the tracker
 	tried  time.Time // when a claim was last put to the proof
+	*rounds
 }
 
 // claim takes in what the source names as the newest block, and says whether it

@@ -54,24 +54,6 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// poll stands in for the subscription for some time.
-func (f *follower) poll(ctx context.Context, d time.Duration) {
-	enough := time.After(d)
-	for {
-		_ = f.check(ctx) // noted in the endpoint's health
-		select {
-		case <-ctx.Done():
-			return
-		case <-enough:
-			return
-		case <-time.After(f.beat()):
-		}
-	}
-}
-
-// beat is the time between two polls: about one block.
-func (f *follower) beat() time.Duration { return min(f.chain.Tip().Interval, maxPatience) }
-
 // follow subscribes and watches until the subscription has to be given up.
 func (f *follower) follow(ctx context.Context) error {
 	subscription, err := f.node.comet.Subscribe(ctx)
@@ -139,6 +121,8 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 			if counted {
 				silence.Reset(f.patience())
 			}
+		case <-f.sought:
+			silence.Reset(0)
 		case <-silence.C:
 			if err := f.patrol(ctx); err != nil {
 				return err
@@ -184,92 +168,4 @@ func (f *follower) take(ctx context.Context, m message) (bool, error) {
 		f.told = false
 	}
 	return true, nil
-}
-
-// patrol asks the node directly after a silence. A block that the patrol before
-// had found and that did not come through the socket since means that the
-// socket is dead; a chain that stands still does not.
-func (f *follower) patrol(ctx context.Context) error {
-	before := f.node.Look()
-	if before.Height > f.streamed && !before.CatchingUp && !before.Aside {
-		return errSilent
-	}
-	if err := f.check(ctx); err != nil {
-		return err
-	}
-	// The headers of a node that catches up did not count, so none was missed;
-	// a node that was set back streams lower ones.
-	now := f.node.Look()
-	if now.Height < f.streamed {
-		f.recognizeNewest(ctx)
-	}
-	if before.CatchingUp || now.Height < f.streamed {
-		f.streamed = now.Height
-	}
-	return nil
-}
-
-// check asks for the chain and the newest height.
-func (f *follower) check(ctx context.Context) error {
-	err := f.ask(ctx)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	f.node.update(func(v *State) { v.CometErr, v.CometDown, v.Unseen = err, err != nil, false })
-	f.chain.moved.flash()
-	return err
-}
-
-// ask takes in what /status says. The height there may run ahead of what can
-// be read, so /abci_info says the rest; while the execution client hangs that
-// does not answer, and a height that is no news is a sign of life.
-func (f *follower) ask(ctx context.Context) error {
-	status, err := f.node.comet.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if !f.admit(status.ChainID) {
-		return errWrongChain
-	}
-	known := f.node.Look().Height
-	f.node.update(func(v *State) {
-		v.CatchingUp, v.BlockTime, v.Lowest = status.CatchingUp, status.Time, max(v.Lowest, status.Earliest)
-	})
-	height := status.Height
-	if height != known {
-		height, err = f.node.comet.Committed(ctx)
-	}
-	switch {
-	case err != nil && known == 0:
-		return err
-	case err != nil:
-		height = min(status.Height, known)
-	}
-	if f.fork == 0 {
-		f.claim(ctx, tip.Claim{Height: height, CatchingUp: status.CatchingUp})
-	}
-	return nil
-}
-
-// admit lets a node of our chain in and keeps any other out, telling once
-// per change.
-func (f *follower) admit(chainID string) bool {
-	ours := f.chain.ours(chainID)
-	before := f.node.Look()
-	if before.ChainID == chainID && before.Refused == !ours {
-		return ours
-	}
-	f.node.update(func(v *State) {
-		v.ChainID, v.Refused = chainID, !ours
-		if !ours {
-			v.Height = 0
-		}
-	})
-	switch {
-	case !ours:
-		f.node.log.Error("node serves another chain and is not used", "chain", chainID, "want", f.chain.ChainID())
-	case before.Refused:
-		f.node.log.Info("node serves our chain again", "chain", chainID)
-	}
-	return ours
 }

@@ -50,6 +50,7 @@ type Node struct {
 	reader Reader
 	tells  bool
 	log    *slog.Logger
+	polled beacon // one of its sources was asked
 
 	mu    sync.Mutex
 	state State

@@ -33,8 +33,11 @@ func (f *restFollower) run(ctx context.Context) {
 		if v := f.node.Look(); !f.stands(v) {
 			f.yield(v)
 		}
-		if !sleep(ctx, f.round(ctx)) {
+		select {
+		case <-ctx.Done():
 			return
+		case <-f.sought:
+		case <-time.After(f.poll(ctx)):
 		}
 	}
 }
@@ -47,8 +50,9 @@ func (f *restFollower) yield(v State) {
 	f.stood, f.known, f.polls = false, v.Height, 0
 }
 
-// round polls once, where that is called for, and says when to do so again.
-func (f *restFollower) round(ctx context.Context) time.Duration {
+// poll asks once, where that is called for, and says when to do so again.
+func (f *restFollower) poll(ctx context.Context) time.Duration {
+	defer f.round()()
 	if !f.stands(f.node.Look()) {
 		return min(f.beat()/2, longestPoll)
 	}
