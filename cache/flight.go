@@ -145,6 +145,13 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 	return e, err
 }
 
+// outdoes tells whether a slot that can stand in is newer than what an origin gives
+// that is behind the tip.
+func (f *flight) outdoes(at *slot, e *Entry) bool {
+	now := f.c.o.Now()
+	return f.q.stands(at, now) && 0 < e.Height && e.Height < at.entry.Height && f.q.state(&slot{entry: e}, now) != Fresh
+}
+
 // release settles the lease, or abandons it after a failure. The callers do not
 // wait for that, but the next flight of the key does, and Close.
 func (f *flight) release(ctx context.Context, lease Lease, r flightResult, failure error) {

@@ -46,3 +46,20 @@ func TestAnOriginThatIsBehindFailsNobodyWhoCanBeServed(t *testing.T) {
 		t.Error("an entry below the least height was served")
 	}
 }
+
+func TestAnOriginThatIsBehindGivesNothingOlderThanWhatIsAtHand(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	mustGet(t, c, q, answer(100, []byte("old")))
+	q.Tip = 150
+	behind := answer(90, []byte("older"))
+	for range 3 {
+		if res := mustGet(t, c, q, behind); string(res.Entry.Body) != "old" || res.Outcome != cache.StaleError {
+			t.Errorf("got %s, %v", res.Entry.Body, res.Outcome)
+		}
+	}
+	q.Key = "cold"
+	if res := mustGet(t, c, q, behind); res.Entry.Height != 90 || res.Outcome != cache.Miss {
+		t.Errorf("a key without an entry got one of %d, %v", res.Entry.Height, res.Outcome)
+	}
+}

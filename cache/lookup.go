@@ -214,6 +214,9 @@ func (f *flight) ask(ctx context.Context, found lookupResult) (flightResult, err
 		}
 	}
 	e, err := f.fetch(ctx, r.at.known())
+	if err == nil && f.outdoes(r.at, e) {
+		err = ErrBehind
+	}
 	if err != nil {
 		f.c.counts.originErrors.Add(1)
 		if r.at != nil {

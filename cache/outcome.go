@@ -8,8 +8,9 @@ import (
 // ErrOverloaded means that too many callers wait in flights already.
 var ErrOverloaded = errors.New("cache: too many callers are waiting")
 
-// ErrBehind is what an [Origin] fails with whose state is older than the tip. An
-// entry of any age is better than that failure.
+// ErrBehind is what an [Origin] fails with whose state is older than the tip, and
+// what one comes to whose state is older than the entry at hand as well. An entry
+// of any age is better than that failure.
 var ErrBehind = errors.New("cache: the origin is behind the tip")
 
 var errSlow = errors.New("cache: the origin takes longer than there is patience for")

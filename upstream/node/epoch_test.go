@@ -111,6 +111,27 @@ func TestABlockWithAnotherHashIsAnotherChain(t *testing.T) {
 	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 && p.Tip().Height == 110 })
 }
 
+func TestWhatALostNodeHadClaimedEndsWithTheEpoch(t *testing.T) {
+	n, lost := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{RollbackAfter: time.Hour}, n, lost)
+	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
+	for height := int64(101); height < 125; height++ {
+		n.commit(height)
+		lost.commit(height)
+		wantTip(t, p, height)
+	}
+	mustFetch(t, p, Request{Height: AtTip})
+	lost.stop()
+	n.stop()
+	n.height, n.forkedAt = 105, 102
+	n.start(n.address)
+	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 })
+	wantTip(t, p, 105)
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
 func TestAForkThatAnotherNodeDoesNotShareIsNotRead(t *testing.T) {
 	log := new(buffer)
 	ours, other := newFakeNode(t, 100), newFakeNode(t, 100)

@@ -27,14 +27,15 @@ var (
 )
 
 // Fetch asks an endpoint that can answer, and others where one is silent, no
-// longer has the height or does not have it yet; it waits for a block that the
-// chain has and no endpoint can read so far. ctx should have a deadline: that
-// wait is bounded by nothing else. An endpoint with a height source is used
-// from when Run has asked it for its chain.
+// longer has the height or does not have it yet. A block that the chain has and
+// no endpoint can read so far is waited for; AtTip is that for two blocks' time,
+// and then the newest block that an endpoint has. ctx should have a deadline: the
+// wait for another height is bounded by nothing else. An endpoint with a height
+// source is used from when Run has asked it for its chain.
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
-	f := &fetch{pool: p, request: r, pause: firstPause}
+	f := &fetch{pool: p, request: r, pause: firstPause, patience: p.waitsUntil(ctx)}
 	answer, err := f.run(ctx)
 	if err != nil && f.unplaced != nil {
 		return f.unplaced, nil
@@ -50,6 +51,9 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 			if result := f.ask(ctx, e); f.settles(ctx, result) {
 				return result.answer, result.err
 			}
+			continue
+		}
+		if f.descends(hope) {
 			continue
 		}
 		if !hope || f.silence != nil || f.pruned != nil {
@@ -76,10 +80,13 @@ type fetch struct {
 	resting  bool    // an endpoint was passed over because of its breaker
 	far      bool    // an endpoint was passed over because it lags too much
 	gone     bool    // an endpoint was passed over because it no longer has the height
+
+	newest   int64     // that an endpoint has which was passed over because it lags
+	lower    int64     // read at this block in place of the tip
+	patience time.Time // until then the tip is waited for
 }
 
-// height is what to read at, as of now; 0 is the node's latest. Nodes that all
-// catch up are read as far as they have come.
+// height is what to read at, as of now; 0 is the node's latest.
 func (f *fetch) height() int64 {
 	if f.request.Height != AtTip {
 		return f.request.Height
@@ -87,11 +94,32 @@ func (f *fetch) height() int64 {
 	switch tip := f.pool.Tip(); {
 	case !tip.Known:
 		return 0
-	case tip.CatchingUp:
-		return min(tip.Height, f.pool.reached())
+	case f.lower > 0:
+		return min(tip.Height, f.lower)
 	default:
 		return tip.Height
 	}
+}
+
+// descends has a request that asks for the tip read at an older block: the newest
+// of the endpoints that can be asked, none of which has the tip. It is waited for
+// a while where it should come soon.
+func (f *fetch) descends(hope bool) bool {
+	soon := hope && f.silence == nil && !f.pool.Tip().CatchingUp
+	if f.request.Height != AtTip || f.newest == 0 || f.lower > 0 && f.newest >= f.lower || soon && time.Now().Before(f.patience) {
+		return false
+	}
+	f.lower = f.newest
+	return true
+}
+
+// waitsUntil is for how long the tip is waited for.
+func (p *Pool) waitsUntil(ctx context.Context) time.Time {
+	wait := 2 * p.Tip().Interval
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
+	return time.Now().Add(wait)
 }
 
 // choose picks the best endpoint to ask now. hope says that waiting may help
@@ -99,7 +127,7 @@ func (f *fetch) height() int64 {
 func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 	tip, height := f.pool.Tip(), f.height()
 	var least [5]int
-	f.resting, f.far, f.gone = false, false, false
+	f.resting, f.far, f.gone, f.newest = false, false, false, 0
 	for _, e := range f.pool.endpoints {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
@@ -113,7 +141,7 @@ func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 			hope = true
 		case reach == behind && height <= tip.Height: // beyond the tip, let the node say so
 			soon := height-v.Height <= nearby
-			hope, f.far = hope || soon, f.far || !soon
+			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
 		default:
 			if rank := e.rank(v, reach); best == nil || slices.Compare(rank[:], least[:]) < 0 {
 				best, least = e, rank

@@ -86,7 +86,7 @@ var (
 	heightDesc   = desc("height", "Newest block of a node.", "node")
 	lowestDesc   = desc("lowest_height", "Blocks below it cannot be read of a node; 0 while nothing is known.", "node")
 	asideDesc    = desc("source_aside", "1 while what CometBFT of a node claims of its height is not believed.", "node")
-	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above what every node has: reads that are not cached fail.")
+	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above what every node has: reads are of older blocks than it.")
 	upDesc       = desc("answering", "1 if a node's REST server answered within the last 15 s.", "node")
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )

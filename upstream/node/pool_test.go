@@ -83,13 +83,29 @@ func TestABlockThatNoEndpointHasIsWaitedFor(t *testing.T) {
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
 	p.Raise(102) // another replica has read at it
-	_, err := p.Fetch(within(t, 50*time.Millisecond), Request{Path: "/x", Height: AtTip})
+	_, err := p.Fetch(within(t, 50*time.Millisecond), Request{Path: "/x", Height: 102})
 	if got := wantKind(t, err, upstream.Timeout); got.RetryAfter < time.Second {
 		t.Errorf("retry after %s", got.RetryAfter)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { n.commit(102) })
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 102 {
 		t.Errorf("read at %d, want 102", a.Height)
+	}
+}
+
+func TestNodesThatDoNotGetToTheTipAreReadWhereTheyAre(t *testing.T) {
+	for name, height := range map[string]int64{"far behind": 900, "a little behind": 998} {
+		t.Run(name, func(t *testing.T) {
+			ahead, behind := newFakeNode(t, 1000), newFakeNode(t, height)
+			p := run(t, Options{RollbackAfter: time.Hour}, ahead, behind)
+			mustFetch(t, p, Request{Height: AtTip})
+			ahead.stop()
+			for range 2 * maxFailures { // also while nobody asks the one ahead
+				if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != height || p.Tip().Height != 1000 {
+					t.Fatalf("answer of block %d, tip %d", a.Height, p.Tip().Height)
+				}
+			}
+		})
 	}
 }
 

@@ -110,6 +110,7 @@ func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
 	case slices.Contains(m.Any, a.Key):
 	case a.Height == 0:
 		v.Heightless++
+		v.example(a, "says no block")
 	default:
 		m.content(v, a)
 		m.order(v, a, seen)
@@ -242,6 +243,7 @@ func (v *Verdict) Broken() error {
 	check(v.Failures() == 0, "%d requests failed for keys that were answered before: %v %q", v.Failures(), v.Failed, v.Examples)
 	check(v.Wrong == 0, "%d answers are not the node's at their height: %q", v.Wrong, v.Examples)
 	check(v.Early == 0, "%d answers are of blocks that were not there: %q", v.Early, v.Examples)
+	check(v.Heightless == 0, "%d answers say no block: %q", v.Heightless, v.Examples)
 	check(v.Fell == 0, "heights fell %d times on a connection: %q", v.Fell, v.Examples)
 	check(v.Crossed == 0, "heights fell %d times on a connection from one key to another: %q", v.Crossed, v.Examples)
 	return errors.Join(broken...)

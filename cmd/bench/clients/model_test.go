@@ -99,7 +99,7 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s%q", diff, v.Examples)
 			}
-			if sound := got.Failures+got.Wrong+got.Early+got.Fell+got.Crossed == 0; sound && v.Answers > 0 != (v.Broken() == nil) {
+			if sound := got.Failures+got.Wrong+got.Early+got.Fell+got.Crossed+got.Heightless == 0; sound && v.Answers > 0 != (v.Broken() == nil) {
 				t.Errorf("broken: %v", v.Broken())
 			}
 		})

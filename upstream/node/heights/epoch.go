@@ -28,7 +28,7 @@ func (c *Chain) adopt(epoch int64) {
 	defer c.epochs.Unlock()
 	switch {
 	case !c.told: // the first
-		c.tip.Begin(max(epoch, c.Tip().Epoch))
+		c.tip.Enter(max(epoch, c.Tip().Epoch))
 		c.tell()
 	case epoch > c.Tip().Epoch:
 		c.begin(epoch, "another replica says so")
@@ -42,6 +42,9 @@ func (c *Chain) begin(epoch int64, cause string) {
 	c.told = true
 	c.o.OnEpoch(c.ChainID(), epoch)
 	c.tip.Begin(epoch)
+	for _, s := range c.claimants {
+		s.seek()
+	}
 	c.anchors.clear()
 	c.o.Turned()
 	c.o.Logger.Warn("chain was set back or reset, and everything cached is dropped",
