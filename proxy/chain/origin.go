@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -60,7 +61,7 @@ func (ep *endpoint) content(q cacheRequest, a *node.Answer, status int, source u
 	if status != http.StatusOK {
 		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, q.refusal(a)), source), nil
 	}
-	body, nextKey, err := shape(a.Body, ep.Msg)
+	body, nextKey, err := documented.Shape(a.Body, ep.Msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -13,13 +14,13 @@ import (
 // concurrency limits, metrics, the reshaping of answers and the OpenAPI document
 // read it.
 type Route struct {
-	Name    string        // metric label and operation id
-	Pattern string        // path; a segment with a colon is a parameter, read by its name (parameters.go)
-	class   class         // how long an answer serves
-	cost    node.Cost     // what a read costs the node
-	Query   []string      // parameters read from the query, besides pagination.*
-	page    pageKeyFormat // nil: the path takes no pagination.*
-	Msg     *Schema       // what the documented msg is; nil: the node's own bytes
+	Name    string             // metric label and operation id
+	Pattern string             // path; a segment with a colon is a parameter, read by its name (parameters.go)
+	class   class              // how long an answer serves
+	cost    node.Cost          // what a read costs the node
+	Query   []string           // parameters read from the query, besides pagination.*
+	page    pageKeyFormat      // nil: the path takes no pagination.*
+	Msg     *documented.Schema // what the documented msg is; nil: the node's own bytes
 }
 
 // class names the freshness class of a route.
@@ -35,18 +36,18 @@ func (c class) String() string { return [...]string{"live", "params"}[c] }
 // routes is the table: first the documented paths, then what else the node
 // offers to read, which keeps the node's own shape.
 var routes = []Route{
-	{Name: "validators", Pattern: "/staking/validators", cost: node.Page, Query: []string{"status"}, page: lengthPrefixed, Msg: validatorsMsg},
-	{Name: "validator", Pattern: "/staking/validators/:validator_addr", Msg: validatorMsg},
-	{Name: "validator_delegations", Pattern: "/staking/validators/:validator_addr/delegations", cost: node.Page, page: bareAddress, Msg: delegationsMsg},
-	{Name: "delegator_delegations", Pattern: "/staking/delegations/:delegator_addr", cost: node.Page, page: lengthPrefixed, Msg: delegationsMsg},
-	{Name: "redelegations", Pattern: "/staking/delegators/:delegator_addr/redelegations", cost: node.Page, Query: []string{"src_validator_addr", "dst_validator_addr"}, page: twoLengthPrefixed, Msg: redelegationsMsg},
-	{Name: "delegator_validator", Pattern: "/staking/delegators/:delegator_addr/validators/:validator_addr", Msg: validatorMsg},
-	{Name: "delegation", Pattern: "/staking/validators/:validator_addr/delegations/:delegator_addr", Msg: delegationMsg},
-	{Name: "period_delegations", Pattern: "/staking/validators/:validator_addr/delegators/:delegator_addr/period_delegations", cost: node.Page, page: decimalDigits, Msg: periodDelegationsMsg},
-	{Name: "staking_params", Pattern: "/staking/params", class: params, Msg: stakingParamsMsg},
-	{Name: "delegator_rewards", Pattern: "/distribution/delegators/:delegator_address/rewards", cost: node.Page, Msg: rewardsMsg},
-	{Name: "distribution_params", Pattern: "/distribution/params", class: params, Msg: distributionParamsMsg},
-	{Name: "auth_params", Pattern: "/auth/params", class: params, Msg: authParamsMsg},
+	{Name: "validators", Pattern: "/staking/validators", cost: node.Page, Query: []string{"status"}, page: lengthPrefixed, Msg: documented.Validators},
+	{Name: "validator", Pattern: "/staking/validators/:validator_addr", Msg: documented.Validator},
+	{Name: "validator_delegations", Pattern: "/staking/validators/:validator_addr/delegations", cost: node.Page, page: bareAddress, Msg: documented.Delegations},
+	{Name: "delegator_delegations", Pattern: "/staking/delegations/:delegator_addr", cost: node.Page, page: lengthPrefixed, Msg: documented.Delegations},
+	{Name: "redelegations", Pattern: "/staking/delegators/:delegator_addr/redelegations", cost: node.Page, Query: []string{"src_validator_addr", "dst_validator_addr"}, page: twoLengthPrefixed, Msg: documented.Redelegations},
+	{Name: "delegator_validator", Pattern: "/staking/delegators/:delegator_addr/validators/:validator_addr", Msg: documented.Validator},
+	{Name: "delegation", Pattern: "/staking/validators/:validator_addr/delegations/:delegator_addr", Msg: documented.Delegation},
+	{Name: "period_delegations", Pattern: "/staking/validators/:validator_addr/delegators/:delegator_addr/period_delegations", cost: node.Page, page: decimalDigits, Msg: documented.PeriodDelegations},
+	{Name: "staking_params", Pattern: "/staking/params", class: params, Msg: documented.StakingParams},
+	{Name: "delegator_rewards", Pattern: "/distribution/delegators/:delegator_address/rewards", cost: node.Page, Msg: documented.Rewards},
+	{Name: "distribution_params", Pattern: "/distribution/params", class: params, Msg: documented.DistributionParams},
+	{Name: "auth_params", Pattern: "/auth/params", class: params, Msg: documented.AuthParams},
 
 	{Name: "bank_params", Pattern: "/bank/params", class: params},
 	{Name: "supply", Pattern: "/bank/supply/by_denom", Query: []string{"denom"}},

@@ -3,6 +3,7 @@ package chain
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -68,9 +69,8 @@ func (s stamp) write(height int64, body []byte, nextKey string) ([]byte, string)
 	if found.Index == 0 {
 		return body, ""
 	}
-	e := &splicer{src: string(body)}
-	e.replace(found.Index, found.Index+len(found.Raw), `"`+s.text(height, found.Str)+`"`)
-	return e.bytes(), ""
+	before, after := body[:found.Index], body[found.Index+len(found.Raw):]
+	return slices.Concat(before, []byte(`"`+s.text(height, found.Str)+`"`), after), ""
 }
 
 // text makes a walk key of the node's next key. One of a format that the route

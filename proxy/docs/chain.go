@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -95,16 +96,16 @@ func (d *description) chainResponses(rt chain.Route) map[string]*huma.Response {
 }
 
 func (d *description) chainAnswer(rt chain.Route) *huma.Response {
-	documented := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
+	shaped := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
 	content := &huma.MediaType{Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}
-	if documented {
+	if shaped {
 		content.Schema = envelope(d.schema(rt.Msg, rt.Name))
 	}
-	if answer := d.examples[rt.Name].Answer; answer != nil && (documented || rt.Msg == nil) {
+	if answer := d.examples[rt.Name].Answer; answer != nil && (shaped || rt.Msg == nil) {
 		content.Example = answer
 	}
 	headers := []string{web.HeightHeader, etagHeader}
-	if documented && rt.Msg.Kind == chain.ListKind { // the list is all there is, and has no place for the next page key
+	if shaped && rt.Msg.Kind == documented.ListKind { // the list is all there is, and has no place for the next page key
 		headers = append(headers, linkHeader)
 	}
 	return &huma.Response{

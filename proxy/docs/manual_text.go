@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/chain/documented"
 )
 
 // members lists those of a schema and of the objects inside it, up to the
@@ -60,9 +60,9 @@ func typeName(s *huma.Schema) string {
 		name = "list"
 	case s.Format == "date-time":
 		name = "timestamp"
-	case s.Pattern == chain.AmountPattern:
+	case s.Pattern == documented.AmountPattern:
 		name = "string, an integer"
-	case s.Pattern == chain.DecimalPattern, s.Pattern == chain.FractionPattern:
+	case s.Pattern == documented.DecimalPattern, s.Pattern == documented.FractionPattern:
 		name = "string, a decimal"
 	}
 	if s.Nullable {

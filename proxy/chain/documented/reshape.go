@@ -1,4 +1,4 @@
-package chain
+package documented
 
 import (
 	"encoding/json"
@@ -23,9 +23,10 @@ var (
 // what it leaves out.
 func longest(source int) int { return 4*source + 16<<10 }
 
-// shape makes a documented answer of the raw one. With no schema of msg there is
-// no documented shape, and the node's stays.
-func shape(raw []byte, want *Schema) (body []byte, nextKey string, err error) {
+// Shape makes a documented answer of the raw one. With no schema of msg there is
+// no documented shape, and the node's stays. nextKey is the page key of the next
+// page where the shape has no place for it.
+func Shape(raw []byte, want *Schema) (body []byte, nextKey string, err error) {
 	if !json.Valid(raw) {
 		return nil, "", errNotJSON
 	}

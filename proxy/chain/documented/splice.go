@@ -1,4 +1,4 @@
-package chain
+package documented
 
 // A splicer edits a text in place of re-encoding it: whatever is not replaced
 // leaves byte for byte as it came. Edits are made from left to right.

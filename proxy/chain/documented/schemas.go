@@ -1,4 +1,4 @@
-package chain
+package documented
 
 // Patterns of the strings that are numbers.
 const (
@@ -125,17 +125,17 @@ var redelegationEntrySchema = objectOf(
 
 // What msg is on each documented path.
 var (
-	validatorsMsg    = pageOf("validators", validatorSchema)
-	delegationsMsg   = pageOf("delegation_responses", delegationResponseSchema)
-	redelegationsMsg = pageOf("redelegation_responses", redelegationSchema)
-	validatorMsg     = objectOf(Field{"validator", validatorSchema, Mandatory})
-	delegationMsg    = objectOf(Field{"delegation_response", delegationResponseSchema, Mandatory})
+	Validators    = pageOf("validators", validatorSchema)
+	Delegations   = pageOf("delegation_responses", delegationResponseSchema)
+	Redelegations = pageOf("redelegation_responses", redelegationSchema)
+	Validator     = objectOf(Field{"validator", validatorSchema, Mandatory})
+	Delegation    = objectOf(Field{"delegation_response", delegationResponseSchema, Mandatory})
 
-	periodDelegationsMsg = listOf(periodDelegationSchema).editedBy(reshapePeriodDelegations)
-	rewardsMsg           = objectOf(Field{"rewards", listOf(rewardSchema), Required}).
+	PeriodDelegations = listOf(periodDelegationSchema).editedBy(reshapePeriodDelegations)
+	Rewards           = objectOf(Field{"rewards", listOf(rewardSchema), Required}).
 				with(Field{"total", listOrNull(decCoinSchema), Optional}).editedBy(reshapeRewards)
 
-	stakingParamsMsg = paramsOf("StakingParams",
+	StakingParams = paramsOf("StakingParams",
 		Field{"unbonding_time", amountSchema, Required},
 		Field{"max_validators", integerSchema, Required},
 		Field{"max_entries", integerSchema, Required},
@@ -154,14 +154,14 @@ var (
 		)), Required},
 		Field{"singularity_height", amountSchema, Required},
 	)
-	distributionParamsMsg = paramsOf("DistributionParams",
+	DistributionParams = paramsOf("DistributionParams",
 		Field{"ubi", decimalSchema, Required},
 		Field{"base_proposer_reward", decimalSchema, Required},
 		Field{"bonus_proposer_reward", decimalSchema, Required},
 		Field{"withdraw_addr_enabled", booleanSchema, Required},
 		Field{"max_ubi", decimalSchema, Required},
 	)
-	authParamsMsg = paramsOf("AuthParams",
+	AuthParams = paramsOf("AuthParams",
 		Field{"max_memo_characters", amountSchema, Required},
 		Field{"tx_sig_limit", amountSchema, Required},
 		Field{"tx_size_cost_per_byte", amountSchema, Required},
