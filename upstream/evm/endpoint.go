@@ -125,8 +125,11 @@ func (e *Endpoint) called(calls int, err error) (less bool) {
 	case failed && f.Reason == Refused && (f.permanent || calls > windowBatch):
 		e.batch.size = min(e.batch.size, int64(calls))
 		return e.batch.refused()
-	case failed && (f.Reason == Limited || f.Reason == Silent) && int64(calls) >= e.batch.size:
-		e.batch.refused()
+	case failed && (f.Reason == Limited || f.Reason == Silent) && int64(calls) >= min(e.batch.size, windowBatch+1):
+		e.batch.size = min(e.batch.size, int64(calls))
+		if e.batch.refused() {
+			e.failures = 0 // the conclusion is drawn: crowded needs new ones
+		}
 	}
 	return false
 }

@@ -99,6 +99,7 @@ func (p *Pool) Try(ctx context.Context, work func(*Endpoint) error) error {
 		if err != nil {
 			return err
 		}
+		began := time.Now()
 		if err = p.verify(ctx, e); err == nil {
 			err = work(e)
 		}
@@ -113,7 +114,7 @@ func (p *Pool) Try(ctx context.Context, work func(*Endpoint) error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		p.failed(e, f)
+		p.failed(e, f, began)
 	}
 }
 
@@ -171,9 +172,9 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	return nil
 }
 
-// failed draws the consequence of a failure: a rest, in which another endpoint
-// takes over.
-func (p *Pool) failed(e *Endpoint, f *Failure) {
+// failed draws the consequence of the failure of work that began then: a rest, in
+// which another endpoint takes over.
+func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 	p.o.Observe(f.Reason.String())
 	at := p.current.Load()
 	hopeless := f.Reason == Forbidden || f.Reason == OtherChain || f.permanent && e.refusedAgain()
@@ -181,13 +182,13 @@ func (p *Pool) failed(e *Endpoint, f *Failure) {
 	case hopeless && !p.o.Patient:
 		e.exclude(fmt.Errorf("%s: %w", e.name, f))
 	case f.Reason == Forbidden || f.Reason == OtherChain:
-		e.rest(p.o.Pause, maxPause, excludedPause)
+		e.rest(began, p.o.Pause, maxPause, excludedPause)
 	case f.Reason == Lagging:
-		e.rest(p.o.Pause, maxLagPause, 0)
+		e.rest(began, p.o.Pause, maxLagPause, 0)
 	default:
 		e.trust(f.Reason != Silent && e.trusted())
-		e.crowded(f.Reason)
-		e.rest(p.o.Pause, maxPause, f.After)
+		e.crowded(began, f.Reason)
+		e.rest(began, p.o.Pause, maxPause, f.After)
 	}
 	if p.at(at) == e {
 		p.current.CompareAndSwap(at, at+1)

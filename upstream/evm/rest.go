@@ -13,12 +13,13 @@ const (
 
 // rest keeps the endpoint from being asked for a time that grows with every
 // failure in a row, from the least to the most, and for as long as it wishes. Of
-// failures that come together one counts.
-func (e *Endpoint) rest(least, most, wished time.Duration) {
+// failures that come together one counts: work that began before the last rest
+// ended was under way when that failure came, however much later it fails itself.
+func (e *Endpoint) rest(began time.Time, least, most, wished time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	if !now.Before(e.until) {
+	if !began.Before(e.until) {
 		e.pause = min(max(2*e.pause, least), max(most, least))
 		e.until = now.Add(e.pause)
 	}
@@ -35,11 +36,11 @@ const (
 )
 
 // crowded notes a failure, and tries fewer calls at once after some in a row.
-// Failures that come together count once.
-func (e *Endpoint) crowded(why Reason) {
+// Failures that come together count once, as for rest.
+func (e *Endpoint) crowded(began time.Time, why Reason) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if time.Now().Before(e.until) {
+	if began.Before(e.until) {
 		return
 	}
 	if e.failures++; e.batch.raised && e.batch.size <= windowBatch {
