@@ -29,7 +29,7 @@ import (
 
 func parts() []rig.Part {
 	return []rig.Part{
-		peers.Peers(), peers.Herd(), peers.Freshness(),
+		peers.Peers(), peers.Herd(), peers.Freshness(), peers.Replay(),
 		load.Growth(), load.Collections(), load.Churn(), load.Index(), load.Start(), load.Redis(), load.Warm(), load.Streams(),
 	}
 }

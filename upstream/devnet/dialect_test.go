@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 const pool = "/cosmos/staking/v1beta1/pool"
@@ -81,5 +82,16 @@ func TestACosmosChainThatWasSetBackComesOtherwise(t *testing.T) {
 func TestAnUnknownDialectIsRefused(t *testing.T) {
 	if _, err := devnet.New(devnet.Options{Dialect: "bitcoin"}); err == nil {
 		t.Error("no error")
+	}
+}
+
+func TestDelegatorsAreThoseOfTheDialect(t *testing.T) {
+	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1, Delegators: 30})
+	all := d.Delegators()
+	if len(all) < 30 {
+		t.Fatalf("got %d delegators, want 30 at least", len(all))
+	}
+	if _, body := sdk(t, d, "/cosmos/distribution/v1beta1/delegators/"+all[7]+"/rewards", ""); !strings.Contains(body, cosmos.PopularValidator) {
+		t.Errorf("%s has no rewards: %s", all[7], body)
 	}
 }

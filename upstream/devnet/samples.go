@@ -23,6 +23,9 @@ func (d *Devnet) Validators() []string {
 
 // Delegators are the addresses that delegate to PopularValidator, in order.
 func (d *Devnet) Delegators() []string {
+	if d.options.Dialect == Cosmos {
+		return d.chain.cosmos.Delegators()
+	}
 	stakes := d.chain.layout.lookup(mustHex(PopularValidator)).stakes
 	addresses := make([]string, len(stakes))
 	for i := range stakes {

@@ -122,6 +122,9 @@ func (b *bed) chooseKeys(n int) error {
 		for _, v := range b.chain.Validators() {
 			paths = append(paths, "/distribution/validators/"+v+"/outstanding_rewards", "/distribution/validators/"+v+"/commission")
 		}
+		for _, d := range b.chain.Delegators() {
+			paths = append(paths, "/distribution/delegators/"+d+"/rewards")
+		}
 		b.unpinned = unpinnedKeys
 	}
 	if n > len(paths) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 func TestSpellingsMeanTheSameInOneLength(t *testing.T) {
@@ -84,6 +88,23 @@ func TestTheNodeFailsOnlyForSomeKeys(t *testing.T) {
 	} {
 		if got := failingNode(uri); got != want {
 			t.Errorf("%s: %v, want %v", uri, got, want)
+		}
+	}
+}
+
+// TestVisitorsAskWhatThereIs asks a simulated node for all that a wallet and an explorer ask.
+func TestVisitorsAskWhatThereIs(t *testing.T) {
+	d, err := devnet.New(devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, path := range slices.Concat(walletVisit(cosmos.WideDelegator), explorerVisit()) {
+		if _, err := rig.Get(t.Context(), d.NodeURL()+pathAt(path, "900")); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -48,6 +48,16 @@ func Validators() []string {
 	return operators
 }
 
+// Delegators are the addresses that delegate to PopularValidator, in order.
+func (c *Chain) Delegators() []string {
+	stakes := c.layout.operated(PopularValidator).stakes
+	addresses := make([]string, len(stakes))
+	for i, s := range stakes {
+		addresses[i] = accountText(s.who.raw)
+	}
+	return addresses
+}
+
 // An extra is an account that plays a part.
 type extra struct {
 	address  string

@@ -1,0 +1,191 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// Replay is the part about whole applications before a chain of the Cosmos SDK.
+func Replay() rig.Part {
+	return rig.Part{
+		Name:  "replay",
+		About: "wallets and explorers of a Cosmos SDK chain that start and poll: what it costs the node, how long they wait",
+		Needs: []rig.Tool{rig.NginxTool},
+		Run:   runReplay,
+	}
+}
+
+const (
+	visitors     = 200 // half of them wallets with an owner each, half explorers
+	visitEvery   = 6 * time.Second
+	replayRounds = 4                    // visits of each that are measured, after one that is not
+	replayNode   = 2 * time.Millisecond // for an answer, as a real node takes for most
+	noProxy      = "no proxy"
+)
+
+func runReplay(ctx context.Context, r *rig.Rig) error {
+	spoken := r.Dialect
+	r.Dialect = devnet.Cosmos
+	defer func() { r.Dialect = spoken }()
+	rounds := replayRounds
+	if r.Short {
+		rounds = 1
+	}
+	var rows [][]string
+	for _, name := range []string{noProxy, nginxName, tipcacheName} {
+		row, err := replayBefore(ctx, r, name, rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		rows = append(rows, row)
+		r.Stop()
+		fmt.Fprintln(os.Stderr, "replay:", name, "done")
+	}
+	r.Table(fmt.Sprintf("replay: %d visitors, a visit every %v, %d of each; blocks of %v, node latency %v", visitors, visitEvery, rounds, blockTime, replayNode),
+		[]string{"server", "requests", "failed", "node requests", "for common keys", "node CPU s", "server CPU s", "p50 ms", "p99 ms", "visit p99 ms"}, rows)
+	r.Note("Half of the visitors are wallets, each with an owner of its own (%d requests a visit), half are explorers (%d), one request after another. The node is a simulated one in a process of its own, whose CPU is told: a real node's queries cost more. nginx keeps answers for %v. What an owner alone asks is new to any cache: common keys are the rest, but for node_info, which tipcache passes on.",
+		len(walletVisit("")), len(explorerVisit()), peersFresh)
+	return nil
+}
+
+// replayBefore measures one server before a node of its own.
+func replayBefore(ctx context.Context, r *rig.Rig, name string, rounds int) ([]string, error) {
+	node, err := startNode(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	server, url, err := node.before(ctx, r, name)
+	if err != nil {
+		return nil, err
+	}
+	owners, err := node.owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := newVisits(rig.Host(url), owners)
+	all.round(ctx, 1)
+	if err := node.countAnew(ctx); err != nil {
+		return nil, err
+	}
+	before, err := cpuOf(node.Process, server)
+	if err != nil {
+		return nil, err
+	}
+	all.took, all.visits = nil, nil
+	all.round(ctx, rounds)
+	all.close()
+	after, err := cpuOf(node.Process, server)
+	if err != nil {
+		return nil, err
+	}
+	asked, common, err := node.asked(ctx, owners)
+	return all.row(name, []int64{asked, common}, after[0]-before[0], after[1]-before[1]), err
+}
+
+// cpuOf is what processes have used. One that is nil used none.
+func cpuOf(all ...*rig.Process) (used [2]time.Duration, err error) {
+	for i, p := range all {
+		if p == nil {
+			continue
+		}
+		u, err := p.Usage()
+		if err != nil {
+			return used, err
+		}
+		used[i] = u.CPU
+	}
+	return used, nil
+}
+
+// A replayed is a simulated node in a process of its own.
+type replayed struct {
+	*rig.Process
+	node, comet, control string
+}
+
+func startNode(ctx context.Context, r *rig.Rig) (n *replayed, err error) {
+	n = &replayed{}
+	rest, comet, control := rig.FreeAddr(), rig.FreeAddr(), rig.FreeAddr()
+	n.node, n.comet, n.control = "http://"+rest, "http://"+comet, "http://"+control
+	n.Process, err = r.Start(ctx, "node-"+rig.Port(rest), nil, r.Bin, "devnet", "--dialect", string(devnet.Cosmos), "--block-time", blockTime.String(),
+		"--node-latency", replayNode.String(), "--node-listen", rest, "--comet-listen", comet, "--control-listen", control,
+		"--metadata-listen", rig.FreeAddr(), "--evm-listen", rig.FreeAddr())
+	if err != nil {
+		return nil, err
+	}
+	return n, n.Ready(ctx, rig.Answers(n.node+r.Path(warmPath)))
+}
+
+// before starts a server before the node. The process is nil where there is none.
+func (n *replayed) before(ctx context.Context, r *rig.Rig, name string) (*rig.Process, string, error) {
+	switch name {
+	case nginxName:
+		c, err := startNginx(ctx, r, n.node, peersFresh)
+		if err != nil {
+			return nil, "", err
+		}
+		return c.Process, c.url, nil
+	case tipcacheName:
+		t, err := r.Replica(ctx, rig.Serving{Node: n.node, Comet: n.comet})
+		if err != nil {
+			return nil, "", err
+		}
+		return t.Process, t.URL, nil
+	}
+	return nil, n.node, nil
+}
+
+// owners are accounts of the chain, one for each visitor.
+func (n *replayed) owners(ctx context.Context) (all []string, err error) {
+	text, err := rig.Get(ctx, fmt.Sprintf("%s%s/validators/%s/delegations?pagination.limit=%d", n.node, sdkStaking, cosmos.PopularValidator, visitors))
+	for _, owner := range gjson.Get(text, "delegation_responses.#.delegation.delegator_address").Array() {
+		all = append(all, owner.String())
+	}
+	if err == nil && len(all) < visitors {
+		err = fmt.Errorf("the chain has %d delegators only", len(all))
+	}
+	return all, err
+}
+
+func (n *replayed) countAnew(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, n.control+"/devnet/stats", http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// asked counts the requests that the REST server got, and of those what is neither an owner's
+// own nor about the node itself: what several visitors ask for.
+func (n *replayed) asked(ctx context.Context, owners []string) (all, common int64, err error) {
+	text, err := rig.Get(ctx, fmt.Sprintf("%s/devnet/stats?top=%d", n.control, math.MaxInt32))
+	if err != nil {
+		return 0, 0, err
+	}
+	var s devnet.Stats
+	err = json.Unmarshal([]byte(text), &s)
+	for _, a := range s.Node.Asked {
+		own := slices.ContainsFunc(owners, func(owner string) bool { return strings.Contains(a.URI, "/"+owner) })
+		if !own && !strings.HasSuffix(a.URI, aboutNode) {
+			common += a.Count
+		}
+	}
+	return s.Node.Requests, common, err
+}
