@@ -184,6 +184,26 @@ func TestReplicasShareTheirLimits(t *testing.T) {
 	}
 }
 
+// A neighbour in Redis could refuse a client for ever.
+func TestABucketInRedisThatCannotBeOursDecidesNothing(t *testing.T) {
+	for name, full := range map[string]string{"years from now": "1000000000", "a time that no Duration reaches": "1000000000000"} {
+		t.Run(name, func(t *testing.T) {
+			server := miniredis.RunT(t)
+			s := startChain(t, patient(t, server.Addr(), "one", limits.Limits{Address: twice}))
+			statuses := []int{s.get(t, anyPath).status}
+			for _, key := range server.Keys() {
+				if err := server.Set(key, full); err != nil {
+					t.Fatal(err)
+				}
+			}
+			statuses = append(statuses, s.get(t, anyPath).status, s.get(t, anyPath).status)
+			if diff := cmp.Diff([]int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}, statuses); diff != "" {
+				t.Errorf("statuses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestAFloodDoesNotReachRedis(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	o := patient(t, miniredis.RunT(t).Addr(), "one", limits.Limits{Address: twice})

@@ -4,12 +4,15 @@
 //   - codec.go, seal.go: an entry is a hash, m for its head and b for its body;
 //     an HMAC may say who wrote it
 //   - reads.go: an entry is read together with those that others want meanwhile
+//   - epochs.go, ledger.go: replicas agree on the epoch of a chain, and note the
+//     hashes of its blocks; that is sealed, too
 //   - entries.go: entries are loaded and saved many at once
 //   - lease.go, scripts.go: one script either gives an entry that is new enough,
 //     or the lease of the key, or says that another replica has the lease;
 //     another stores the answer, gives the lease back and publishes that
 //   - subscriber.go: a replica that waits for a lease is woken by that message
-//   - purge.go: selected entries are removed step by step
+//   - purge.go: selected entries are removed step by step, and replicas are told,
+//     under a seal
 //
 // Redis is shared ground: it may be slow, dead or full, and others may write to
 // it. Each operation has [Options.Timeout], and a breaker keeps a dead Redis from

@@ -54,14 +54,18 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 	return e, err
 }
 
-// unreadable counts an entry that cannot be decoded.
+// unreadable tells of an entry that cannot be decoded.
 func (s *Store) unreadable(at string, err error) {
+	s.countUnreadable(err)
+	s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err)
+}
+
+func (s *Store) countUnreadable(err error) {
 	if errors.Is(err, errUnsealed) {
 		s.failed(foreign)
 	} else {
 		s.failed(corrupt)
 	}
-	s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err)
 }
 
 // Save implements [cache.Shared]. It sends the whole script with each entry: a

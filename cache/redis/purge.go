@@ -3,10 +3,11 @@ package redis
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -99,19 +100,37 @@ func literal(text string) string {
 // purgeMark begins a message that tells replicas to purge.
 const purgeMark = '!'
 
+// An announcement tells replicas what to purge. Its time keeps a sealed one from
+// being sent again by somebody who has heard it.
+type announcement struct {
+	cache.Selection
+	At int64 // in milliseconds
+}
+
+// announced is how old an announcement may be, with the clocks of replicas apart.
+const announced = time.Minute
+
 // AnnouncePurge implements [cache.Shared]. This replica hears of it, too.
 func (s *Store) AnnouncePurge(ctx context.Context, namespace string, sel cache.Selection) error {
-	message, _ := json.Marshal(sel) // strings always encode
+	channel := channelOf(namespace)
+	text, _ := json.Marshal(announcement{sel, s.o.Now().UnixMilli()}) // strings and numbers always encode
 	return s.do(ctx, func(ctx context.Context) error {
-		return s.rdb.Publish(ctx, channelOf(namespace), string(purgeMark)+string(message)).Err()
+		return s.rdb.Publish(ctx, channel, string(purgeMark)+string(s.codec.seal(channel, text))).Err()
 	})
 }
 
-// readSelection reads what AnnouncePurge has sent.
-func readSelection(message string) (cache.Selection, error) {
-	var sel *cache.Selection
-	if err := json.Unmarshal([]byte(message), &sel); err != nil || sel == nil {
-		return cache.Selection{}, errors.New("cache: not a selection")
+// readAnnouncement reads what AnnouncePurge has sent on a channel.
+func (s *Store) readAnnouncement(channel, message string) (cache.Selection, error) {
+	text, err := s.codec.open(channel, message)
+	if err != nil {
+		return cache.Selection{}, err
 	}
-	return *sel, nil
+	var a *announcement
+	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
+		return cache.Selection{}, fmt.Errorf("%w: not a selection", errCorrupt)
+	}
+	if len(s.o.SealKey) > 0 && s.o.Now().Sub(time.UnixMilli(a.At)).Abs() > announced {
+		return cache.Selection{}, fmt.Errorf("%w: announced at another time", errCorrupt)
+	}
+	return a.Selection, nil
 }

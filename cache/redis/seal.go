@@ -7,13 +7,14 @@ import (
 	"fmt"
 )
 
-// errUnsealed is a corrupt entry that this service has not written.
+// errUnsealed is what this service has not written.
 var errUnsealed = fmt.Errorf("%w: not sealed with our key", errCorrupt)
 
 // A sealer proves who wrote an entry: it puts an HMAC of the entry's key and
 // head at the head's end. The head holds the digest of the body, so nobody
 // without the key can make an entry, change one or move one to another key. An
-// older entry of the same key can be put back: its height tells.
+// older entry of the same key can be put back: its height tells. A ledger is sealed
+// in the same way under its key, and an announcement under its channel.
 type sealer []byte
 
 // seal gives m with its seal. Without a key there is none.

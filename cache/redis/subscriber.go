@@ -48,13 +48,13 @@ func (s *Store) receive(ctx context.Context, channel string, to cache.Subscriber
 			return err
 		default:
 			pinged = false
-			handle(msg, to)
+			s.handle(msg, to)
 		}
 	}
 }
 
 // handle hands on one message: a mark and what it is about.
-func handle(msg any, to cache.Subscriber) {
+func (s *Store) handle(msg any, to cache.Subscriber) {
 	switch msg := msg.(type) {
 	case *redis.Subscription:
 		to.NotifyAll() // messages sent before this one went unheard
@@ -65,8 +65,10 @@ func handle(msg any, to cache.Subscriber) {
 		mark, about := msg.Payload[0], msg.Payload[1:]
 		if mark != purgeMark {
 			to.Notify(about, mark == '+')
-		} else if sel, err := readSelection(about); err == nil {
+		} else if sel, err := s.readAnnouncement(msg.Channel, about); err == nil {
 			to.Purged(sel)
+		} else {
+			s.countUnreadable(err) // who sends it can do so as often as they like
 		}
 	}
 }

@@ -54,6 +54,9 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 	}
 }
 
+// errEmptier is what others have written there, or a rate that was in force before.
+var errEmptier = errors.New("the shared bucket is emptier than any of this rate can be")
+
 // keyOf names a bucket. The namespace is escaped, so that it ends at the first
 // colon; the library puts rate: before all.
 func (s *sharedBuckets) keyOf(who string) string {
@@ -74,6 +77,9 @@ func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (decision
 		defer cancel()
 		return s.limiter.Allow(ctx, s.keyOf(who), redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst})
 	})
+	if err == nil && (told.ResetAfter < 0 || told.ResetAfter > r.window()+time.Second) { // negative: beyond what a Duration holds
+		err = errEmptier
+	}
 	if err != nil {
 		return decision{}, err
 	}

@@ -1,0 +1,180 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// sealedStore is a store of a server, which seals with a key.
+func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func() time.Time) *Store {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s, err := New(rdb, Options{Timeout: 5 * time.Second, SealKey: []byte(key), Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWithoutTheKeyNobodyMovesTheEpochOrLiesAboutBlocks(t *testing.T) {
+	const epoch = 1000
+	key, later := epochKey("story-1"), time.Now().Add(time.Hour).Unix()
+	agreed := Agreement{Epoch: epoch, Anchors: map[int64]string{10: "aa", 20: "bb"}}
+	tests := map[string]func(*testing.T, *miniredis.Miniredis){
+		"another epoch": func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "e", strconv.FormatInt(later, 10)) },
+		"another hash":  func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "a", "10:aa 20:ff") },
+		"a block above": func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "a", "10:aa 20:bb 999:cc") },
+		"another time":  func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "t", "1") },
+		"no seal":       func(_ *testing.T, m *miniredis.Miniredis) { m.HDel(key, "s") },
+		"one of its own": func(t *testing.T, m *miniredis.Miniredis) {
+			if _, err := sealedStore(t, m, "another", nil).NextEpoch(t.Context(), "story-1", later-1, later); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the seal of another chain": func(t *testing.T, m *miniredis.Miniredis) {
+			if _, err := sealedStore(t, m, "ours", nil).NextEpoch(t.Context(), "story-2", 0, later); err != nil {
+				t.Fatal(err)
+			}
+			m.HSet(key, "e", m.HGet(epochKey("story-2"), "e"), "a", "", "t", "0", "s", m.HGet(epochKey("story-2"), "s"))
+		},
+		"no hash":            func(_ *testing.T, m *miniredis.Miniredis) { m.Del(key); _ = m.Set(key, "x") },
+		"more than belongs":  func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "a", string(make([]byte, 1<<20))) },
+		"nothing at all":     func(_ *testing.T, m *miniredis.Miniredis) { m.FlushAll() },
+		"a name of no field": func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "x", "y") },
+	}
+	for name, writes := range tests {
+		t.Run(name, func(t *testing.T) {
+			server := miniredis.RunT(t)
+			s := sealedStore(t, server, "ours", nil)
+			settle := func() {
+				t.Helper()
+				s.mustAgree(t, epoch)
+				for height, hash := range map[int64]string{10: "aa", 20: "bb"} {
+					if err := s.AddAnchor(t.Context(), "story-1", epoch, height, hash); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			settle()
+			writes(t, server)
+			got := s.mustAgree(t, epoch)
+			if got.Epoch != epoch {
+				t.Errorf("epoch %d, want %d", got.Epoch, epoch)
+			}
+			for height, hash := range got.Anchors {
+				if hash != agreed.Anchors[height] {
+					t.Errorf("block %d has hash %q", height, hash)
+				}
+			}
+			if got, err := s.NextEpoch(t.Context(), "story-1", epoch, epoch+1); err != nil || got != epoch+1 {
+				t.Errorf("moved to %d, error %v", got, err)
+			}
+		})
+	}
+}
+
+func TestReplicasWithTheKeyAgree(t *testing.T) {
+	server := miniredis.RunT(t)
+	first, second := sealedStore(t, server, "ours", nil), sealedStore(t, server, "ours", nil)
+	if got, err := first.NextEpoch(t.Context(), "story-1", 0, 5); err != nil || got != 5 {
+		t.Fatalf("moved to %d, error %v", got, err)
+	}
+	if err := first.AddAnchor(t.Context(), "story-1", 5, 10, "aa"); err != nil {
+		t.Fatal(err)
+	}
+	got := second.mustAgree(t, 0)
+	got.Confirmed = 0
+	if diff := cmp.Diff(Agreement{Epoch: 5, Anchors: map[int64]string{10: "aa"}}, got); diff != "" {
+		t.Errorf("agreement (-want +got):\n%s", diff)
+	}
+}
+
+func TestManyReplicasAmendTheLedgerAtOnce(t *testing.T) {
+	server := miniredis.RunT(t)
+	const replicas = 8
+	ended := make(chan int64, replicas)
+	for i := range replicas {
+		s := sealedStore(t, server, "ours", nil)
+		go func() {
+			epoch, err := s.NextEpoch(context.Background(), "story-1", 0, int64(100+i))
+			for err != nil { // the others were faster, time and again
+				epoch, err = s.NextEpoch(context.Background(), "story-1", 0, int64(100+i))
+			}
+			ended <- epoch
+		}()
+	}
+	want := <-ended
+	for range replicas - 1 {
+		if got := <-ended; got != want {
+			t.Errorf("a replica is in epoch %d, another in %d", got, want)
+		}
+	}
+}
+
+// hears collects what a subscriber is told to purge.
+type hears struct {
+	up     chan struct{}
+	purged chan cache.Selection
+}
+
+func (h hears) Notify(string, bool) {}
+func (h hears) NotifyAll() {
+	select {
+	case h.up <- struct{}{}:
+	default:
+	}
+}
+func (h hears) Purged(sel cache.Selection) { h.purged <- sel }
+
+func TestWithoutTheKeyNobodyHasReplicasPurge(t *testing.T) {
+	server := miniredis.RunT(t)
+	now := time.Unix(1_800_000_000, 0)
+	ours := func(shift time.Duration) *Store {
+		return sealedStore(t, server, "ours", func() time.Time { return now.Add(shift) })
+	}
+	replica, h := ours(0), hears{make(chan struct{}, 1), make(chan cache.Selection, 9)}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); replica.Subscribe(ctx, "story-1", h) }()
+	t.Cleanup(func() { stop(); <-done })
+	<-h.up
+	announce := func(s *Store, namespace, prefix string) {
+		t.Helper()
+		if err := s.AnnouncePurge(t.Context(), namespace, cache.Selection{Prefix: prefix}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(announcement{cache.Selection{Prefix: "plain"}, now.UnixMilli()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	channel := channelOf("story-1")
+	server.Publish(channel, "!"+string(text))
+	server.Publish(channel, "!"+string(sealer("ours").seal(channelOf("story-2"), text)))
+	announce(sealedStore(t, server, "another", func() time.Time { return now }), "story-1", "another key")
+	announce(ours(-2*time.Minute), "story-1", "heard before and sent again")
+	announce(ours(2*time.Minute), "story-1", "from the future")
+	announce(ours(30*time.Second), "story-1", "ours")
+	if diff := cmp.Diff(cache.Selection{Prefix: "ours"}, <-h.purged); diff != "" {
+		t.Errorf("the first that was obeyed (-want +got):\n%s", diff)
+	}
+	var unsealed, late dto.Metric
+	if err := errors.Join(replica.errors[foreign].Write(&unsealed), replica.errors[corrupt].Write(&late)); err != nil {
+		t.Fatal(err)
+	}
+	if n, m := unsealed.GetCounter().GetValue(), late.GetCounter().GetValue(); n != 3 || m != 2 {
+		t.Errorf("%v announcements were counted as foreign, want 3, and %v as corrupt, want 2", n, m)
+	}
+}
