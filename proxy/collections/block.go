@@ -54,11 +54,15 @@ func readBlock(values []string) (int64, error) {
 	return n, nil
 }
 
-// holdsAt is the block up to which everything is counted on a page. It is not
-// known of one that is older than what the store is known to hold.
-func holdsAt(e *cache.Entry, q *cache.Query, p Progress) int64 {
-	if e.Height < q.Tip {
+// holdsAt is the block up to which everything is counted on a page. A page that is
+// older than what the store holds has that of its generation.
+func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p Progress) int64 {
+	switch {
+	case e.Height >= q.Tip:
+		return p.Block
+	case e.Height == 0 || h.o.Counted == nil:
 		return 0
+	default:
+		return h.o.Counted(h.generation(e))
 	}
-	return p.Block
 }

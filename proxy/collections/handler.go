@@ -76,6 +76,9 @@ type Options struct {
 	// every request.
 	Progress func() Progress
 
+	// Counted is the block that the store had counted in a generation; nil: unknown.
+	Counted func(generation int64) (block int64)
+
 	// Await returns nil once Progress tells of a block, or a later one, and the
 	// context's error if that ends first. Nil: nothing can be waited for.
 	Await         func(ctx context.Context, block int64) error
@@ -167,35 +170,13 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 // answer makes of a what a result comes to, of a query by the progress.
 func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, p Progress, schemaURL string, now time.Time) {
 	a.Now = now
-	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), holdsAt(res.Entry, query, p)
+	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
 	a.Own = h.withSchema(query.Key, res.Entry, schemaURL)
 	res.Entry = &a.Own
 	rec.Result(res)
 	rec.Degraded = !res.Entry.Expires.IsZero()
 	a.Result, a.Key, a.Policy = res, query.Key, h.o.Policy
 	a.Behind, a.Control = p.Behind, "private, no-cache"
-}
-
-// A memory answers a request for a listing again.
-type memory struct {
-	*Handler
-	asked     listing
-	least     int64 // block of the execution chain that the client has to see
-	schemaURL string
-}
-
-// Recall answers from the page that memory has.
-func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
-	p := m.progress()
-	if p.Block < m.least {
-		return false
-	}
-	query := m.query(m.asked, p)
-	res, ok := m.cache.Fresh(query, rec.Start)
-	if ok {
-		m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)
-	}
-	return ok
 }
 
 // admit lets those pass who may ask.

@@ -51,6 +51,9 @@ func (h *Handler) edition(generation int64, now time.Time) int64 {
 	return generation + now.UnixNano()/h.term()
 }
 
+// generation is that of the store in the edition of a page.
+func (h *Handler) generation(e *cache.Entry) int64 { return e.Height - e.ReadAt.UnixNano()/h.term() }
+
 // term is how long a page stays as it is at most, in nanoseconds.
 func (h *Handler) term() int64 { return int64(max(h.o.Policy.Stale, time.Second)) }
 

@@ -18,6 +18,7 @@ type Watch struct {
 	outage *upstream.Outage
 	mark   atomic.Pointer[Mark]          // nil until known
 	moved  atomic.Pointer[chan struct{}] // closed, and replaced, when the mark has changed
+	past   history
 }
 
 // NewWatch registers its metrics.
@@ -55,6 +56,7 @@ func (w *Watch) look(ctx context.Context) {
 		return
 	}
 	w.outage.End()
+	w.past.note(m)
 	if before := w.mark.Swap(&m); before == nil || *before != m {
 		moved := make(chan struct{})
 		close(*w.moved.Swap(&moved))
@@ -63,6 +65,10 @@ func (w *Watch) look(ctx context.Context) {
 
 // Mark is what was seen last, nil for nothing yet. It must not be changed.
 func (w *Watch) Mark() *Mark { return w.mark.Load() }
+
+// Counted is a block up to which everything is counted in what the store gives in
+// a generation, 0 for none known. It remembers about a thousand generations.
+func (w *Watch) Counted(generation int64) int64 { return w.past.counted(generation) }
 
 // Await waits until the store has counted a block.
 func (w *Watch) Await(ctx context.Context, block int64) error {

@@ -112,7 +112,7 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o := parts.Proxy(s.cfg)
 	o.Cache, o.Chain.Nodes, o.Web.Lane = s.cache, s.pool, s.lane
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
-	o.Collections.Progress, o.Collections.Await = s.progress, s.watch.Await
+	o.Collections.Progress, o.Collections.Await, o.Collections.Counted = s.progress, s.watch.Await, s.watch.Counted
 	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
 	o.Web.SharedLimits.Namespace = s.cache.Namespace
 	if s.metadata != nil {
