@@ -8,22 +8,20 @@
 //  3. request.go makes of it the one spelling that is the cache key;
 //  4. progress.go says how fresh a page is by how far the store has come, and
 //     block.go waits for a block that the client has to see;
-//  5. on a miss, handler.go asks the store for the page and the metadata provider
-//     to describe what is on it, which page.go joins.
+//  5. on a miss, origin.go asks the store for the page and the metadata provider
+//     to describe what is on it, which page.go joins;
+//  6. answer.go makes an answer of the page.
 //
 // Whatever fails on the way is written as a problem by problem.go. metadata.go
 // keeps what the provider said in the cache.
 package collections
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -167,84 +165,12 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	return nil
 }
 
-// answer makes of a what a result comes to, of a query by the progress.
-func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, p Progress, schemaURL string, now time.Time) {
-	a.Now = now
-	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
-	a.Own = h.withSchema(query.Key, res.Entry, schemaURL)
-	res.Entry = &a.Own
-	rec.Result(res)
-	rec.Degraded = !res.Entry.Expires.IsZero()
-	a.Result, a.Key, a.Policy = res, query.Key, h.o.Policy
-	a.Behind, a.Control = p.Behind, "private, no-cache"
-}
-
 // admit lets those pass who may ask.
 func (h *Handler) admit(c *gin.Context, rec *web.Record) error {
 	if h.o.NoAuth {
 		return nil
 	}
 	return h.stack.AdmitKey(c, rec)
-}
-
-// origin asks the store, then the provider, which is what a miss comes to.
-func (h *Handler) origin(asked listing) cache.Origin {
-	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-		now := time.Now()
-		page, err := h.list(ctx, asked)
-		if err != nil {
-			return nil, err
-		}
-		if page.Total == 0 && h.progress().Filling {
-			return nil, &web.Failure{Status: http.StatusServiceUnavailable, Public: "the collection store is being filled for the first time", RetryAfter: fillingRetry, Expected: true}
-		}
-		metadata, degraded := h.describe(ctx, page.Items)
-		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
-		edition := h.editionOf(page, now)
-		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, web.JSON, describedBy(PageSchema), body, 0), Height: edition, ReadAt: now}
-		if degraded {
-			e.Expires = now.Add(h.o.DegradedTTL)
-		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {
-			return prev.Confirm(edition, now), nil
-		}
-		return e, nil
-	}
-}
-
-func (h *Handler) list(ctx context.Context, asked listing) (store.Page, error) {
-	if asked.Nothing {
-		return store.Page{}, nil
-	}
-	page, err := h.o.Store.List(ctx, asked.Query)
-	if err != nil {
-		return page, fmt.Errorf("list collections: %w", err)
-	}
-	return page, nil
-}
-
-func (h *Handler) describe(ctx context.Context, items []store.Collection) (found map[string]json.RawMessage, degraded bool) {
-	if h.o.Metadata == nil || len(items) == 0 {
-		return nil, false
-	}
-	addresses := make([]string, len(items))
-	for i, c := range items {
-		addresses[i] = strings.ToLower(c.Address)
-	}
-	return h.o.Metadata.Lookup(ctx, addresses)
-}
-
-// withSchema puts $schema first into the body. What comes of it is kept with the
-// page, and encoded like any other, for the few hosts that we are known by. The
-// validator stays: what it vouches for is the page.
-func (h *Handler) withSchema(key string, e *cache.Entry, url string) cache.Entry {
-	content := h.cache.Derived(key, e.Content, url, func(page *cache.Content) *cache.Content {
-		quoted, _ := json.Marshal(url) // a string always encodes
-		body := make([]byte, 0, len(page.Body)+len(quoted)+12)
-		body = append(append(body, `{"$schema":`...), quoted...)
-		body = append(append(body, ','), page.Body[1:]...)
-		return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
-	})
-	return cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
 }
 
 // plan says what a request would ask.

@@ -1,0 +1,35 @@
+package collections
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// answer makes of a what a result comes to, of a query by the progress.
+func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, p Progress, schemaURL string, now time.Time) {
+	a.Now = now
+	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
+	a.Own = h.withSchema(query.Key, res.Entry, schemaURL)
+	res.Entry = &a.Own
+	rec.Result(res)
+	rec.Degraded = !res.Entry.Expires.IsZero()
+	a.Result, a.Key, a.Policy = res, query.Key, h.o.Policy
+	a.Behind, a.Control = p.Behind, "private, no-cache"
+}
+
+// withSchema puts $schema first into the body. What comes of it is kept with the
+// page, and encoded like any other, for the few hosts that we are known by. The
+// validator stays: what it vouches for is the page.
+func (h *Handler) withSchema(key string, e *cache.Entry, url string) cache.Entry {
+	content := h.cache.Derived(key, e.Content, url, func(page *cache.Content) *cache.Content {
+		quoted, _ := json.Marshal(url) // a string always encodes
+		body := make([]byte, 0, len(page.Body)+len(quoted)+12)
+		body = append(append(body, `{"$schema":`...), quoted...)
+		body = append(append(body, ','), page.Body[1:]...)
+		return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
+	})
+	return cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
+}
