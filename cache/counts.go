@@ -7,6 +7,7 @@ import (
 	otterstats "github.com/maypok86/otter/v2/stats"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
@@ -16,6 +17,7 @@ type counts struct {
 
 	requests [StaleError + 1][3]atomic.Uint64 // by outcome and store
 	variants [codings.Count]atomic.Uint64
+	ahead    ahead.Counts
 
 	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals, warmed atomic.Uint64
 

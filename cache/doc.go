@@ -18,7 +18,10 @@
 //  5. Where the origin fails, an entry that [Policy] allows for such times
 //     is served, else the error.
 //
-// All of this is in lookup.go, from top to bottom. How new is new enough,
+// Keys that are asked for at least twice in every block are read as soon as one
+// comes, before anybody asks ([Cache.ReadAhead]); package cache/ahead chooses them.
+//
+// Get is in lookup.go, from top to bottom. How new is new enough,
 // [Policy] says: in blocks where the caller knows the tip and the entry its
 // height, else in seconds.
 //

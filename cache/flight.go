@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/tipcache/tipcache/cache/tracing"
 )
 
 // flight is one lookup of a key below memory, for all callers who wait for it.
@@ -41,13 +43,13 @@ func (c *Cache) fly(ctx context.Context, f *flight) (flightResult, error) {
 	}
 	defer c.tasks.Done()
 	c.counts.flights.Add(1)
-	f.ch.lookups.beginFlight(f.q.Key)
-	defer f.ch.lookups.endFlight(f.q.Key)
+	f.ch.pending.BeginFlight(f.q.Key)
+	defer f.ch.pending.EndFlight(f.q.Key)
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.FlightTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	ctx, span := startSpan(ctx, "cache.flight")
+	ctx, span := tracing.Start(ctx, "tipcache/cache", "cache.flight")
 	began := time.Now()
 	r, err := f.run(ctx)
 	f.paced(time.Since(began), r, err)
@@ -59,6 +61,9 @@ func (c *Cache) fly(ctx context.Context, f *flight) (flightResult, error) {
 // nothing of that unless it took longer than others do to succeed.
 func (f *flight) paced(took time.Duration, r flightResult, err error) {
 	p := f.c.pace(&f.q)
+	if errors.Is(err, ErrYielded) {
+		return
+	}
 	if err == nil && r.store == fromOrigin || err != nil && took > time.Duration(p.mean.Load()) {
 		p.observe(took, 2*f.c.o.Patience)
 	}
@@ -159,7 +164,7 @@ func (f *flight) release(ctx context.Context, lease Lease, r flightResult, failu
 		return
 	}
 	f.c.counts.writing.Add(1)
-	end := f.ch.lookups.beginWrite(f.q.Key)
+	end := f.ch.pending.BeginWrite(f.q.Key)
 	f.c.tasks.Go(func() {
 		defer f.c.counts.writing.Add(-1)
 		if failure != nil {

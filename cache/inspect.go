@@ -20,6 +20,7 @@ type Inspection struct {
 	Moment         time.Duration // how long a Get waits for the origin where an entry is stale
 	Trouble        error         // what the origin failed with since it gave the entry in memory
 	Renewing       bool          // the entry in memory is being read anew
+	Ahead          bool          // the key is read ahead when the next block comes, if it is asked for as often in this one
 	SharedState    string        // as Cache.SharedState says
 	SharedErr      error         // why nothing is known of the shared store
 	Lease          time.Duration // what is left of the lease of a replica that is asking the origin; 0 = none
@@ -51,6 +52,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 			}
 		}
 	}
+	i.Ahead = ch.ahead.Has(q.Key)
 	i.Forecast, i.Store = i.forecast()
 	return i
 }

@@ -30,11 +30,13 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	at := ch.memory.get(q.Key)
 	switch q.state(at, c.o.Now()) {
 	case Fresh:
+		at.asks.Add()
 		c.counts.served(Hit, inMemory)
 		return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}, nil
 	case Stale:
 		if c.moment(&q, at) == 0 {
 			c.revalidate(ctx, ch, at, q, origin)
+			at.asks.Add()
 			c.counts.served(StaleHit, inMemory)
 			return Result{Entry: at.entry, Outcome: StaleHit, Store: inMemory}, nil
 		}
@@ -47,6 +49,7 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
 		}
 	}
+	c.noteAhead(ch, at, &q, origin)
 	res, err := c.wait(ctx, ch, q, origin, at)
 	c.counts.served(res.Outcome, res.Store)
 	return res, err
@@ -71,6 +74,9 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at 
 	w := c.newWait(&q, at)
 	for try := range maxFlights {
 		r, own, err := c.join(ctx, ch, q, origin, w, sharedSilent)
+		if errors.Is(err, ErrYielded) {
+			continue // a read ahead, which had no room: the next flight is a caller's
+		}
 		if err != nil {
 			return c.serveStale(ch, &q, r, err)
 		}
@@ -83,31 +89,6 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at 
 		}
 	}
 	return c.serveStale(ch, &q, flightResult{}, ErrOverloaded)
-}
-
-// lookupShared reads the entry of a key that memory does not have from the
-// shared store. That costs a third of a flight, which brings a goroutine and the
-// lease with it, and is all that a replica needs that has just started. It gives
-// the slot of an entry that can be served; an error says that the shared store
-// does not answer.
-func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query) (at *slot, err error) {
-	if !c.begin() {
-		return nil, errClosed
-	}
-	defer c.tasks.Done()
-	if !ch.lookups.beginRead(q.Key) {
-		return nil, nil
-	}
-	e, err := c.o.Shared.Read(context.WithoutCancel(ctx), ch.namespace, q.Key)
-	if e != nil && q.state(&slot{entry: e}, c.o.Now()) > Stale {
-		e = nil // a flight's to judge
-	}
-	ch.lookups.endRead(q.Key, func() {
-		if e != nil {
-			at = ch.memory.put(&q, e)
-		}
-	})
-	return at, err
 }
 
 // join starts the flight of the key or joins the one under way, and waits for
@@ -174,7 +155,7 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 	woken := f.ch.waiters.join(f.q.Key)
 	defer f.ch.waiters.leave(f.q.Key)
 	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep)
-	if f.sharedSilent || f.ch.lookups.awaitWrite(ctx, f.q.Key) != nil {
+	if f.sharedSilent || f.ch.pending.AwaitWrite(ctx, f.q.Key) != nil {
 		return found
 	}
 	for {
@@ -214,6 +195,9 @@ func (f *flight) ask(ctx context.Context, found lookupResult) (flightResult, err
 		}
 	}
 	e, err := f.fetch(ctx, r.at.known())
+	if errors.Is(err, ErrYielded) {
+		return r, err
+	}
 	if err == nil && f.outdoes(r.at, e) {
 		err = ErrBehind
 	}
@@ -230,6 +214,7 @@ func (f *flight) ask(ctx context.Context, found lookupResult) (flightResult, err
 
 // serve makes a result of what a flight brought.
 func (c *Cache) serve(ctx context.Context, ch *chain, q Query, origin Origin, r flightResult, own bool) Result {
+	r.at.asks.Add()
 	res := Result{Entry: r.at.entry, Outcome: Miss, Store: r.store, Forward: r.forward, Collapsed: !own}
 	if r.store == fromOrigin {
 		if !own {
@@ -264,6 +249,7 @@ func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (
 	default:
 		return Result{}, failure
 	}
+	at.asks.Add()
 	res.Entry = at.entry
 	return res, nil
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/tipcache/tipcache/cache/ahead"
 )
 
 // memory keeps one entry per key, within a bound of bytes. Entries carry their
@@ -19,6 +21,7 @@ type memory struct {
 type slot struct {
 	entry    *Entry
 	renewing atomic.Bool // a flight in the background is under way for it
+	asks     ahead.Asks
 	failed   atomic.Pointer[failed]
 }
 
@@ -88,7 +91,11 @@ func (m *memory) put(q *Query, e *Entry) *slot {
 		if e.Height > 0 {
 			m.counts.renewals.Add(1)
 		}
-		return &slot{entry: e}, otter.WriteOp
+		s := &slot{entry: e}
+		if found {
+			s.asks.Follow(&old.asks)
+		}
+		return s, otter.WriteOp
 	})
 	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
@@ -59,6 +60,10 @@ func (c *Cache) metrics() []prometheus.Collector {
 			all = append(all, counter("requests_total", "Finished requests by outcome and by the store that served them.",
 				&n.requests[o][i], "outcome", Outcome(o).String(), "store", store))
 		}
+	}
+	for r := range n.ahead {
+		all = append(all, counter("read_ahead_total", "Keys that were to be read when a block came, before anybody asked for them, by result: origin, shared (another replica had read it), needless (a caller was quicker), yielded (the origin had no room or the time was over), failed. unused are those of origin that nobody asked for until the next block.",
+			&n.ahead[r], "result", ahead.Result(r).String()))
 	}
 	for coding := codings.Gzip; coding < codings.Count; coding++ {
 		all = append(all, counter("encodings_total", "Bodies encoded, by coding; each is kept and served as it is.", &n.variants[coding], "coding", coding.String()))

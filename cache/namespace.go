@@ -4,6 +4,9 @@ import (
 	"context"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/tipcache/tipcache/cache/ahead"
+	"github.com/tipcache/tipcache/cache/pending"
 )
 
 // chain is all that is kept of one namespace. Another namespace gets another
@@ -12,7 +15,8 @@ type chain struct {
 	namespace string // "" = not known yet
 	memory    *memory
 	flights   singleflight.Group
-	lookups   lookups
+	pending   *pending.Keys
+	ahead     ahead.Keys[asked]
 	waiters   *waiters           // nil: no shared store, or no namespace to use it with
 	warmed    chan struct{}      // closed once nothing more is taken over from other replicas
 	leave     context.CancelFunc // ends the subscription
@@ -41,7 +45,7 @@ func (c *Cache) SetNamespace(namespace string) {
 // newChain returns an empty chain, with a subscription if replicas share it. The
 // caller holds c.mu, or has not shared c yet.
 func (c *Cache) newChain(namespace string) *chain {
-	ch := &chain{namespace: namespace, memory: newMemory(c.o.MemoryBytes, &c.counts), lookups: newLookups(), warmed: make(chan struct{}), leave: func() {}}
+	ch := &chain{namespace: namespace, memory: newMemory(c.o.MemoryBytes, &c.counts), pending: pending.New(), warmed: make(chan struct{}), leave: func() {}}
 	if namespace == "" || c.o.Shared == nil {
 		close(ch.warmed)
 	} else {

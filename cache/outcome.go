@@ -13,6 +13,10 @@ var ErrOverloaded = errors.New("cache: too many callers are waiting")
 // of any age is better than that failure.
 var ErrBehind = errors.New("cache: the origin is behind the tip")
 
+// ErrYielded is what an [Origin] fails with that was to read ahead and has no
+// room for that now.
+var ErrYielded = errors.New("cache: the origin has no room for a read ahead")
+
 var errSlow = errors.New("cache: the origin takes longer than there is patience for")
 
 var errClosed = errors.New("cache: closed")

@@ -57,7 +57,7 @@ func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	if ch.waiters == nil {
 		return Purged{Memory: ch.memory.purge(sel)}, nil
 	}
-	ch.lookups.awaitWrites(ctx, sel)
+	ch.pending.AwaitWrites(ctx, sel.Has)
 	n, err := c.o.Shared.Purge(ctx, ch.namespace, sel)
 	done := Purged{Shared: n, Memory: ch.memory.purge(sel)}
 	if err == nil {

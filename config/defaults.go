@@ -37,7 +37,7 @@ func Default() Config {
 			Pinned:   time.Hour,
 			Negative: 3 * time.Second,
 		},
-		Cache: Cache{Memory: Auto, Flight: 10 * time.Second, Lease: 3 * time.Second, Patience: 100 * time.Millisecond, Waiters: 10_000},
+		Cache: Cache{Memory: Auto, Flight: 10 * time.Second, Lease: 3 * time.Second, Patience: 100 * time.Millisecond, ReadAhead: 0.1, Waiters: 10_000},
 		Redis: Redis{URL: "none", Timeout: 100 * time.Millisecond},
 		Collections: Collections{
 			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",

@@ -36,6 +36,7 @@ func (c Config) Validate() error {
 		v.httpURL("tracing.endpoint", c.Tracing.Endpoint)
 	}
 	v.share("tracing.ratio", c.Tracing.Ratio)
+	v.share("cache.read_ahead", c.Cache.ReadAhead)
 	return errors.Join(v.problems...)
 }
 

@@ -25,6 +25,7 @@ import (
 type sdkService struct {
 	*devnet.Devnet
 	pool   *node.Pool
+	proxy  *proxy.Server
 	server *httptest.Server
 }
 
@@ -57,11 +58,10 @@ func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkSer
 	if change != nil {
 		change(&o)
 	}
-	handler, err := proxy.New(o)
-	if err != nil {
+	if s.proxy, err = proxy.New(o); err != nil {
 		t.Fatal(err)
 	}
-	s.server = httptest.NewServer(handler)
+	s.server = httptest.NewServer(s.proxy)
 	t.Cleanup(s.server.Close)
 	s.waitTip(t)
 	return s

@@ -47,6 +47,8 @@ type Explanation struct {
 	RedisError string `json:"redis_error,omitempty"` // why nothing is known of Redis
 	Lease      string `json:"lease,omitempty"`       // time left to the replica that asks the origin now
 
+	ReadAhead bool `json:"read_ahead,omitempty"` // it is read when the next block comes, before anybody asks, if it is asked for as often in this one
+
 	FastLane string `json:"fast_lane,omitempty"` // yes: a request of the same bytes as one before would be answered there now; or no, and why
 
 	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused
@@ -194,7 +196,7 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	}
 	e.Verdict = found.Forecast.String()
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
-	e.FastLane = s.fastLane(found)
+	e.ReadAhead, e.FastLane = found.Ahead, s.fastLane(found)
 }
 
 // fastLane says whether the fast lane may answer a request like this one.

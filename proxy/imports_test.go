@@ -20,7 +20,7 @@ const module = "github.com/tipcache/tipcache/"
 var mayImport = map[string][]string{
 	"cmd":                    {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
 	"config":                 {},
-	"proxy":                  {"proxy/...", "cache"},
+	"proxy":                  {"proxy/...", "cache", "cache/ahead"},
 	"proxy/admin":            {},
 	"proxy/docs":             {"proxy/chain", "proxy/chain/documented", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
 	"proxy/chain/documented": {},

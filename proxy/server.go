@@ -11,7 +11,8 @@
 //   - proxy/lane: requests that are repeated, before they come here;
 //   - proxy/web: what every answer has, whichever interface it belongs to.
 //
-// live.go streams several answers in one connection. misses.go answers what no route does. explain.go says what a request would come
+// live.go streams several answers in one connection. readahead.go has the cache read
+// what is asked for in every block as soon as one comes. misses.go answers what no route does. explain.go says what a request would come
 // to, and explain_why.go why, in sentences. selection.go names the keys to be
 // purged.
 package proxy
@@ -43,6 +44,7 @@ type Options struct {
 	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
 	Collections *collections.Options // nil: the collection listing is not served
 	Streams     stream.Options       // its Heights are the Chain's
+	ReadAhead   ReadAhead
 }
 
 // Cosmos is what the dialect of the Cosmos SDK takes beside Options.Chain.
@@ -60,7 +62,7 @@ type queries interface {
 }
 
 // Server answers the public interface. Its goroutines end with the streams that
-// it serves, so it needs no closing.
+// it serves and with Run, so it needs no closing.
 type Server struct {
 	o       Options
 	stack   *web.Stack
@@ -77,6 +79,9 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	if o.Cache == nil {
 		return nil, errors.New("proxy: Cache is required")
+	}
+	if err := o.ReadAhead.validate(); err != nil {
+		return nil, err
 	}
 	if o.Cosmos != nil {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
@@ -153,6 +158,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // nothing has changed.
 func (s *Server) SetClasses(classes chain.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
+	defer s.o.Cache.ForgetAhead()
 	return s.chain.SetClasses(classes, own)
 }
 

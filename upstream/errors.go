@@ -26,6 +26,10 @@ const (
 // what was asked for.
 var ErrBehind = errors.New("no endpoint has the block yet")
 
+// ErrYielded is in the chain of an [Error] of a request that nobody waits for, and
+// for which there is no room at present.
+var ErrYielded = errors.New("requests that somebody waits for go first")
+
 // Status is the HTTP status a proxy answers with.
 func (k Kind) Status() int {
 	switch k {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/tracing"
 )
 
 // Load implements [cache.Shared], in one round trip.
@@ -24,7 +25,7 @@ func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map
 		})
 		return err
 	})
-	endSpan(span, err)
+	tracing.End(span, err)
 	if isReply(err) {
 		err = nil // about a key that holds something else
 	}

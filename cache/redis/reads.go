@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/tracing"
 )
 
 // Reads of one key each go to Redis alone as long as no more are under way than
@@ -72,7 +73,7 @@ func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, 
 	} else if together := <-r.woken; together != nil {
 		s.readAll(ctx, together)
 	}
-	endSpan(span, r.err)
+	tracing.End(span, r.err)
 	e, _ := s.decodeFields(r.at, r.fields) // an error is counted, and as good as no entry
 	return e, r.err
 }

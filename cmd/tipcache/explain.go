@@ -114,6 +114,9 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 		line("memory", "%s", entryText(e.Memory))
 		line("redis", "%s", redisText(e))
 		line("lane", "%s", e.FastLane)
+		if e.ReadAhead {
+			line("ahead", "yes: it is read when the next block comes, before anybody asks")
+		}
 	}
 	line("verdict", "%s", e.Verdict)
 	line("why", "%s", e.Why)

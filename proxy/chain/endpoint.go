@@ -102,6 +102,7 @@ func (ep *endpoint) query(q cacheRequest, hs heights, tip node.Tip) cache.Query 
 	if hs.pinned > 0 {
 		query.Policy, query.MinHeight = inForce.Pinned, 0
 	}
+	query.Ahead = hs.pinned == 0 && q.cost != node.Scan
 	return query
 }
 
@@ -110,7 +111,8 @@ func (ep *endpoint) query(q cacheRequest, hs heights, tip node.Tip) cache.Query 
 func (ep *endpoint) origin(q cacheRequest, from *http.Request, rec *web.Record) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		r := q.request()
-		if r.Background = cache.InBackground(ctx); from != nil {
+		r.Background, r.Ahead = cache.InBackground(ctx), cache.Ahead(ctx)
+		if from != nil {
 			r.Client = ep.stack.Client(from, rec)
 		}
 		a, err := ep.o.Nodes.Fetch(ctx, r)

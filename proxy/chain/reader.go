@@ -137,8 +137,11 @@ func Silence(a *node.Answer, err error, chosen bool, prev *cache.Entry) error {
 			Kind: upstream.Unreachable, Msg: "the chain node is behind the newest block", Err: fmt.Errorf("%w: %s", upstream.ErrBehind, a.Text),
 		}
 	}
-	if errors.Is(err, upstream.ErrBehind) {
+	switch {
+	case errors.Is(err, upstream.ErrBehind):
 		return fmt.Errorf("%w: %w", cache.ErrBehind, err)
+	case errors.Is(err, upstream.ErrYielded):
+		return fmt.Errorf("%w: %w", cache.ErrYielded, err)
 	}
 	return err
 }

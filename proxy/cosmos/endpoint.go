@@ -119,6 +119,7 @@ func (ep *endpoint) query(q inquiry, tip node.Tip) cache.Query {
 	if q.pinned > 0 {
 		query.Policy, query.MinHeight = inForce.Pinned, 0
 	}
+	query.Ahead = q.pinned == 0 && query.Kind != int(node.Scan)
 	return query
 }
 

@@ -22,7 +22,7 @@ const (
 // origin asks the node, which is what a miss comes to.
 func (ep *endpoint) origin(q inquiry, from *http.Request, rec *web.Record) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-		r := node.Request{Path: q.path, Query: q.query, Height: q.pinned, Cost: ep.costOf(q), Unpinned: !ep.row.Class.pinned(), Background: cache.InBackground(ctx)}
+		r := node.Request{Path: q.path, Query: q.query, Height: q.pinned, Cost: ep.costOf(q), Unpinned: !ep.row.Class.pinned(), Background: cache.InBackground(ctx), Ahead: cache.Ahead(ctx)}
 		r.Client = ep.stack.Client(from, rec)
 		if r.Height == 0 {
 			r.Height = node.AtTip

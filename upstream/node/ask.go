@@ -12,7 +12,7 @@ import (
 // ask has one endpoint answer and, where it is slow and hedging is on, a
 // second one as well. Background requests are in no hurry.
 func (f *fetch) ask(ctx context.Context, e *endpoint) result {
-	if f.pool.hedge == 0 || f.request.Background || f.request.Post != nil || len(f.pool.endpoints) == 1 {
+	if f.pool.hedge == 0 || f.request.Background || f.request.Ahead || f.request.Post != nil || len(f.pool.endpoints) == 1 {
 		return f.queue(ctx, e)
 	}
 	return f.race(ctx, e)
@@ -72,6 +72,9 @@ func (f *fetch) queue(ctx context.Context, e *endpoint) result {
 func (e *endpoint) busy(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
+	}
+	if errors.Is(err, upstream.ErrYielded) {
+		return &upstream.Error{Kind: upstream.Overloaded, Msg: origin + " is busy", Err: err}
 	}
 	e.metrics.shed.WithLabelValues(e.name).Inc()
 	return &upstream.Error{

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // foregroundRun is how many free slots in a row the foreground may take while
@@ -29,8 +31,11 @@ func newLimiter(slots, scans int, patience time.Duration) *limiter {
 }
 
 // acquire waits for a slot; nil means release must be called with the same
-// cost. The error is errQueue or the context's.
+// cost. The error is errQueue, upstream.ErrYielded or the context's.
 func (l *limiter) acquire(ctx context.Context, r Request) error {
+	if r.Ahead {
+		return l.acquireSpare()
+	}
 	queue := &l.foreground
 	if r.Background {
 		queue = &l.background
@@ -53,6 +58,28 @@ func (l *limiter) acquire(ctx context.Context, r Request) error {
 		queue.leave(w)
 		return err
 	}
+}
+
+// acquireSpare takes a slot for a request that is no Scan and that nobody waits for.
+func (l *limiter) acquireSpare() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.hasSpare() {
+		return upstream.ErrYielded
+	}
+	l.free--
+	return nil
+}
+
+// spare tells whether nobody waits for a slot, and one more than one is free.
+func (l *limiter) spare() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hasSpare()
+}
+
+func (l *limiter) hasSpare() bool {
+	return l.foreground.waiting+l.background.waiting == 0 && l.free > 1
 }
 
 func (l *limiter) wait(ctx context.Context, w *waiter, background bool) error {

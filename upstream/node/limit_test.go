@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // order queues requests at a limiter, and notes in what order they get turns.
@@ -165,6 +167,46 @@ func TestPatienceEnds(t *testing.T) {
 				if err := l.acquire(t.Context(), Request{}); err != nil {
 					t.Errorf("the slot is lost: %v", err)
 				}
+			})
+		})
+	}
+}
+
+// A request that nobody waits for takes a slot only if that leaves one for those
+// that somebody waits for, and holds none of them up in the queue.
+func TestWhatNobodyWaitsForTakesASpareSlotOrNone(t *testing.T) {
+	ahead := Request{Ahead: true}
+	for name, tt := range map[string]struct {
+		slots, taken, queued int
+		want                 bool
+	}{
+		"all free":                    {4, 0, 0, true},
+		"two free":                    {4, 2, 0, true},
+		"one free":                    {4, 3, 0, false},
+		"none free and a queue":       {4, 4, 3, false},
+		"one request at a time alone": {1, 0, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLimiter(tt.slots, 1, time.Minute)
+				for range tt.taken + tt.queued {
+					go func() { _ = l.acquire(t.Context(), Request{}) }()
+				}
+				synctest.Wait()
+				if l.spare() != tt.want {
+					t.Errorf("spare: %v", l.spare())
+				}
+				err := l.acquire(t.Context(), ahead)
+				if ok := err == nil; ok != tt.want || !ok && !errors.Is(err, upstream.ErrYielded) {
+					t.Errorf("a slot: %v", err)
+				}
+				if _, waiting := l.load(); waiting != tt.queued {
+					t.Errorf("%d wait, want %d", waiting, tt.queued)
+				}
+				for range tt.queued { // whose time is over with the test
+					l.release(Cheap)
+				}
+				synctest.Wait()
 			})
 		})
 	}

@@ -20,6 +20,7 @@ type Request struct {
 	Client     string // on whose behalf: clients take turns at an endpoint
 	Post       *Post  // nil for a GET. It is sent to one node at most, and once
 	Background bool   // yields to foreground requests, and waits for its turn until its context ends
+	Ahead      bool   // nobody waits for it: it does not wait for a turn, and leaves room for one that somebody waits for
 }
 
 // told is the height that the node is told of, 0 for none.

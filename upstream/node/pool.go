@@ -162,6 +162,12 @@ func (p *Pool) ChainID() string { return p.chain.ChainID() }
 // allocate.
 func (p *Pool) Tip() Tip { return p.chain.Tip() }
 
+// Spare tells whether an endpoint has room for a request that nobody waits for
+// ([Request].Ahead). One that may send a single request at a time never has.
+func (p *Pool) Spare() bool {
+	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.open() && e.queue.spare() })
+}
+
 // Raise lifts the tip to a height that another replica has read at, as far as
 // the pace allows and for as long as a source here may take to confirm it.
 func (p *Pool) Raise(height int64) { p.chain.Raise(height) }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -326,4 +327,25 @@ func BenchmarkFetch(b *testing.B) {
 			}
 		})
 	}
+}
+
+// With one slot left, what nobody waits for fails at once, and says so; the
+// endpoint is not called sick for that.
+func TestWhatNobodyWaitsForYieldsToOthers(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{InFlight: 2, BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	ahead := Request{Path: "/staking/pool", Height: AtTip, Ahead: true}
+	if a := mustFetch(t, p, ahead); !p.Spare() || a.Height != 100 {
+		t.Errorf("height %d, spare %v", a.Height, p.Spare())
+	}
+	if err := p.endpoints[0].queue.acquire(t.Context(), Request{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Fetch(within(t, time.Minute), ahead); p.Spare() || !errors.Is(err, upstream.ErrYielded) {
+		t.Errorf("spare %v, and the request: %v", p.Spare(), err)
+	}
+	mustFetch(t, p, Request{Height: AtTip})
+	p.endpoints[0].queue.release(Cheap)
+	mustFetch(t, p, ahead)
 }

@@ -13,7 +13,7 @@ import (
 
 // Proxy is without the cache and the clients of origins.
 func Proxy(cfg config.Config) proxy.Options {
-	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Cosmos: cosmosOptions(cfg), Collections: collectionsOptions(cfg), Streams: streamOptions(cfg)}
+	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Cosmos: cosmosOptions(cfg), Collections: collectionsOptions(cfg), Streams: streamOptions(cfg), ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead}}
 }
 
 func streamOptions(cfg config.Config) stream.Options {

@@ -110,7 +110,7 @@ func (s *Service) openLane(context.Context) error {
 
 func (s *Service) openProxy(context.Context) (err error) {
 	o := parts.Proxy(s.cfg)
-	o.Cache, o.Chain.Nodes, o.Web.Lane = s.cache, s.pool, s.lane
+	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.lane, s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
 	o.Collections.Progress, o.Collections.Await, o.Collections.Counted = s.progress, s.watch.Await, s.watch.Counted
 	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis

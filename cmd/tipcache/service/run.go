@@ -36,6 +36,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
 	group.Go(func() error { s.watch.Run(gctx); return nil })
+	group.Go(func() error { s.proxy.Run(gctx); return nil })
 	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down
 	if s.indexer != nil {
 		group.Go(func() error { s.runIndexer(gctx); return nil })

@@ -1,0 +1,151 @@
+package ahead_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache/ahead"
+)
+
+// play tells for each block whether a key is read ahead that was asked for so many
+// times in each, and how many reads went unused.
+func play(times ...int) (read []bool, unused int) {
+	var keys ahead.Keys[string]
+	keys.Next(99, nil)
+	for i, n := range times {
+		now, wasted := keys.Next(100+int64(i), func(string) (int, bool) { return before(times, i), true })
+		unused += wasted
+		read = append(read, len(now) == 1)
+		if len(now) == 1 {
+			keys.Read("k")
+		} else if before(times, i) >= 2 && n > 0 {
+			keys.Note("k", "how") // as the caller does who has it read
+		}
+	}
+	return read, unused
+}
+
+func before(times []int, i int) int {
+	if i == 0 {
+		return 0
+	}
+	return times[i-1]
+}
+
+func TestAKeyEarnsItsPlace(t *testing.T) {
+	for name, tt := range map[string]struct {
+		times  []int
+		read   []int // blocks, from 0 on
+		unused int
+	}{
+		"asked for often in each block":             {[]int{5, 5, 5, 5, 5}, []int{2, 3, 4}, 0},
+		"asked for twice in each block":             {[]int{2, 2, 2, 2}, []int{2, 3}, 0},
+		"asked for once in each block":              {[]int{1, 1, 1, 1, 1, 1}, nil, 0},
+		"asked for in every other block":            {[]int{9, 0, 9, 0, 9, 0, 9}, nil, 0},
+		"asked for every 2.5 blocks":                {[]int{1, 0, 0, 1, 0, 1, 0, 0, 1}, nil, 0},
+		"once in a block between":                   {[]int{5, 5, 1, 5, 5, 5}, []int{2, 5}, 0},
+		"no more":                                   {[]int{5, 5, 0, 0, 0, 0}, []int{2}, 1},
+		"again after a read that went unused":       {[]int{5, 5, 0, 5, 5, 5, 5, 5, 5}, []int{2, 7, 8}, 1},
+		"by turns, which is wasted less and less":   {slices.Repeat([]int{5, 5, 0}, 20), []int{2}, 1},
+		"by longer turns, wasted less and less too": {slices.Repeat([]int{5, 5, 5, 5, 0}, 20), []int{2, 3, 4, 9}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, unused := play(tt.times...)
+			want := make([]bool, len(tt.times))
+			for _, block := range tt.read {
+				want[block] = true
+			}
+			if diff := cmp.Diff(want, got); diff != "" || unused != tt.unused {
+				t.Errorf("%d reads unused, want %d (-want +got)\n%s", unused, tt.unused, diff)
+			}
+		})
+	}
+}
+
+// hot is keys of which one is read ahead at block 102.
+func hot(t *testing.T) *ahead.Keys[string] {
+	t.Helper()
+	var keys ahead.Keys[string]
+	keys.Next(100, nil)
+	keys.Note("k", "how")
+	keys.Next(101, often)
+	if now, _ := keys.Next(102, often); len(now) != 1 || now[0] != (ahead.Key[string]{Name: "k", Value: "how"}) {
+		t.Fatalf("%v is read", now)
+	}
+	return &keys
+}
+
+func often(string) (int, bool) { return 2, true }
+
+func TestPlacesAreLost(t *testing.T) {
+	for name, next := range map[string]func(*ahead.Keys[string]) []ahead.Key[string]{
+		"when blocks were left out": func(keys *ahead.Keys[string]) []ahead.Key[string] {
+			now, _ := keys.Next(104, often)
+			return now
+		},
+		"when the chain was set back": func(keys *ahead.Keys[string]) []ahead.Key[string] {
+			now, _ := keys.Next(50, often)
+			return now
+		},
+		"when nothing is known of the key any more": func(keys *ahead.Keys[string]) []ahead.Key[string] {
+			now, _ := keys.Next(103, func(string) (int, bool) { return 0, false })
+			return now
+		},
+		"when all is forgotten": func(keys *ahead.Keys[string]) []ahead.Key[string] {
+			keys.Forget()
+			now, _ := keys.Next(103, often)
+			return now
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := hot(t)
+			if now := next(keys); len(now) != 0 || keys.Has("k") {
+				t.Errorf("%v is read", now)
+			}
+		})
+	}
+}
+
+func TestKeysWithAPlaceAreBounded(t *testing.T) {
+	var keys ahead.Keys[int]
+	keys.Note("too early", 0)
+	keys.Next(100, nil)
+	for i := range 5_000 {
+		keys.Note(fmt.Sprint(i), i)
+	}
+	keys.Next(101, often)
+	if now, _ := keys.Next(102, often); len(now) != 1_000 {
+		t.Errorf("%d keys are read, want 1000", len(now))
+	}
+}
+
+func TestAsksCountWhatMatters(t *testing.T) {
+	var first, second ahead.Asks
+	first.Add()
+	if first.Often() {
+		t.Error("one is called often")
+	}
+	for range 300 {
+		first.Add()
+	}
+	second.Follow(&first)
+	if !first.Often() || second.Often() || second.Before() != 2 {
+		t.Errorf("of 301 asks the next entry knows %d", second.Before())
+	}
+	second.Add()
+	if got := second.Take(); got != 1 || second.Take() != 0 || second.Before() != 0 {
+		t.Errorf("%d taken, want 1, and none left", got)
+	}
+}
+
+func BenchmarkAsk(b *testing.B) {
+	var asks ahead.Asks
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			asks.Add()
+		}
+	})
+}

@@ -1,0 +1,80 @@
+package ahead
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// A Block is what a round is told of the block that has come, and what it may take.
+type Block struct {
+	Height    int64
+	MaxHeight int64         // the highest height that can be believed; 0: any
+	Time      time.Duration // for the round. No read begins that is not expected to end within it
+	Room      func() bool   // tells whether the origin could take a read that nobody waits for
+}
+
+// A Result is what became of a key that was to be read.
+type Result int
+
+// The results.
+const (
+	Needless Result = iota // it was read already, or is being read
+	Origin                 // it was read
+	Shared                 // another replica had read it
+	Yielded                // the origin had no room
+	Failed                 // the origin failed: nothing more is read in the round, and all keys have to earn their places anew
+	unused                 // Origin, but nobody asked for it
+
+	results
+)
+
+// String gives the result as metrics have it.
+func (r Result) String() string {
+	return [...]string{"needless", "origin", "shared", "yielded", "failed", "unused"}[r]
+}
+
+// Counts are the keys that were to be read, by result. Those that nobody asked for
+// are counted once more.
+type Counts [results]atomic.Uint64
+
+// Round reads the keys that have a place, one after the other, as long as the
+// block's time lasts. asked is as in [Keys.Next]; read reads a key unless that is
+// expected to take longer than is left.
+func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, asked func(name string) (times int, ok bool), read func(v T, left time.Duration) Result) {
+	end := time.Now().Add(b.Time)
+	keys, wasted := k.Next(b.Height, asked)
+	n[unused].Add(uint64(wasted)) //nolint:gosec // not negative
+	for _, key := range keys {
+		if !b.awaitRoom(ctx, end) {
+			return
+		}
+		result := read(key.Value, time.Until(end))
+		n[result].Add(1)
+		switch result {
+		case Origin:
+			k.Read(key.Name)
+		case Failed:
+			k.Forget()
+			return
+		}
+	}
+}
+
+// awaitRoom waits for a moment when the origin could take a read that nobody waits
+// for.
+func (b *Block) awaitRoom(ctx context.Context, end time.Time) bool {
+	for ctx.Err() == nil {
+		left := time.Until(end)
+		if left <= 0 || b.Room() {
+			return left > 0
+		}
+		pause := time.NewTimer(min(left, max(b.Time/16, time.Millisecond)))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
+	}
+	return false
+}

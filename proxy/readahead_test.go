@@ -1,0 +1,101 @@
+package proxy_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// readAhead is as much as a test may take.
+var readAhead = proxy.ReadAhead{Share: 1000, Room: func() bool { return true }}
+
+// runs has a server read ahead until the test ends.
+func runs(t *testing.T, p *proxy.Server) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
+// untilReadAhead has clients ask in every block, until the node is asked for a
+// block before they do.
+func untilReadAhead(t *testing.T, ask, grow func(), reads func() int) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		ask()
+		before := reads()
+		grow()
+		for range 20 {
+			if reads() > before {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	t.Fatal("nothing is read ahead")
+}
+
+func TestKeysInUseAreReadBeforeAnybodyAsks(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, proxy.Options) *chainService{
+		"with the fast lane":    startChain,
+		"without the fast lane": func(t *testing.T, o proxy.Options) *chainService { return startChainWithout(t, o) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, proxy.Options{ReadAhead: readAhead})
+			runs(t, s.proxy)
+			client := dial(t, s.Listener.Addr())
+			untilReadAhead(t, func() {
+				for range 4 {
+					client.ask(t, pool)
+				}
+			}, func() { s.chain.grow(1) }, s.chain.calls)
+			if r := s.chain.last(); !r.Ahead || r.Path != "/staking/pool" || r.Height != node.AtTip {
+				t.Errorf("the node was asked %+v", r)
+			}
+			calls, target := s.chain.calls(), "\r\nX-Block-Height: "
+			eventually(t, "the answer is at hand", func() bool {
+				answer := client.ask(t, pool)
+				return strings.Contains(answer, "hit") && strings.Contains(answer, target+strconv.FormatInt(s.chain.Tip().Height, 10))
+			})
+			if s.chain.calls() != calls {
+				t.Errorf("the node was asked %d times for a block, want once", 1+s.chain.calls()-calls)
+			}
+			e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: "/staking/pool"})
+			if err != nil || !e.ReadAhead {
+				t.Errorf("explained: %+v, %v", e, err)
+			}
+		})
+	}
+}
+
+func TestKeysInUseAreReadAheadInTheDialectOfTheSDK(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.ReadAhead = readAhead })
+	runs(t, s.proxy)
+	untilReadAhead(t, func() {
+		s.get(t, sdkPool)
+		s.get(t, sdkPool)
+	}, func() { s.advance(t) }, func() int { return int(s.reads(sdkPool)) })
+}
+
+func TestReadingAheadNeedsToKnowOfRoom(t *testing.T) {
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t)}, ReadAhead: proxy.ReadAhead{Share: 0.1}}); err == nil {
+		t.Error("it may hold up others")
+	}
+}
