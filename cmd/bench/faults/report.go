@@ -55,6 +55,9 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	fmt.Fprintf(w, "height went back    %d times, from one key to another %d times\n", v.Fell, v.Crossed)
 	fmt.Fprintf(w, "not the node's own  %d, of no block yet %d, without a height %d %q\n", v.Wrong, v.Early, v.Heightless, v.Examples)
 	fmt.Fprintf(w, "latency             %s\n", quantiles(seen.took))
+	if p.lone > 0 {
+		fmt.Fprintf(w, "  of hot keys       %s\n", quantiles(seen.hot))
+	}
 	fmt.Fprintf(w, "  at block change   %s (%d requests within %v)\n", quantiles(seen.atBlock), len(seen.atBlock), atBlockWindow)
 	for _, o := range slices.Sorted(maps.Keys(seen.outcomes)) {
 		fmt.Fprintf(w, "  %-60s %5.1f %%\n", o, 100*float64(seen.outcomes[o])/float64(max(1, v.Answers)))
@@ -81,6 +84,7 @@ type seen struct {
 	lone     map[int64]int   // the same of clients that are alone with their keys
 	outcomes map[string]int  // by Cache-Status
 	took     []time.Duration // of all answers
+	hot      []time.Duration // of those to clients that are not alone with their keys
 
 	loneAnswers int
 	old         []clients.Answer // some that are more than one block behind
@@ -107,6 +111,8 @@ func (b *bed) seen() seen {
 			if slices.Contains(b.keys[b.plan.keys:], a.Key) {
 				s.lone[max(0, a.Tip-a.Height)]++
 				s.loneAnswers++
+			} else {
+				s.hot = append(s.hot, a.Took)
 			}
 		}
 	}
@@ -116,17 +122,29 @@ func (b *bed) seen() seen {
 // nodeLoad is what the node was asked. The replicas' own probes are told apart.
 type nodeLoad struct {
 	pairs, reads, probes int64 // pairs of a key and a block
+	unused               int64 // pairs of which no client got the answer
 	worst                devnet.Asked
 }
 
 func (b *bed) nodeLoad() nodeLoad {
 	l := nodeLoad{worst: devnet.Asked{URI: "none"}}
+	type pair struct {
+		key    string
+		height int64
+	}
+	used, last := map[pair]bool{}, int64(0)
+	for _, a := range b.history.Answers {
+		used[pair{a.Key, a.Height}], last = true, max(last, a.Tip)
+	}
 	for _, a := range b.chain.Node().Stats().Asked {
 		if !slices.Contains(b.keys, a.URI) {
 			l.probes += a.Count
 			continue
 		}
 		l.pairs, l.reads = l.pairs+1, l.reads+a.Count
+		if a.Height < last && !used[pair{a.URI, a.Height}] { // later there are no clients
+			l.unused++
+		}
 		if a.Count > l.worst.Count {
 			l.worst = a
 		}
@@ -135,8 +153,8 @@ func (b *bed) nodeLoad() nodeLoad {
 }
 
 func (l nodeLoad) String() string {
-	return fmt.Sprintf("%d for %d pairs of key and block: %.2f a pair, most %d (%s at %d); %d probes",
-		l.reads, l.pairs, float64(l.reads)/float64(max(1, l.pairs)), l.worst.Count, l.worst.URI, l.worst.Height, l.probes)
+	return fmt.Sprintf("%d for %d pairs of key and block: %.2f a pair, most %d (%s at %d); %d pairs for nobody; %d probes",
+		l.reads, l.pairs, float64(l.reads)/float64(max(1, l.pairs)), l.worst.Count, l.worst.URI, l.worst.Height, l.unused, l.probes)
 }
 
 func shares(m map[int64]int, all int) string {
