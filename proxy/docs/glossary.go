@@ -66,7 +66,7 @@ var parameterTexts = map[string]parameterText{
 // headerTexts are the headers of responses, each with an example.
 var headerTexts = map[string]struct{ doc, example string }{
 	web.HeightHeader:    {"The block the answer holds at. Absent while the newest block is not known, and where the chain was not asked.", "228"},
-	web.EVMBlockHeader:  {"Everything up to this block of the execution chain is counted on the page. Absent where no indexer fills the store, and on a page that is older than what the store holds.", "18400000"},
+	web.EVMBlockHeader:  {"Everything up to this block of the execution chain is counted on the page. Absent where that is not known: no indexer fills the store, for one.", "18400000"},
 	etagHeader:          {"Changes with the content, not with the block.", `"bj2GbHE0Ff_1oc0SKSHQGw"`},
 	cacheControlHeader:  {"How long the answer may be used without asking again.", "public, max-age=61"},
 	ageHeader:           {"Seconds since the answer was last known to be true; absent when it was read for this request.", "0"},

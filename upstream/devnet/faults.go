@@ -43,6 +43,7 @@ type Fault struct {
 	RetryAfter  time.Duration // sent with the error, in whole seconds; 0: not sent
 	Nonsense    bool          // 200 with a body that is no JSON
 	Ahead       int64         // for CometBFT: the heights it tells of are so many above the truth
+	HangInfo    bool          // for CometBFT: /abci_info is never answered, as while the execution client hangs
 }
 
 func (f Fault) validate() error {
@@ -72,12 +73,13 @@ type faultJSON struct {
 	RetryAfter  string  `json:"retry_after,omitempty"`
 	Nonsense    bool    `json:"nonsense,omitempty"`
 	Ahead       int64   `json:"ahead,omitempty"`
+	HangInfo    bool    `json:"hang_info,omitempty"`
 }
 
 // MarshalJSON writes durations as "150ms" and leaves out what is healthy.
 func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(faultJSON{
-		f.Outage, text(f.Latency), text(f.Jitter), f.Stall, f.ErrorRate, f.ErrorStatus, text(f.RetryAfter), f.Nonsense, f.Ahead,
+		f.Outage, text(f.Latency), text(f.Jitter), f.Stall, f.ErrorRate, f.ErrorStatus, text(f.RetryAfter), f.Nonsense, f.Ahead, f.HangInfo,
 	})
 }
 
@@ -89,7 +91,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	if err := decoder.Decode(&j); err != nil {
 		return err
 	}
-	*f = Fault{Outage: j.Outage, Stall: j.Stall, ErrorRate: j.ErrorRate, ErrorStatus: j.ErrorStatus, Nonsense: j.Nonsense, Ahead: j.Ahead}
+	*f = Fault{Outage: j.Outage, Stall: j.Stall, ErrorRate: j.ErrorRate, ErrorStatus: j.ErrorStatus, Nonsense: j.Nonsense, Ahead: j.Ahead, HangInfo: j.HangInfo}
 	for field, value := range map[*time.Duration]string{&f.Latency: j.Latency, &f.Jitter: j.Jitter, &f.RetryAfter: j.RetryAfter} {
 		if value == "" {
 			continue

@@ -172,7 +172,7 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	switch {
-	case f.Stall:
+	case f.Stall || f.HangInfo && r.URL.Path == "/abci_info":
 		select {
 		case <-r.Context().Done():
 		case <-changed:

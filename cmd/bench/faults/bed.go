@@ -70,8 +70,11 @@ type replica struct {
 	down  atomic.Bool // was killed
 
 	mu    sync.Mutex
-	kills []time.Time
+	downs []span // when it was killed, until it was back
 }
+
+// A span is from one moment to another, or begins and has not ended.
+type span struct{ from, to time.Time }
 
 // noticed is how long a replica that was told to end still takes requests: ten
 // times the pause between two looks of the load balancer.

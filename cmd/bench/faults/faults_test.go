@@ -13,8 +13,9 @@ import (
 func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
 	killed := time.Unix(100, 0)
 	b := &bed{replicas: []*replica{
-		{Replica: &rig.Replica{}, addrs: []string{"a", "link"}, kills: []time.Time{killed}},
+		{Replica: &rig.Replica{}, addrs: []string{"a", "link"}, downs: []span{{from: killed}}},
 		{Replica: &rig.Replica{}, addrs: []string{"b"}},
+		{Replica: &rig.Replica{}, addrs: []string{"c"}, downs: []span{{from: killed, to: killed.Add(time.Minute)}}},
 	}}
 	got := map[string]bool{}
 	for name, a := range map[string]clients.Answer{
@@ -24,12 +25,14 @@ func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
 		"sent long after":              {Server: "a", Sent: killed.Add(5 * time.Second)},
 		"to another":                   {Server: "b", Sent: killed},
 		"behind a link":                {Server: "link", Sent: killed.Add(time.Hour)},
+		"before it was back":           {Server: "c", Sent: killed.Add(50 * time.Second)},
+		"after it was back":            {Server: "c", Sent: killed.Add(61 * time.Second)},
 	} {
 		got[name] = b.lost(&a)
 	}
 	want := map[string]bool{
 		"under way when it was killed": true, "sent just after": true, "answered before": false, "sent long after": false,
-		"to another": false, "behind a link": true,
+		"to another": false, "behind a link": true, "before it was back": true, "after it was back": false,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)

@@ -17,11 +17,26 @@ func (b *bed) kill(i int) {
 	r := b.replicas[i]
 	b.note("replica %s killed", r.URL)
 	r.mu.Lock()
-	r.kills = append(r.kills, time.Now())
+	r.downs = append(r.downs, span{from: time.Now()})
 	r.mu.Unlock()
 	r.down.Store(true)
 	r.ready.Store(false)
 	r.Kill()
+}
+
+// revive starts a replica that was killed. It is back when ready says so.
+func (r *replica) revive(ctx context.Context, ready func(context.Context) error) error {
+	if err := r.Restart(ctx); err != nil {
+		return err
+	}
+	if err := ready(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.downs[len(r.downs)-1].to = time.Now()
+	r.mu.Unlock()
+	r.down.Store(false)
+	return nil
 }
 
 // lost tells whether a request may be without an answer: its replica was killed
@@ -41,7 +56,9 @@ func (b *bed) lost(a *clients.Answer) bool {
 func (r *replica) killedDuring(a *clients.Answer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.kills, func(at time.Time) bool { return a.Sent.Before(at.Add(noticed)) && a.Came().After(at) })
+	return slices.ContainsFunc(r.downs, func(s span) bool {
+		return (a.Sent.Before(s.to) || a.Sent.Before(s.from.Add(noticed))) && a.Came().After(s.from)
+	})
 }
 
 // rollingRestart replaces the replicas one after another, each when the one

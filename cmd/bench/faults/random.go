@@ -134,14 +134,7 @@ func replicaKilled(hold time.Duration) fault {
 		name: "a replica killed", begin: func(_ context.Context, b *bed) error { b.kill(len(b.replicas) - 1); return nil }, hold: hold,
 		end: func(ctx context.Context, b *bed) error {
 			r := b.replicas[len(b.replicas)-1]
-			if err := r.Restart(ctx); err != nil {
-				return err
-			}
-			if err := r.Process.Ready(ctx, rig.Answers(r.Admin+"/healthz")); err != nil {
-				return err
-			}
-			r.down.Store(false)
-			return nil
+			return r.revive(ctx, func(ctx context.Context) error { return r.Process.Ready(ctx, rig.Answers(r.Admin+"/healthz")) })
 		},
 	}
 }
