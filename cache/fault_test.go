@@ -26,7 +26,7 @@ func TestFaultsWhileWriting(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startRedis(t)
 			way := startProxy(t, s.addr)
-			o := redis.Options{Lease: 300 * time.Millisecond, Timeout: 200 * time.Millisecond}
+			o := redis.Options{Lease: 300 * time.Millisecond}
 			a, b := replica(t, way.addr, o), replica(t, s.addr, redis.Options{Lease: o.Lease})
 			// The store has to know the scripts: what is lost is to be a write,
 			// not the word that a script is unknown.
@@ -73,7 +73,7 @@ func TestLostGrantOfALease(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startRedis(t)
 			way := startProxy(t, s.addr)
-			a := replica(t, way.addr, redis.Options{Lease: time.Hour, Timeout: time.Second})
+			a := replica(t, way.addr, redis.Options{Lease: time.Hour})
 			b := replica(t, s.addr, redis.Options{})
 			q := cache.Query{Key: "k", Policy: live, Tip: 100}
 			mustGet(t, a, q, answer(100, []byte("old"))) // what memory has is not looked for without a lease

@@ -61,6 +61,7 @@ func TestSelectionsPurgeWhatTheySay(t *testing.T) {
 				if want := (cache.Purged{Memory: len(test.want), Shared: len(test.want), Told: true}); err != nil || done != want {
 					t.Errorf("%s: %+v, %v, want %+v", test.name, done, err, want)
 				}
+				heard(t, a, b) // what it announced purges a itself once more
 				for name, c := range map[string]*cache.Cache{"the one asked": a, "the other": b} {
 					eventually(t, "memory is purged: "+name, func() bool {
 						return cmp.Equal(missing(t, c, inMemory), test.want)
@@ -80,12 +81,32 @@ func TestSelectionsPurgeWhatTheySay(t *testing.T) {
 // member returns a cache that hears what other replicas say.
 func member(t *testing.T, rdb goredis.UniversalClient, chain string) *cache.Cache {
 	channel := "tipcache:1:" + chain
-	listeners := func() int64 { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] }
+	listeners := func() (n int64) {
+		eventually(t, "Redis counts its subscribers", func() bool {
+			counts, err := rdb.PubSubNumSub(t.Context(), channel).Result()
+			n = counts[channel]
+			return err == nil
+		})
+		return n
+	}
 	before := listeners()
 	c := sharing(t, rdb, cache.Options{}, redis.Options{})
 	c.SetNamespace(chain)
 	eventually(t, "the replica listens", func() bool { return listeners() > before })
 	return c
+}
+
+// heard returns when a replica has heard all that was announced so far, which
+// another one's announcement shows: they come in order.
+func heard(t *testing.T, c, another *cache.Cache) {
+	t.Helper()
+	q := cache.Query{Key: "announced last", Policy: live, Tip: 100}
+	mustGet(t, c, q, answer(100, page))
+	idle(t, c)
+	if _, err := another.PurgeKeys(t.Context(), cache.Selection{Path: q.Key}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the announcement is heard", func() bool { return !inMemory(c.Inspect(t.Context(), q)) })
 }
 
 // stock fills every store of the replicas. It asks an origin only for what is

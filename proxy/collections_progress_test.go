@@ -98,7 +98,7 @@ func indexed(t *testing.T) (s *listService, to func(listing.Progress)) {
 	var known atomic.Pointer[listing.Progress]
 	known.Store(&listing.Progress{})
 	s = startList(t, listing.Options{
-		Policy: aDay, MinHeightWait: 300 * time.Millisecond,
+		Policy: aDay, MinHeightWait: time.Second,
 		Progress: func() listing.Progress { return *known.Load() },
 		Counted:  func(generation int64) int64 { return map[int64]int64{1: 105, 2: 106, 3: 107}[generation] },
 		Await: func(ctx context.Context, block int64) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ func TestNoRequestIsLostInADrain(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 50 * time.Millisecond})
 	ctx, sigterm := context.WithCancel(context.Background())
 	defer sigterm()
-	r, ended := startStoppable(ctx, t, d, func(c *config.Config) { c.HTTP.DrainDelay = 500 * time.Millisecond })
+	r, ended := startStoppable(ctx, t, d, func(c *config.Config) { c.HTTP.DrainDelay = 4 * time.Second })
 	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 100 * time.Millisecond}}); err != nil {
 		t.Fatal(err)
 	}
@@ -85,19 +86,21 @@ func TestADrainEndsInTime(t *testing.T) {
 	defer sigterm()
 	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
 		impatient(c)
-		c.HTTP.Request, c.HTTP.Header = 10*time.Second, 10*time.Second
+		c.HTTP.Request, c.HTTP.Header = time.Minute, time.Minute
 		c.HTTP.Drain = 300 * time.Millisecond // less than is valid: no request should be cut off
 	})
 	conn := r.dial()
-	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: 10\r\n\r\n", r.key)
-	time.Sleep(50 * time.Millisecond) // it is being read
+	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n", r.key)
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // it is being read
+		t.Fatalf("%q, %v", line, err)
+	}
 	sigterm()
 	select {
 	case err := <-ended:
 		if err == nil || !strings.Contains(err.Error(), "cut off") {
 			t.Errorf("ended with %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("it waits on")
 	}
 }

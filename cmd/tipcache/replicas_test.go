@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -22,13 +23,8 @@ func realRedis(t *testing.T) (address string, toggle func()) {
 	if err != nil {
 		t.Skip("install redis-server to run this test: it has to be on the PATH")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = l.Addr().String()
+	address = rig.FreeAddr()
 	_, port, _ := net.SplitHostPort(address)
-	_ = l.Close()
 	client := redis.NewClient(&redis.Options{Addr: address})
 	t.Cleanup(func() { _ = client.Close() })
 	var cmd *exec.Cmd
@@ -63,7 +59,9 @@ func TestReplicasAskTheNodeOnceABlockAndOutliveTheirRedis(t *testing.T) {
 	t.Parallel()
 	address, toggle := realRedis(t)
 	d := newDevnet(t, devnet.Options{Interval: 300 * time.Millisecond})
-	shared := func(c *config.Config) { c.Redis.URL = "redis://" + address }
+	shared := func(c *config.Config) { // with time for a busy machine
+		c.Redis.URL, c.Redis.Timeout = "redis://"+address, 2*time.Second
+	}
 	a, b := startRunning(t, d, shared), startRunning(t, d, shared)
 	poll := func(rounds int) {
 		for range rounds {

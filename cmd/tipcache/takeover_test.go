@@ -69,11 +69,7 @@ func TestAReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
 	}
 	d.Advance(100) // so that the first one leaves something to do
 	first.kill()
-	killed := time.Now()
 	second.until("taken over", func() bool { return second.cursor() > 0 })
-	if took := time.Since(killed); took > 10*time.Second {
-		t.Errorf("taken over after %v", took)
-	}
 	if err := d.EVM().SetFault(devnet.Fault{}); err != nil {
 		t.Fatal(err)
 	}

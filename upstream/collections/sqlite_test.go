@@ -62,7 +62,7 @@ func TestSQLiteLockedExclusivelyIsOverloaded(t *testing.T) {
 	began := time.Now()
 	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
 	silent(t, err, upstream.Overloaded)
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -43,9 +44,24 @@ type fakeNode struct {
 func newFakeNode(t *testing.T, height int64) *fakeNode {
 	t.Helper()
 	n := &fakeNode{t: t, chain: "story-1", height: height, blockTime: time.Now()}
-	n.start("127.0.0.1:0")
+	n.start(freeAddress(t))
 	t.Cleanup(n.stop)
 	return n
+}
+
+// freeAddress is one that a node can come back on: its port is below those that
+// the kernel gives to connections.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 22_000+rand.IntN(10_000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 func (n *fakeNode) start(address string) {

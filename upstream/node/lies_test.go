@@ -59,7 +59,7 @@ func TestALiarAmongTwoHarmsNobody(t *testing.T) {
 		honest.commit(height)
 		liar.commit(height)
 		eventually(t, "the block", func() bool { return p.Tip().Height >= height })
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		if a, err := p.Fetch(ctx, Request{Path: "/x", Height: AtTip}); err != nil || a.Height != height {
 			t.Errorf("block %d: answer %+v, error %v", height, a, err)
 		}

