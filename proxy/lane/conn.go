@@ -180,6 +180,12 @@ func (h *Hit) answeredBy(s Shortcut) (ok bool) {
 	return s.Answer(h)
 }
 
+// A buffersWriter is a connection around one that can write several pieces at
+// once, which net.Buffers does not see.
+type buffersWriter interface {
+	WriteBuffers(pieces *net.Buffers) (int64, error)
+}
+
 // writeTo writes the answer in one system call. What is short is copied for that.
 func (h *Hit) writeTo(conn net.Conn) (err error) {
 	const short = 4 << 10
@@ -190,7 +196,11 @@ func (h *Hit) writeTo(conn net.Conn) (err error) {
 	}
 	h.pieces = [2][]byte{h.Head, h.Body}
 	h.buffers = h.pieces[:]
-	_, err = h.buffers.WriteTo(conn)
+	if whole, ok := conn.(buffersWriter); ok {
+		_, err = whole.WriteBuffers(&h.buffers)
+	} else {
+		_, err = h.buffers.WriteTo(conn)
+	}
 	h.pieces = [2][]byte{}
 	return err
 }

@@ -48,6 +48,17 @@ var materials = [...]string{
 	"\r\n", "\n", "\r", "\r\n\r\n", "G", " ", ":", "\x00",
 }
 
+// A player is a server that scripts are played to.
+type player interface {
+	dial() *wire
+	change(how byte) // what answers are made of, while nobody asks
+	heeds() bool     // a client that leaves makes a difference to its answer
+}
+
+func (s *server) change(byte) { s.version.Add(1) }
+
+func (s *server) heeds() bool { return false }
+
 // A twin is a pair of servers, of which one has a lane that knows the materials.
 type twin struct {
 	mu          sync.Mutex
@@ -57,7 +68,7 @@ type twin struct {
 func newTwin(tb testing.TB) *twin {
 	limits := func(s *http.Server) { s.ErrorLog = nil }
 	tw := &twin{plain: startServer(tb, nil, limits), lane: startServer(tb, newLane(), limits)}
-	tw.lane.know(materials[:]...)
+	know(tw.lane, materials[:]...)
 	return tw
 }
 
@@ -67,13 +78,13 @@ func (tw *twin) play(script []byte) (plain, lane []byte) {
 	defer tw.mu.Unlock()
 	tw.plain.version.Store(1)
 	tw.lane.version.Store(1)
-	return tw.plain.play(script), tw.lane.play(script)
+	return play(tw.plain, materials[:], script), play(tw.lane, materials[:], script)
 }
 
 // play reads the script: each step is a byte that says what is done and one that
 // says with which material, and perhaps one that says where.
-func (s *server) play(script []byte) []byte {
-	w := s.dial()
+func play(p player, materials []string, script []byte) []byte {
+	w := p.dial()
 	var piece []byte
 	next := func() int {
 		if len(script) == 0 {
@@ -84,8 +95,8 @@ func (s *server) play(script []byte) []byte {
 		return int(b)
 	}
 	for len(script) > 0 {
-		step := next()
-		material := []byte(materials[next()%len(materials)])
+		step, which := next(), next()
+		material := []byte(materials[which%len(materials)])
 		switch step % 8 {
 		case 0, 1, 2: // the commonest: a whole request, and its answer
 			w.send(append(piece, material...))
@@ -112,10 +123,14 @@ func (s *server) play(script []byte) []byte {
 			piece = nil
 			w.settle()
 		case 7:
-			s.version.Add(1)
+			w.settle()
+			p.change(byte(which))
 		}
 	}
 	w.send(piece)
+	if p.heeds() {
+		w.settle()
+	}
 	w.end()
 	return w.take()
 }
@@ -123,10 +138,7 @@ func (s *server) play(script []byte) []byte {
 // The lane must not be noticed: whatever bytes come in whatever pieces, both
 // servers say the same.
 func FuzzALaneIsNotNoticed(f *testing.F) {
-	for i := range materials {
-		f.Add([]byte{0, byte(i), 0, 0, 0, byte(i), 4, byte(i), 7, 0, 0})
-		f.Add([]byte{3, 0, 0, byte(i), 0, 0, 5, byte(i), 9, '\n', 6, byte(i), 3, 0, 0})
-	}
+	addScripts(f, len(materials))
 	tw := newTwin(f)
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) > 200 {
@@ -138,6 +150,14 @@ func FuzzALaneIsNotNoticed(f *testing.F) {
 			t.Errorf("the answers to the same stream differ (-without lane +with lane):\n%s", cmp.Diff(lines(plain), lines(lane)))
 		}
 	})
+}
+
+// addScripts has each material come alone, and together with others.
+func addScripts(f *testing.F, materials int) {
+	for i := range materials {
+		f.Add([]byte{0, byte(i), 0, 0, 0, byte(i), 4, byte(i), 7, 0, 0})
+		f.Add([]byte{3, 0, 0, byte(i), 0, 0, 5, byte(i), 9, '\n', 6, byte(i), 3, 0, 0})
+	}
 }
 
 // date is what net/http says where no handler is asked.

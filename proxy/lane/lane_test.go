@@ -74,7 +74,7 @@ func TestRequestsDoNotComeThroughTheLane(t *testing.T) {
 
 func TestWhatComesInPiecesGoesToTheHandlerAndTheLaneOpensBehindIt(t *testing.T) {
 	s := startServer(t, newLane())
-	s.know(getA)
+	know(s, getA)
 	w := s.dial()
 	for i := 1; i < len(getA); i++ {
 		w.send([]byte(getA[:i]))
@@ -92,7 +92,7 @@ func TestWhatComesInPiecesGoesToTheHandlerAndTheLaneOpensBehindIt(t *testing.T) 
 
 func TestWhatIsForgottenIsAnsweredByTheHandler(t *testing.T) {
 	s := startServer(t, newLane())
-	s.know(getA)
+	know(s, getA)
 	w := s.dial()
 	s.lane.Forget()
 	hits, handled := s.hits.Load(), s.handled.Load()
@@ -105,7 +105,7 @@ func TestWhatIsForgottenIsAnsweredByTheHandler(t *testing.T) {
 
 func TestWhatMemoryHasNoMoreIsAnsweredByTheHandler(t *testing.T) {
 	s := startServer(t, newLane())
-	s.know(getA)
+	know(s, getA)
 	w := s.dial()
 	s.version.Add(1)
 	w.send([]byte(getA))
@@ -148,7 +148,7 @@ func TestABodyIsNoPlaceForARequestID(t *testing.T) {
 		return "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n" + body
 	}
 	s := startServer(t, newLane())
-	s.know("GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: one\r\n\r\n", request("one"), request("two"))
+	know(s, "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: one\r\n\r\n", request("one"), request("two"))
 	w := s.dial()
 	w.send([]byte(request("six")))
 	w.settle()
@@ -164,7 +164,7 @@ func TestAClientThatIsAnsweredInTheLaneMayWaitForItsIdleTime(t *testing.T) {
 				s := startServer(t, newLane(), func(h *http.Server) {
 					h.IdleTimeout, h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout = time.Minute, 10*time.Second, 20*time.Second, time.Minute
 				})
-				s.know(getA)
+				know(s, getA)
 				w := s.dial()
 				w.send([]byte(first))
 				synctest.Wait()
@@ -197,7 +197,7 @@ func TestAClientThatIsAnsweredInTheLaneMayWaitForItsIdleTime(t *testing.T) {
 
 func TestAnAnswerInProgressIsWrittenBeforeTheServerIsDown(t *testing.T) {
 	s := startServer(t, newLane())
-	s.know(getA)
+	know(s, getA)
 	s.slow = make(chan struct{})
 	w, idle, fresh := s.dial(), s.dial(), s.dial()
 	idle.send([]byte("GET /b HTTP/1.1\r\nHost: x\r\n\r\n"))
@@ -233,7 +233,7 @@ func TestAnAnswerInProgressIsWrittenBeforeTheServerIsDown(t *testing.T) {
 func TestConnectionsThatOnlyTheLaneHasAnsweredDoNotHoldUpTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		s.know(getA)
+		know(s, getA)
 		w := s.dial()
 		w.send([]byte(getA))
 		w.settle()
@@ -251,7 +251,7 @@ func TestConnectionsThatOnlyTheLaneHasAnsweredDoNotHoldUpTheEnd(t *testing.T) {
 
 func TestADrainingLaneLeavesRequestsToTheHandler(t *testing.T) {
 	s := startServer(t, newLane())
-	s.know(getA)
+	know(s, getA)
 	s.lane.Drain()
 	w := s.dial()
 	before := s.handled.Load()
@@ -265,7 +265,7 @@ func TestADrainingLaneLeavesRequestsToTheHandler(t *testing.T) {
 func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
 	l := newLane()
 	s := startServer(t, l)
-	s.know(getA)
+	know(s, getA)
 	w := s.dial()
 	filler := strings.Repeat("x", 3500)
 	for i := range 5000 {
@@ -284,7 +284,7 @@ var _ lane.Shortcut = (*echo)(nil)
 
 func TestTheLaneOpensBehindARequestThatCameTooSoon(t *testing.T) {
 	s := startServer(t, newLane())
-	s.know(getA)
+	know(s, getA)
 	w := s.dial()
 	w.send([]byte("GET /b HTTP/1.1\r\nHost: x\r\n\r\nG"))
 	w.settle()

@@ -125,11 +125,11 @@ func newLane() *lane.Lane {
 	return lane.New(lane.Options{IdleTimeout: time.Minute, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute})
 }
 
-// know has the server learn requests.
-func (s *server) know(requests ...string) {
+// know has a server learn requests.
+func know(p player, requests ...string) {
 	for range 3 {
 		for _, request := range requests {
-			w := s.dial()
+			w := p.dial()
 			w.send([]byte(request))
 			w.settle()
 			w.end()

@@ -36,7 +36,7 @@ var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
 // NewConn wraps a connection. Repeated requests are answered in the fast lane,
 // which may be nil; ended, which may be nil, is called once it is closed.
-func NewConn(c *net.TCPConn, fast *lane.Lane, ended func()) *Conn {
+func NewConn(c net.Conn, fast *lane.Lane, ended func()) *Conn {
 	if ended == nil {
 		ended = func() {}
 	}
@@ -96,7 +96,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 // SetReadDeadline bounds reads.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.lane == nil {
-		return c.TCPConn.SetReadDeadline(t)
+		return c.socket.Conn.SetReadDeadline(t)
 	}
 	return c.lane.SetReadDeadline(t)
 }
@@ -106,7 +106,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 func (c *Conn) Close() error {
 	defer c.ended()
 	if c.lane == nil {
-		return c.TCPConn.Close()
+		return c.socket.Conn.Close()
 	}
 	return c.lane.Close()
 }
@@ -117,14 +117,14 @@ func (c *Conn) Write(p []byte) (int, error) {
 	b := c.buffer
 	switch {
 	case b == nil || len(b.text)+len(p) > cap(b.text) && len(b.text) == 0:
-		return c.TCPConn.Write(p)
+		return c.socket.Conn.Write(p)
 	case len(b.text)+len(p) <= cap(b.text):
 		b.text = append(b.text, p...)
 		return len(p), nil
 	}
 	c.pieces = [2][]byte{b.text, p}
 	pieces := net.Buffers(c.pieces[:])
-	n, err := pieces.WriteTo(c.TCPConn)
+	n, err := pieces.WriteTo(c.socket.Conn)
 	n -= int64(len(b.text))
 	b.text, c.pieces = b.text[:0], [2][]byte{}
 	return int(max(0, n)), err
@@ -136,7 +136,7 @@ func (c *Conn) release() {
 	b := c.buffer
 	c.buffer = nil
 	if len(b.text) > 0 {
-		if _, err := c.TCPConn.Write(b.text); err != nil {
+		if _, err := c.socket.Conn.Write(b.text); err != nil {
 			_ = c.Close()
 		}
 	}

@@ -9,13 +9,13 @@ import (
 
 // A socket notes when its client was last heard.
 type socket struct {
-	*net.TCPConn
+	net.Conn
 	heard atomic.Int64 // Unix time in nanoseconds
 	busy  atomic.Bool  // net/http has a request that is not answered yet
 }
 
-func newSocket(c *net.TCPConn) *socket {
-	s := &socket{TCPConn: c}
+func newSocket(c net.Conn) *socket {
+	s := &socket{Conn: c}
 	s.hear()
 	return s
 }
@@ -24,7 +24,7 @@ func (s *socket) hear() { s.heard.Store(time.Now().UnixNano()) }
 
 // Read notes the time of what it reads.
 func (s *socket) Read(p []byte) (int, error) {
-	n, err := s.TCPConn.Read(p)
+	n, err := s.Conn.Read(p)
 	if n > 0 {
 		s.hear()
 	}
@@ -44,4 +44,17 @@ func (s *socket) follow(state http.ConnState) {
 // whose request is being answered.
 func (s *socket) Idle() (since time.Time, idle bool) {
 	return time.Unix(0, s.heard.Load()), !s.busy.Load()
+}
+
+// WriteBuffers writes all of the pieces in one system call, where the connection
+// below can.
+func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) { return pieces.WriteTo(s.Conn) }
+
+// CloseWrite closes the connection to the client alone, as http.Server does
+// before it leaves a client that is still sending.
+func (s *socket) CloseWrite() error {
+	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }

@@ -1,0 +1,152 @@
+package lane_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	getPool   = "GET /staking/pool HTTP/1.1\r\nHost: x\r\n"
+	getParams = "GET /staking/params HTTP/1.1\r\nHost: x\r\n"
+	list      = "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	keyed     = list + "X-Api-Key: " + productKey + "\r\n"
+)
+
+// What is asked of the product: requests that are remembered, such as are
+// refused, and such as parsers have disagreed about.
+var productMaterials = [...]string{
+	getPool + "\r\n",
+	getParams + "\r\n",
+	getParams + "Accept-Encoding: gzip\r\n\r\n",
+	getParams + "Accept-Encoding: zstd;q=1, identity;q=0\r\n\r\n",
+	getParams + "If-None-Match: *\r\n\r\n",
+	getParams + "Origin: https://a.example\r\n\r\n",
+	"HEAD /staking/params HTTP/1.1\r\nHost: x\r\n\r\n",
+	getPool + "X-Request-ID: one\r\n\r\n",
+	getPool + "X-Request-ID: two\r\n\r\n",
+	getPool + "X-Request-ID: \r\n\r\n",
+	getPool + "X-Request-ID: not harmless\r\n\r\n",
+	getPool + "X-Request-ID: one\r\nx-request-id: two\r\n\r\n",
+	"GET /staking/pool HTTP/1.1\r\nx-request-id: one\r\ntraceparent: 00-aa-bb-00\r\nHost: x\r\n\r\n",
+	getPool + "X-Block-Height: 100\r\n\r\n",
+	getPool + "X-Min-Block-Height: 100\r\n\r\n",
+	getPool + "X-Block-Height: x\r\n\r\n",
+	keyed + "Content-Length: 2\r\n\r\n{}",
+	keyed + "Content-Length: 4\r\n\r\n\r\n{}",
+	keyed + "Content-Length: 4\r\n\r\n{}\r\n",
+	keyed + "Content-Length: 2\r\n\r\n{}" + getPool + "\r\n",
+	keyed + "Accept-Encoding: gzip\r\nContent-Length: 30\r\n\r\n{\"pagination\": {\"limit\": 100}}",
+	keyed + "X-Request-Id: one\r\nContent-Length: 2\r\n\r\n{}",
+	keyed + "Content-Length: 3\r\n\r\n{}G",
+	keyed + "Content-Length: 0\r\n\r\n",
+	keyed + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+	keyed + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+	keyed + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+	keyed + "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+	list + "Content-Length: 2\r\n\r\n{}",
+	list + "X-Api-Key: wrong\r\nContent-Length: 2\r\n\r\n{}",
+	getPool + "Content-Length: 5\r\n\r\nhello",
+	"GET /no/such/path HTTP/1.1\r\nHost: x\r\n\r\n",
+	"GET //staking//pool/?x=1 HTTP/1.1\r\nHost: x\r\n\r\n",
+	"DELETE /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n",
+	"GET /openapi.json HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n\r\n",
+	"GET /staking/pool HTTP/1.1\nHost: x\n\n",
+	getPool + "\n",
+	getPool + "A: b\r\n c\r\n\r\n",
+	getPool + " \r\n\r\n",
+	getPool + "Connection: close\r\n\r\n",
+	"GET /staking/pool HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+	"GET /staking/pool HTTP/1.1\r\n\r\n",
+	"OPTIONS /staking/pool HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n",
+	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	"\r\n", "\n", "\r", "\r\n\r\n", "G", " ", ":", "\x00",
+}
+
+// change changes what the answers are made of, or who may have them.
+func (p *product) change(how byte) {
+	version, _, _ := p.world.now()
+	switch p.changed = true; how % 64 {
+	case 0:
+		p.forgotten = true
+		p.admit(false, true)
+	case 1:
+		p.forgotten = true
+		p.admit(true, false)
+	case 2:
+		p.forgotten = true
+		p.admit(true, true)
+	case 3:
+		p.forgotten = true
+		p.proxy.Forget()
+	case 4:
+		p.forgotten = true
+		p.setBack()
+	default:
+		p.renew(version + 1)
+	}
+}
+
+// heeds is true, for a flight may be abandoned.
+func (p *product) heeds() bool { return true }
+
+// restore is done between two scripts, so that none depends on the one before.
+func (p *product) restore() {
+	if p.forgotten {
+		p.admit(true, true)
+	}
+	if p.changed {
+		p.world.set(1, 228, 0)
+		p.cache.SetNamespace("story-0")
+		p.renew(1)
+	}
+	if p.forgotten {
+		know(p, productMaterials[:24]...) // of the others none is remembered
+	}
+	p.changed, p.forgotten = false, false
+	p.log.take()
+}
+
+// play plays a script and returns what was answered and what was logged, without
+// what may differ from one server to another.
+func (p *product) play(script []byte) string {
+	p.restore()
+	answers := heads.ReplaceAllStringFunc(string(play(p, productMaterials[:], script)), func(head string) string {
+		return strings.Join(slices.Sorted(strings.SplitSeq(head, "\r\n")), "\r\n") // their order does not count
+	})
+	return passing.ReplaceAllString(answers, "") + passingInLog.ReplaceAllString(string(p.log.take()), "")
+}
+
+var (
+	heads        = regexp.MustCompile(`(?s)HTTP/1\.1 \d{3} .*?\r\n\r\n`)
+	passing      = regexp.MustCompile(`(Date|Age|Retry-After): .*\r\n|ttl=-?\d+|max-age=\d+|[0-9a-f]{32}|;r=\d+;t=\d+`)
+	passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+|[0-9a-f]{32}`)
+)
+
+// The same of the product: its answers and its log are those of a server without
+// lane, whatever comes and whatever changes meanwhile.
+func FuzzALaneOfTheProductIsNotNoticed(f *testing.F) {
+	addScripts(f, len(productMaterials))
+	for how := range byte(6) {
+		f.Add([]byte{0, 16, 0, 16, 7, how, 0, 16, 0, 16, 0, 16, 0, 16, 0, 0, 7, 2, 0, 16, 0, 0, 0, 1})
+	}
+	plain, fast := startProduct(f, nil), startProduct(f, newLane())
+	for _, p := range []*product{plain, fast} {
+		know(p, productMaterials[:24]...) // of the others none is remembered
+	}
+	var mu sync.Mutex
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if len(script) > 200 {
+			t.Skip()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if diff := cmp.Diff(lines([]byte(plain.play(script))), lines([]byte(fast.play(script)))); diff != "" {
+			t.Errorf("the answers to the same stream differ (-without lane +with lane):\n%s", diff)
+		}
+	})
+}

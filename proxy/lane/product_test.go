@@ -1,0 +1,182 @@
+package lane_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A product is the whole public surface on wires, before a chain and a store of
+// its own whose answers tell their version.
+type product struct {
+	*wires
+	proxy *proxy.Server
+	cache *cache.Cache
+	world world
+	log   lockedBuffer // of accesses
+
+	changed, forgotten bool // since the last script
+}
+
+// ages are such that nothing becomes stale while a test runs: a purge alone makes
+// an answer another one.
+var ages = cache.Policy{
+	FreshBlocks: 1 << 40, StaleBlocks: 1 << 40, ErrorBlocks: 1 << 40,
+	Fresh: 1000 * time.Hour, Stale: 1000 * time.Hour, StaleIfError: 1000 * time.Hour,
+}
+
+const productKey = "a key"
+
+func startProduct(tb testing.TB, fast *lane.Lane) *product {
+	tb.Helper()
+	p := &product{}
+	p.world.set(1, 228, 0)
+	var err error
+	if p.cache, err = cache.New(cache.Options{}); err != nil {
+		tb.Fatal(err)
+	}
+	p.proxy, err = proxy.New(proxy.Options{
+		Cache:       p.cache,
+		Chain:       chain.Options{Nodes: &p.world, Shape: chain.Node, Classes: chain.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
+		Collections: &listing.Options{Store: &p.world, Policy: ages},
+		Web:         web.Options{Lane: fast, PublicURL: "https://x", AccessLog: &p.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.admit(true, true)
+	p.wires = newWires(func(c net.Conn) net.Conn { return web.NewConn(c, fast, nil) })
+	server := &http.Server{
+		Handler: p.proxy, MaxHeaderBytes: 8 << 10, ErrorLog: log.New(io.Discard, "", 0),
+		ConnContext: web.ConnContext, ConnState: web.ConnState,
+	}
+	go server.Serve(p.wires)
+	tb.Cleanup(func() {
+		server.Close()
+		p.cache.Close()
+	})
+	return p
+}
+
+// admit puts keys and limits in force: whether the key is known, and whether the
+// limits suffice.
+func (p *product) admit(known, suffices bool) {
+	var keys []limits.Key
+	if known {
+		keys = []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(productKey))}}
+	}
+	p.proxy.SetKeys(keys)
+	rate := limits.Rate{Requests: 2, Per: 1000 * time.Hour, Burst: 2}
+	if suffices {
+		rate = limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}
+	}
+	p.proxy.SetLimits(limits.Limits{Address: limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}, Key: rate})
+}
+
+// renew has everything answered anew, in another version.
+func (p *product) renew(version int64) {
+	_, height, epoch := p.world.now()
+	p.world.set(version, height, epoch)
+	_, _ = p.cache.PurgeKeys(context.Background(), cache.Selection{})
+}
+
+// setBack begins another epoch, ten blocks before the last one.
+func (p *product) setBack() {
+	version, height, epoch := p.world.now()
+	p.world.set(version+1, height-10, epoch+1)
+	p.cache.SetNamespace(fmt.Sprint("story-", epoch+1))
+	p.proxy.Forget()
+}
+
+// A world is a chain and a store of collections.
+type world struct {
+	mu      sync.Mutex
+	version int64
+	tip     node.Tip
+}
+
+func (w *world) set(version, height, epoch int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.version = version
+	w.tip = node.Tip{Height: height, Epoch: epoch, Known: true, Seen: time.Now(), Interval: 2 * time.Second}
+}
+
+func (w *world) now() (version, height, epoch int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.version, w.tip.Height, w.tip.Epoch
+}
+
+func (w *world) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+	version, height, epoch := w.now()
+	if r.Height != node.AtTip {
+		height = r.Height
+	}
+	a := &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: "application/json", Height: height}
+	fill := ""
+	switch r.Path {
+	case "/staking/pool":
+	case "/staking/params":
+		fill = strings.Repeat("x", 10<<10)
+	default:
+		return &node.Answer{Status: 404, NodeStatus: 404, Body: []byte("404 page not found\n"), Text: "404 page not found", Reason: node.NotFound, Height: height}, nil
+	}
+	a.Body = fmt.Appendf(nil, `{"code":200,"msg":{"version":"%d.%d","fill":%q},"error":""}`, epoch, version, fill)
+	return a, nil
+}
+
+func (w *world) Tip() node.Tip {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tip
+}
+
+func (w *world) ChainID() string                         { return "story-1" }
+func (w *world) WaitHeight(context.Context, int64) error { return context.DeadlineExceeded }
+func (w *world) Raise(int64)                             {}
+
+func (w *world) List(context.Context, collections.Query) (collections.Page, error) {
+	version, _, _ := w.now()
+	return collections.Page{Items: []collections.Collection{{Address: "0x1514000000000000000000000000000000000000", AssetCount: version}}, Total: 1}, nil
+}
+
+// lockedBuffer collects lines of many connections.
+type lockedBuffer struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines.Write(p)
+}
+
+// take empties it.
+func (b *lockedBuffer) take() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.lines.Reset()
+	return bytes.Clone(b.lines.Bytes())
+}
