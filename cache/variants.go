@@ -99,7 +99,7 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, must
 // are kept of each content; another one takes the place of the oldest, once a
 // second at the most. For others derive is called each time, and what it gives is
 // encoded only for those who must have it so, and cheaply.
-func (c *Cache) Derived(key string, of *Content, name string, derive func(*Content) *Content) *Content {
+func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Content, name string) *Content) *Content {
 	var made *Content
 	for {
 		before := of.variants.derived.Load()
@@ -107,7 +107,7 @@ func (c *Cache) Derived(key string, of *Content, name string, derive func(*Conte
 			return found
 		}
 		if made == nil {
-			made = derive(of)
+			made = derive(of, name)
 		}
 		after, ok := before.with(derivation{name, made}, c.o.Now())
 		if !ok {

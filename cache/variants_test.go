@@ -116,7 +116,7 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	plain := metric(t, c, "memory_bytes")
 	calls := 0
 	derive := func(name string) *cache.Content {
-		return c.Derived("k", of, name, func(of *cache.Content) *cache.Content {
+		return c.Derived("k", of, name, func(of *cache.Content, _ string) *cache.Content {
 			calls++
 			return cache.NewContent(of.Status, of.Type, of.Link, append([]byte(name), of.Body...), 0)
 		})
@@ -162,7 +162,7 @@ func TestOneNameIsDerivedAlikeForAll(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range found {
 		callers.Go(func() {
-			found[i] = c.Derived("k", of, fmt.Sprint(i%4), func(*cache.Content) *cache.Content {
+			found[i] = c.Derived("k", of, fmt.Sprint(i%4), func(*cache.Content, string) *cache.Content {
 				return cache.NewContent(200, "text/plain", "", []byte{byte(i % 4)}, 0)
 			})
 		})
@@ -178,7 +178,9 @@ func TestOneNameIsDerivedAlikeForAll(t *testing.T) {
 func TestAnEncodedHitAllocatesNothing(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	of := cache.NewContent(200, "text/plain", "", page, 0)
-	derive := func(of *cache.Content) *cache.Content { return cache.NewContent(200, "text/plain", "", of.Body, 0) }
+	derive := func(of *cache.Content, _ string) *cache.Content {
+		return cache.NewContent(200, "text/plain", "", of.Body, 0)
+	}
 	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), codings.Gzip, false) }
 	hit()
 	if n := testing.AllocsPerRun(1000, hit); n != 0 {

@@ -24,12 +24,15 @@ func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query
 // page, and encoded like any other, for the few hosts that we are known by. The
 // validator stays: what it vouches for is the page.
 func (h *Handler) withSchema(key string, e *cache.Entry, url string) cache.Entry {
-	content := h.cache.Derived(key, e.Content, url, func(page *cache.Content) *cache.Content {
-		quoted, _ := json.Marshal(url) // a string always encodes
-		body := make([]byte, 0, len(page.Body)+len(quoted)+12)
-		body = append(append(body, `{"$schema":`...), quoted...)
-		body = append(append(body, ','), page.Body[1:]...)
-		return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
-	})
+	content := h.cache.Derived(key, e.Content, url, naming)
 	return cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
+}
+
+// naming makes of a page one that names the URL of its schema.
+func naming(page *cache.Content, url string) *cache.Content {
+	quoted, _ := json.Marshal(url) // a string always encodes
+	body := make([]byte, 0, len(page.Body)+len(quoted)+12)
+	body = append(append(body, `{"$schema":`...), quoted...)
+	body = append(append(body, ','), page.Body[1:]...)
+	return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
 }

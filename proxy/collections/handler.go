@@ -61,7 +61,7 @@ type Cache interface {
 	Fresh(q cache.Query, now time.Time) (res cache.Result, ok bool)
 	// Derived returns what derive makes of a content, by its name, and keeps it
 	// with the entry of the key.
-	Derived(key string, of *cache.Content, name string, derive func(*cache.Content) *cache.Content) *cache.Content
+	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content
 }
 
 // Options configure a Handler. Store is required.

@@ -45,7 +45,7 @@ type Options struct {
 type Cache interface {
 	// Derived returns what derive makes of a content, by its name, and keeps it
 	// with the entry of the key.
-	Derived(key string, of *cache.Content, name string, derive func(*cache.Content) *cache.Content) *cache.Content
+	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content
 }
 
 // A Handler serves the documents.
@@ -111,7 +111,7 @@ func once(made func() (*description, error), typ string, render func(*descriptio
 
 // placed is the page with the server's address.
 func (h *Handler) placed(page *cache.Content, base string) *cache.Content {
-	return h.cache.Derived("docs", page, base, func(page *cache.Content) *cache.Content {
+	return h.cache.Derived("docs", page, base, func(page *cache.Content, base string) *cache.Content {
 		text := bytes.ReplaceAll(page.Body, []byte(somewhere), []byte(html.EscapeString(base)))
 		return cache.NewContent(page.Status, page.Type, "", text, 0)
 	})

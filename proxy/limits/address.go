@@ -29,7 +29,10 @@ func clientOf(remote string, forwarded []string, trusted []netip.Prefix) netip.A
 }
 
 // Network names what a request's client is limited by.
-func (a *Admission) Network(r *http.Request) string { return networkOf(a.Address(r)) }
+func (a *Admission) Network(r *http.Request) string {
+	who := ownerOf(a.Address(r))
+	return who.String()
+}
 
 // Name names who asks: the name on the request's key, if there is one, or else its
 // network.
@@ -79,14 +82,4 @@ func isAmong(prefixes []netip.Prefix, addr netip.Addr) bool {
 		}
 	}
 	return false
-}
-
-// networkOf names what a client is limited by: its IPv4 address, or its IPv6
-// network, of whose addresses it can take any.
-func networkOf(client netip.Addr) string {
-	if client.Is6() {
-		network, _ := client.Prefix(64)
-		return network.String()
-	}
-	return client.String()
 }

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"hash/maphash"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -34,15 +35,43 @@ type bucketShard struct {
 
 // bucketName has the rate in it: a rate that changed begins with a full bucket.
 type bucketName struct {
-	kind, who string
-	rate      Rate
+	owner
+	rate Rate
+}
+
+// An owner is whose requests go together: a network's, or those of a key's name.
+type owner struct {
+	kind    string // address or key
+	name    string
+	network netip.Addr // or its first address
+}
+
+// ownerOf is whom a client is limited as without a key: its IPv4 address, or its
+// IPv6 network, of whose addresses it can take any.
+func ownerOf(client netip.Addr) owner {
+	if client.Is6() {
+		network, _ := client.Prefix(64)
+		client = network.Addr()
+	}
+	return owner{kind: "address", network: client}
+}
+
+// String names the owner to others.
+func (o *owner) String() string {
+	switch {
+	case o.kind == "key":
+		return o.name
+	case o.network.Is6():
+		return o.network.String() + "/64"
+	}
+	return o.network.String()
 }
 
 func newBuckets() *buckets { return &buckets{seed: maphash.MakeSeed()} }
 
 // spend takes one request from who's bucket, if there is one in it.
-func (b *buckets) spend(kind, who string, r Rate, now time.Time) decision {
-	limiter := b.shard(who).find(bucketName{kind, who, r}, now)
+func (b *buckets) spend(who owner, r Rate, now time.Time) decision {
+	limiter := b.shard(&who).find(bucketName{who, r}, now)
 	allowed := limiter.AllowN(now, 1)
 	tokens := limiter.TokensAt(now)
 	until := func(want float64) time.Duration {
@@ -52,12 +81,14 @@ func (b *buckets) spend(kind, who string, r Rate, now time.Time) decision {
 }
 
 // has tells whether a request of who's would be allowed, and takes nothing.
-func (b *buckets) has(kind, who string, r Rate, now time.Time) bool {
-	return b.shard(who).find(bucketName{kind, who, r}, now).TokensAt(now) >= 1
+func (b *buckets) has(who owner, r Rate, now time.Time) bool {
+	return b.shard(&who).find(bucketName{who, r}, now).TokensAt(now) >= 1
 }
 
-func (b *buckets) shard(who string) *bucketShard {
-	return &b.shards[maphash.String(b.seed, who)%uint64(len(b.shards))]
+func (b *buckets) shard(who *owner) *bucketShard {
+	address := who.network.As16()
+	hash := maphash.String(b.seed, who.name) ^ maphash.Bytes(b.seed, address[:])
+	return &b.shards[hash%uint64(len(b.shards))]
 }
 
 func (s *bucketShard) find(name bucketName, now time.Time) *rate.Limiter {

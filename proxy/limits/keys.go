@@ -19,6 +19,8 @@ type Key struct {
 	Rate   Rate              // how often it may ask; zero: Limits.Key
 }
 
+func (k *Key) owner() owner { return owner{kind: "key", name: k.Name} }
+
 // A keyring is the set of keys in force.
 type keyring struct {
 	keys atomic.Pointer[[]Key]

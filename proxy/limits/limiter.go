@@ -34,23 +34,23 @@ func newLimiter(shared Shared, log *slog.Logger, metrics prometheus.Registerer) 
 // spend takes one request from who. This process is asked first: what exceeds a
 // limit here exceeds it everywhere, so that a flood does not reach Redis. Where
 // Redis does not answer, this process has decided.
-func (l *limiter) spend(ctx context.Context, kind, who string, rate Rate) decision {
-	d, store := l.local.spend(kind, who, rate, time.Now()), "memory"
+func (l *limiter) spend(ctx context.Context, who owner, rate Rate) decision {
+	d, store := l.local.spend(who, rate, time.Now()), "memory"
 	if d.allowed && l.shared != nil {
-		if told, err := l.shared.spend(ctx, kind+":"+who, rate); err == nil {
+		if told, err := l.shared.spend(ctx, who.kind+":"+who.String(), rate); err == nil {
 			d, store = told, "shared"
 		}
 	}
-	l.count(kind, store, d.allowed)
+	l.count(who.kind, store, d.allowed)
 	return d
 }
 
 // repeated takes one from who in this process alone. What it refuses comes again
 // to spend, which counts it.
-func (l *limiter) repeated(kind, who string, rate Rate, now time.Time) Standing {
-	s := Standing{kind, rate, l.local.spend(kind, who, rate, now)}
+func (l *limiter) repeated(who owner, rate Rate, now time.Time) Standing {
+	s := Standing{who.kind, rate, l.local.spend(who, rate, now)}
 	if s.allowed {
-		l.count(kind, "memory", true)
+		l.count(who.kind, "memory", true)
 	}
 	return s
 }

@@ -106,7 +106,7 @@ func (a *Admission) AdmitAddress(r *http.Request, answer http.Header) error {
 	if rate == (Rate{}) {
 		return nil
 	}
-	return a.admit(r.Context(), "address", a.Network(r), rate, answer)
+	return a.admit(r.Context(), ownerOf(a.Address(r)), rate, answer)
 }
 
 // AdmitKey lets those pass who have a key, for as long as the name on it may ask,
@@ -120,7 +120,7 @@ func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
 	if rate == (Rate{}) {
 		return key, nil
 	}
-	return key, a.admit(r.Context(), "key", key.Name, rate, answer)
+	return key, a.admit(r.Context(), key.owner(), rate, answer)
 }
 
 func (a *Admission) rateOf(key Key) Rate {
@@ -131,16 +131,16 @@ func (a *Admission) rateOf(key Key) Rate {
 }
 
 // admit spends a request of one limit.
-func (a *Admission) admit(ctx context.Context, kind, who string, rate Rate, answer http.Header) error {
-	s := Standing{kind, rate, a.limiter.spend(ctx, kind, who, rate)}
-	answer.Add(StandingHeader, s.Text())
-	answer.Add(PolicyHeader, s.Policy())
+func (a *Admission) admit(ctx context.Context, who owner, rate Rate, answer http.Header) error {
+	s := Standing{who.kind, rate, a.limiter.spend(ctx, who, rate)}
+	answer.Add(StandingHeader, string(s.AppendText(nil)))
+	answer.Add(PolicyHeader, string(s.AppendPolicy(nil)))
 	if s.allowed {
 		return nil
 	}
 	return &Refusal{
-		Status: http.StatusTooManyRequests, RetryAfter: s.retry, Err: errors.New("rate limit of " + kind + " " + who),
-		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", kind, rate.Requests, rate.Per),
+		Status: http.StatusTooManyRequests, RetryAfter: s.retry, Err: errors.New("rate limit of " + who.kind + " " + who.String()),
+		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", who.kind, rate.Requests, rate.Per),
 	}
 }
 
@@ -154,8 +154,8 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	}
 	local := a.limiter.local
 	return a.limiter.shared == nil &&
-		(address == Rate{} || local.has("address", networkOf(c.Address), address, now)) &&
-		(key == Rate{} || local.has("key", c.Key.Name, key, now))
+		(address == Rate{} || local.has(ownerOf(c.Address), address, now)) &&
+		(key == Rate{} || local.has(c.Key.owner(), key, now))
 }
 
 // AdmitRepeated counts a request that WouldAdmit has let pass, and says how its
@@ -163,12 +163,12 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 func (a *Admission) AdmitRepeated(c *Client, now time.Time) (s Standings, ok bool) {
 	address, key := a.ratesOf(c)
 	if address != (Rate{}) {
-		if s.Address = a.limiter.repeated("address", networkOf(c.Address), address, now); !s.Address.allowed {
+		if s.Address = a.limiter.repeated(ownerOf(c.Address), address, now); !s.Address.allowed {
 			return s, false
 		}
 	}
 	if key != (Rate{}) {
-		s.Key = a.limiter.repeated("key", c.Key.Name, key, now)
+		s.Key = a.limiter.repeated(c.Key.owner(), key, now)
 		return s, s.Key.allowed
 	}
 	return s, true

@@ -25,15 +25,19 @@ type Standings struct{ Address, Key Standing }
 // Limited tells whether there is a limit at all.
 func (s *Standing) Limited() bool { return s.rate != Rate{} }
 
-// Text is the value of StandingHeader.
-func (s *Standing) Text() string {
-	return `"` + s.kind + `";r=` + strconv.Itoa(s.remaining) + `;t=` + wholeSeconds(s.reset)
+// AppendText appends the value of StandingHeader.
+func (s *Standing) AppendText(b []byte) []byte {
+	b = append(append(append(b, '"'), s.kind...), `";r=`...)
+	return appendSeconds(append(strconv.AppendInt(b, int64(s.remaining), 10), ";t="...), s.reset)
 }
 
-// Policy is the value of PolicyHeader.
-func (s *Standing) Policy() string {
-	return `"` + s.kind + `";q=` + strconv.Itoa(s.rate.Burst) + `;w=` + wholeSeconds(max(s.rate.window(), time.Second))
+// AppendPolicy appends the value of PolicyHeader.
+func (s *Standing) AppendPolicy(b []byte) []byte {
+	b = append(append(append(b, '"'), s.kind...), `";q=`...)
+	return appendSeconds(append(strconv.AppendInt(b, int64(s.rate.Burst), 10), ";w="...), max(s.rate.window(), time.Second))
 }
 
-// wholeSeconds rounds up: what is told is never too early.
-func wholeSeconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds()))) }
+// appendSeconds rounds up: what is told is never too early.
+func appendSeconds(b []byte, d time.Duration) []byte {
+	return strconv.AppendInt(b, int64(math.Ceil(d.Seconds())), 10)
+}

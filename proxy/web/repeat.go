@@ -152,12 +152,12 @@ func (h *headers) setStandings(s *limits.Standings) {
 	all := [...]*limits.Standing{&s.Address, &s.Key}
 	for _, standing := range all {
 		if standing.Limited() {
-			h.set(limits.StandingHeader, standing.Text())
+			h.finish(standing.AppendText(h.begin(limits.StandingHeader)))
 		}
 	}
 	for _, standing := range all {
 		if standing.Limited() {
-			h.set(limits.PolicyHeader, standing.Policy())
+			h.finish(standing.AppendPolicy(h.begin(limits.PolicyHeader)))
 		}
 	}
 }
