@@ -33,8 +33,8 @@ func (r Record) json() json.RawMessage {
 	return r.Body
 }
 
-// freshness is what a record may be served for, as in package cache, whose
-// entries are judged by blocks as well.
+// freshness is what a record may be served for. It repeats the states of package
+// cache, which no origin's package imports, with periods of an address's own.
 type freshness int
 
 const (

@@ -7,7 +7,7 @@ import (
 )
 
 // looks are of every half minute; value gives that of a minute.
-func looks(length time.Duration, value func(minute float64) [6]float64) []Held {
+func looks(length time.Duration, value func(minute float64) [kinds]float64) []Held {
 	var all []Held
 	for at := 30 * time.Second; at <= length; at += 30 * time.Second {
 		all = append(all, Held{At: at, Values: value(at.Minutes())})
@@ -19,17 +19,17 @@ func TestGrowthIsJudgedAfterTheFirstMinutes(t *testing.T) {
 	const length = 10 * time.Minute
 	tests := []struct {
 		name  string
-		value func(minute float64) [6]float64
+		value func(minute float64) [kinds]float64
 		want  []string // what grew
 	}{
-		{"all is full after two minutes", func(m float64) [6]float64 {
+		{"all is full after two minutes", func(m float64) [kinds]float64 {
 			full := min(m, 2)
-			return [6]float64{100 * full, 50 * full, 50 * full, full, full, full}
+			return [kinds]float64{100 * full, 50 * full, 50 * full, full, full, full, full}
 		}, nil},
-		{"a few more are within the bounds", func(m float64) [6]float64 { return [6]float64{1000 + 10*m, 60 + m, 60 + m, 1, 1, 1} }, nil},
-		{"what has a bound of its own may grow", func(m float64) [6]float64 { return [6]float64{1, 1, 1, m, m, m} }, nil},
-		{"a goroutine a second", func(m float64) [6]float64 { return [6]float64{1, 100 + 60*m, 100, 1, 1, 1} }, []string{"goroutines"}},
-		{"everything leaks", func(m float64) [6]float64 { return [6]float64{m, 100 * m, 100 * m, m, m, m} }, []string{"RSS", "goroutines", "fds"}},
+		{"a few more are within the bounds", func(m float64) [kinds]float64 { return [kinds]float64{1000 + 10*m, 60 + m, 60 + m, 1, 1, 1, 1} }, nil},
+		{"what has a bound of its own may grow", func(m float64) [kinds]float64 { return [kinds]float64{1, 1, 1, m, m, m, 1} }, nil},
+		{"a goroutine a second", func(m float64) [kinds]float64 { return [kinds]float64{1, 100 + 60*m, 100, 1, 1, 1, 1} }, []string{"goroutines"}},
+		{"everything leaks", func(m float64) [kinds]float64 { return [kinds]float64{m, 100 * m, 100 * m, m, m, m, m * (1 << 20)} }, []string{"RSS", "goroutines", "fds", "live"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,13 +10,16 @@ import (
 // Held is what a replica, and Redis, hold at a moment of a run.
 type Held struct {
 	At       time.Duration
-	Requests int        // of the clients, since the look before
-	Values   [6]float64 // as in measured
+	Requests int            // of the clients, since the look before
+	Values   [kinds]float64 // as in measured
 }
+
+// kinds is how many things are measured.
+const kinds = 7
 
 // measured are the values of Held, and by how much each may grow: by that share
 // and that many more; shares below zero are not judged.
-var measured = [6]struct {
+var measured = [kinds]struct {
 	name  string
 	unit  float64
 	share float64
@@ -28,6 +31,7 @@ var measured = [6]struct {
 	{"cache MiB", 1 << 20, -1, 0},
 	{"entries", 1, -1, 0},
 	{"Redis MiB", 1 << 20, -1, 0},
+	{"live MiB", 1 << 20, 0.15, 2 << 20},
 }
 
 // A Watch looks at a replica while it runs.
@@ -52,8 +56,12 @@ func (w *Watch) Run(ctx context.Context, length time.Duration) (all []Held, err 
 	return all, ctx.Err()
 }
 
-// Look says what is held now.
+// Look says what is held now. The heap is collected first: what lives shows what
+// leaks, while the resident set follows the garbage that the collector leaves.
 func (w *Watch) Look(ctx context.Context) (Held, error) {
+	if _, err := Get(ctx, w.Replica.Admin+"/debug/pprof/heap?gc=1"); err != nil {
+		return Held{}, err
+	}
 	u, err := w.Replica.Usage()
 	if err != nil {
 		return Held{}, err
@@ -68,13 +76,13 @@ func (w *Watch) Look(ctx context.Context) (Held, error) {
 			return Held{}, err
 		}
 	}
-	return Held{time.Since(w.Began), w.Requests(), [6]float64{
-		float64(u.RSS), m.Sum(Goroutines), float64(u.FDs), m.Sum(CacheBytes), m.Sum(CacheEntries), info[RedisMemory],
+	return Held{time.Since(w.Began), w.Requests(), [kinds]float64{
+		float64(u.RSS), m.Sum(Goroutines), float64(u.FDs), m.Sum(CacheBytes), m.Sum(CacheEntries), info[RedisMemory], m.Sum(heapAlloc),
 	}}, nil
 }
 
 // HeldHead is the head of the table of HeldRows.
-var HeldHead = []string{"at", "requests/s", "RSS MiB", "goroutines", "fds", "cache MiB", "entries", "Redis MiB"}
+var HeldHead = []string{"at", "requests/s", "RSS MiB", "goroutines", "fds", "cache MiB", "entries", "Redis MiB", "live MiB"}
 
 // HeldRows are the looks, of which the first is before the run and the last
 // after it.

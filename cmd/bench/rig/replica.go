@@ -55,6 +55,7 @@ const (
 	CacheBytes   = "tipcache_cache_memory_bytes"
 	CacheEntries = "tipcache_cache_memory_entries"
 	Goroutines   = "go_goroutines"
+	heapAlloc    = "go_memstats_heap_alloc_bytes"
 )
 
 // Metrics are those of this moment.
