@@ -49,7 +49,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}, []string{"route", "method", "status", "outcome"}),
 		durations: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_request_duration_seconds",
-			Help:    "Time from a request's arrival to the end of its answer.",
+			Help:    "Time from a request's arrival to the end of its answer, but for streams, which last as long as their clients stay.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // 50 us to 13 s
 
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
@@ -76,7 +76,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 func (m *metrics) observe(rec *Record, end *End) {
 	counted := m.series(ending{rec.Route, methodClass(end.Method), rec.Outcome, end.Status})
 	counted.requests.Inc()
-	counted.durations.Observe(end.Took.Seconds())
+	if !rec.Streamed {
+		counted.durations.Observe(end.Took.Seconds())
+	}
 	switch {
 	case !rec.Cached || rec.Pinned:
 	case rec.Height > 0 && rec.Tip > 0:

@@ -32,6 +32,7 @@ type Record struct {
 	Cached   bool  // the cache gave the answer, and what is known of its age
 	Age      time.Duration
 	Degraded bool // a page that lacks metadata it should have
+	Streamed bool // the answer lasted as long as its client stayed
 
 	Err      error
 	Public   string // what the client is told of Err

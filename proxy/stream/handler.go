@@ -131,6 +131,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feed
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
+	rec.Streamed = true
 	cl := h.newClient(c, sources)
 	defer cl.leave()
 	cl.run(c.Request.Context(), h.draining)

@@ -78,7 +78,7 @@ function drawTip(state) {
   say("pace", now.tip ? `${now.interval.toFixed(1)} s a block` : "–");
   const ages = (state.nodes ?? []).map((n) => goDuration(n.block_age)).filter((v) => v > 0);
   const age = ages.length ? Math.min(...ages) : null;
-  say("tip-age", age === null ? "–" : `${format.seconds(age)} ago`);
+  say("tip-age", age === null ? "–" : `${format.seconds(age)} old`);
   $("tip-age").className = age !== null && age > Math.max(15, 6 * now.interval) ? "bad" : "";
   charts.pace.set(times(), [{ name: "seconds a block", color: "var(--accent)", values: pace }]);
 }
@@ -253,7 +253,7 @@ function drawStore(state) {
 
 function drawProvider(state) {
   $("provider-card").hidden = !state.metadata || state.metadata === "off";
-  const now = samples.at(-1), names = [...new Set(samples.flatMap((s) => Object.keys(s.provider ?? {})))].sort();
+  const now = samples.at(-1), names = [...new Set(["ok", ...samples.flatMap((s) => Object.keys(s.provider ?? {}))])].sort();
   const tone = (name) => name === "ok" ? "var(--accent)" : name === "limited" ? "var(--warn)" : "var(--bad)";
   say("provider", breakerText[state.metadata] ?? state.metadata ?? "–");
   charts.provider.set(times(), names.map((n) => ({ name: n, color: tone(n), values: column((s) => s.provider?.[n] ?? 0) })));
