@@ -28,7 +28,7 @@ func (s *chainService) stream(t *testing.T, target string, headers ...string) *e
 
 func openStream(t *testing.T, client *http.Client, target string, headers ...string) *eventStream {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		t.Fatal(err)

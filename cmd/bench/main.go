@@ -36,9 +36,10 @@ func parts() []rig.Part {
 
 // commands have flags of their own.
 var commands = map[string]func(ctx context.Context, args []string) error{
-	"drive":           faults.Drive,
-	"faults":          faults.Faults,
-	peers.BareCommand: func(_ context.Context, args []string) error { return peers.RunBare(args) },
+	"drive":            faults.Drive,
+	"faults":           faults.Faults,
+	load.FanOutCommand: func(_ context.Context, args []string) error { return load.RunFanOut(args) },
+	peers.BareCommand:  func(_ context.Context, args []string) error { return peers.RunBare(args) },
 }
 
 func main() {

@@ -1,12 +1,11 @@
 package stream
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -15,9 +14,13 @@ import (
 // A client is one stream.
 type client struct {
 	h      *Handler
-	w      http.ResponseWriter
+	w      gin.ResponseWriter
 	follow []subscription
-	woken  chan struct{} // holds one token while there may be something new
+	woken  chan struct{} // holds one token while there may be something to do
+	until  time.Time     // the deadline of writes
+
+	silence *time.Timer // to the next comment
+	idle    atomic.Bool // a comment is due
 }
 
 // A subscription is a topic, and what the client has of it.
@@ -46,7 +49,7 @@ func (cl *client) leave() {
 	}
 }
 
-// notify says that there is something new.
+// notify says that there may be something to do.
 func (cl *client) notify() {
 	select {
 	case cl.woken <- struct{}{}:
@@ -55,67 +58,79 @@ func (cl *client) notify() {
 }
 
 // run writes events until the client leaves, cannot be written to, or the server
-// drains.
-func (cl *client) run(ctx context.Context, draining <-chan struct{}) {
-	idle := time.NewTicker(cl.h.o.KeepAlive)
-	defer idle.Stop()
+// drains. Whatever happens wakes it by the one channel: to select among several,
+// a ticker's among them, takes as long as the rest of an event besides its system
+// call.
+func (cl *client) run(ctx context.Context) {
+	defer context.AfterFunc(ctx, cl.notify)()
+	cl.silence = time.AfterFunc(cl.h.o.KeepAlive, func() { cl.idle.Store(true); cl.notify() })
+	defer cl.silence.Stop()
 	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // that of the request's head
 	cl.notify()
-	for {
-		text := ""
-		select {
-		case <-ctx.Done():
-			return
-		case <-draining:
-			_ = cl.send(func(w *bufio.Writer) { _, _ = w.WriteString(retryAfter(0)) })
-			return
-		case <-cl.woken:
-		case <-idle.C:
-			text = ":\n\n"
-		}
-		if cl.send(func(w *bufio.Writer) { _, _ = w.WriteString(text); cl.writeNews(w) }) != nil {
+	for range cl.woken {
+		last := cl.h.drained.Load()
+		if ctx.Err() != nil || cl.send(last) != nil || last {
 			return
 		}
 	}
 }
 
+// send writes what the client does not have yet, and for the last time when it may
+// come again. After an error the stream is over.
+func (cl *client) send(last bool) error {
+	if err := cl.allowTime(time.Now()); err != nil {
+		return err
+	}
+	var failed error
+	write := func(text []byte) {
+		if failed == nil {
+			_, failed = cl.w.Write(text)
+		}
+	}
+	if cl.idle.Swap(false) {
+		cl.silence.Reset(cl.h.o.KeepAlive)
+		write(comment)
+	}
+	if last {
+		write([]byte(retryAfter(0)))
+	} else {
+		cl.writeNews(write)
+	}
+	cl.w.Flush()
+	return failed
+}
+
+var comment = []byte(":\n\n")
+
+// allowTime leaves at least half of the time for an event, and at most all of it:
+// a deadline is not set anew for each event.
+func (cl *client) allowTime(now time.Time) error {
+	if cl.until.Sub(now) >= cl.h.o.Write/2 {
+		return nil
+	}
+	cl.until = now.Add(cl.h.o.Write)
+	err := http.NewResponseController(cl.w).SetWriteDeadline(cl.until)
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
 // writeNews writes what the client does not have yet.
-func (cl *client) writeNews(w *bufio.Writer) {
+func (cl *client) writeNews(write func(text []byte)) {
 	for i := range cl.follow {
 		s := &cl.follow[i]
 		n := s.news.Load()
 		if e := n.answer; e != nil && e.tag != s.answer {
-			e.writeTo(w, s.path)
+			write(e.text(s.path))
 			s.answer = e.tag
 		}
 		switch {
 		case n.failure == nil:
 			s.failure = ""
 		case n.failure.tag != s.failure:
-			n.failure.writeTo(w, s.path)
+			write(n.failure.text(s.path))
 			s.failure = n.failure.tag
 		}
 	}
-}
-
-// bufferSize holds an event of the usual size, so that it leaves in one piece.
-const bufferSize = 2 << 10
-
-var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, bufferSize) }}
-
-// send writes to the client, within the time for it. After an error the stream is
-// over.
-func (cl *client) send(write func(w *bufio.Writer)) error {
-	w := buffers.Get().(*bufio.Writer) //nolint:forcetypeassert // the pool has no others
-	defer buffers.Put(w)
-	w.Reset(cl.w)
-	rc := http.NewResponseController(cl.w)
-	if err := rc.SetWriteDeadline(time.Now().Add(cl.h.o.Write)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	write(w)
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return rc.Flush()
 }

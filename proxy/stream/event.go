@@ -5,17 +5,26 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// An event is rendered but for the path, which /live puts before its body.
+// An event tells of an answer, a failure or a block.
 type event struct {
 	id   string // <height>.<etag without quotes>; "" for none
 	name string // "" for answers, so that onmessage gets them
 	tag  string // of what the event says: an event with the tag of the one before says nothing new
 	data []byte // one line
+
+	rendered atomic.Pointer[rendering] // the last one
+}
+
+// A rendering is an event as clients get it that follow it under a path.
+type rendering struct {
+	path string // "" for a stream of one path
+	text []byte
 }
 
 // answerEvent is the event of an answer, which is that answer's body.
@@ -55,17 +64,23 @@ func oneLine(body []byte) []byte {
 	return line.Bytes()
 }
 
-// A writer is where events are written; *bufio.Writer is one.
-type writer interface {
-	Write(p []byte) (int, error)
-	WriteString(s string) (int, error)
+// text is the event as it is sent, in /live with the path that it belongs to. It
+// is the same bytes for all clients that name a path alike.
+func (e *event) text(path string) []byte {
+	if r := e.rendered.Load(); r != nil && r.path == path {
+		return r.text
+	}
+	r := &rendering{path, e.render(path)}
+	e.rendered.Store(r)
+	return r.text
 }
 
-// writeTo writes the event, in /live with the path that it belongs to. Errors stay with w.
-func (e *event) writeTo(w writer, path string) {
+func (e *event) render(path string) []byte {
+	var b bytes.Buffer
+	b.Grow(len(e.data) + len(path) + 128)
 	write := func(texts ...string) {
 		for _, text := range texts {
-			_, _ = w.WriteString(text)
+			b.WriteString(text)
 		}
 	}
 	if e.id != "" {
@@ -79,11 +94,12 @@ func (e *event) writeTo(w writer, path string) {
 		quoted, _ := json.Marshal(path)
 		write(`{"path":`, string(quoted), `,"height":`, e.height(), `,"answer":`)
 	}
-	_, _ = w.Write(e.data)
+	b.Write(e.data)
 	if path != "" {
 		write("}")
 	}
 	write("\n\n")
+	return b.Bytes()
 }
 
 func (e *event) height() string {

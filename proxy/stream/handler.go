@@ -25,6 +25,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -47,7 +48,7 @@ type Options struct {
 	Max       int           // streams at once; default 5000
 	PerClient int           // of these, by one client address (IPv6: /64); default 100
 	KeepAlive time.Duration // between comments on an idle stream; default 15 s
-	Write     time.Duration // longest time to send an event; default 10 s
+	Write     time.Duration // longest time to send an event, at least half of which it has; default 10 s
 }
 
 func (o Options) withDefaults() Options {
@@ -60,11 +61,10 @@ func (o Options) withDefaults() Options {
 
 // A Handler streams. Its goroutines end with the streams they serve.
 type Handler struct {
-	o        Options
-	stack    *web.Stack
-	topics   topics
-	draining chan struct{}
-	drain    sync.Once
+	o       Options
+	stack   *web.Stack
+	topics  topics
+	drained atomic.Bool
 
 	mu      sync.Mutex
 	clients map[string]int // streams by client address
@@ -73,7 +73,7 @@ type Handler struct {
 
 // New fills in the defaults.
 func New(o Options, stack *web.Stack) *Handler {
-	h := &Handler{o: o.withDefaults(), stack: stack, draining: make(chan struct{}), clients: map[string]int{}}
+	h := &Handler{o: o.withDefaults(), stack: stack, clients: map[string]int{}}
 	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}}
 	stack.Gauge("streams", "Streams of events that are open.", func() float64 { return float64(h.open()) })
 	return h
@@ -81,7 +81,10 @@ func New(o Options, stack *web.Stack) *Handler {
 
 // Drain ends all streams, and those that come from now on, with the advice to
 // try again: another replica may serve them.
-func (h *Handler) Drain() { h.drain.Do(func() { close(h.draining) }) }
+func (h *Handler) Drain() {
+	h.drained.Store(true)
+	h.topics.wake()
+}
 
 // Wanted tells whether a request asks for a stream.
 func Wanted(r *http.Request) bool {
@@ -134,7 +137,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feed
 	rec.Streamed = true
 	cl := h.newClient(c, sources)
 	defer cl.leave()
-	cl.run(c.Request.Context(), h.draining)
+	cl.run(c.Request.Context())
 	return nil
 }
 
@@ -142,10 +145,8 @@ var errFull = &web.Failure{Status: http.StatusServiceUnavailable, Public: "too m
 
 // enter takes a place among the streams, if there is one.
 func (h *Handler) enter(r *http.Request) (leave func(), ok bool) {
-	select {
-	case <-h.draining:
+	if h.drained.Load() {
 		return nil, false
-	default:
 	}
 	who := h.stack.ClientNetwork(r)
 	h.mu.Lock()

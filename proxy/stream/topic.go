@@ -2,6 +2,9 @@ package stream
 
 import (
 	"context"
+	"maps"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +29,7 @@ type topic struct {
 	news    atomic.Pointer[news]
 
 	subscribers map[*client]struct{} // guarded by topics.mu
+	waking      []*client            // by publish
 	cancel      context.CancelFunc
 	done        chan struct{}
 }
@@ -104,12 +108,32 @@ func (ts *topics) unsubscribe(t *topic, c *client) {
 	}
 }
 
-// publish wakes the subscribers of a topic.
+// batch is how many clients are woken at once. All at once would keep requests
+// waiting that come meanwhile, until the last of thousands was written to.
+const batch = 32
+
+// publish wakes the subscribers of a topic, and lets others run in between.
 func (ts *topics) publish(t *topic) {
 	ts.mu.Lock()
+	t.waking = slices.AppendSeq(t.waking[:0], maps.Keys(t.subscribers))
+	ts.mu.Unlock()
+	for some := range slices.Chunk(t.waking, batch) {
+		for _, c := range some {
+			c.notify()
+		}
+		runtime.Gosched()
+	}
+	clear(t.waking)
+}
+
+// wake wakes the subscribers of all topics.
+func (ts *topics) wake() {
+	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	for c := range t.subscribers {
-		c.notify()
+	for _, t := range ts.byKey {
+		for c := range t.subscribers {
+			c.notify()
+		}
 	}
 }
 
