@@ -75,6 +75,9 @@ func browse(t *testing.T, page string) map[string]seen {
 	return got
 }
 
+var chromiumFlags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+	"--disable-background-networking", "--disable-component-update", "--disable-sync"}
+
 // opened is a page after ten seconds of its own time, and what the browser logged.
 func opened(t *testing.T, page string) (dom, log string) {
 	t.Helper()
@@ -82,9 +85,8 @@ func opened(t *testing.T, page string) (dom, log string) {
 	if chromium == "" {
 		t.Skip("set TIPCACHE_TEST_CHROMIUM to the path of Chromium to run this test: .ci/browser installs it")
 	}
-	cmd := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--enable-logging=stderr",
-		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--user-data-dir="+t.TempDir(), "--timeout=30000", "--virtual-time-budget=10000", "--dump-dom", page)
+	cmd := exec.CommandContext(t.Context(), chromium, append(chromiumFlags, "--enable-logging=stderr",
+		"--user-data-dir="+t.TempDir(), "--timeout=30000", "--virtual-time-budget=10000", "--dump-dom", page)...)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	text, err := cmd.Output()

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+var listenAddress = regexp.MustCompile(`listen["=:]+([0-9.]+:\d+)`)
+
+// serveAt starts a replica in a process of its own, and returns its address.
+func serveAt(t *testing.T, d *devnet.Devnet, listen string) (p *program, addr string) {
+	t.Helper()
+	p = startProgram(t, nil, "serve", "--listen", listen, "--admin", "127.0.0.1:0", "--node", d.NodeURL(), "--comet", d.CometURL(),
+		"--store", "sqlite::memory:", "--collections-auth", "closed")
+	p.admin()
+	found := listenAddress.FindStringSubmatch(p.said.String())
+	if found == nil {
+		t.Fatalf("no listener: %s", p.said.String())
+	}
+	return p, found[1]
+}
+
+func TestTheLivePageShowsEachBlockAndOutlivesItsServer(t *testing.T) {
+	d := newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond})
+	replica, addr := serveAt(t, d, "127.0.0.1:0")
+	page := openTab(t, "http://"+addr+"/docs/live")
+	const shown = `document.querySelector('article')?.dataset.changes`
+	page.until("changed by three blocks", shown+` >= 3`)
+	if got := page.value(`document.querySelector('article code').textContent`); !strings.Contains(got, "/rewards") {
+		t.Errorf("the first answer is %s", got)
+	}
+	page.until("marked", `document.querySelectorAll('article mark').length > 0`)
+	if got := page.complained(); len(got) > 0 {
+		t.Errorf("the browser complains of %+v", got)
+	}
+	replica.kill()
+	page.until("told that the connection is lost", `document.querySelector('#state').textContent.includes('lost')`)
+	serveAt(t, d, addr)
+	before := page.value(shown)
+	page.until("changed again", shown+` > `+before+` + 2`)
+	page.until("connected again", `document.querySelector('#state').textContent.includes('newest block')`)
+	for _, c := range page.complained() {
+		if c.Source != "network" || !strings.Contains(c.URL, addr+"/live?") {
+			t.Errorf("the browser complains of %+v", c)
+		}
+	}
+}
+
+// A flaky is a way to a server that can be broken: streams end, and requests get
+// what a load balancer answers.
+type flaky struct {
+	*httptest.Server
+	broken  atomic.Bool
+	refused atomic.Int64
+	resumed atomic.Int64 // requests that say what their client has
+}
+
+func startFlaky(t *testing.T, base string) *flaky {
+	t.Helper()
+	target, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &flaky{}
+	way := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.broken.Load() {
+			f.refused.Add(1)
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		if r.URL.Query().Has("stream.last_event_id") {
+			f.resumed.Add(1)
+		}
+		way.ServeHTTP(w, r)
+	}))
+	t.Cleanup(f.Close)
+	t.Cleanup(f.CloseClientConnections)
+	return f
+}
+
+func TestTheTypeScriptPackageWorksInABrowser(t *testing.T) {
+	built := os.Getenv("TIPCACHE_TEST_PACKAGE")
+	if built == "" {
+		t.Skip("set TIPCACHE_TEST_PACKAGE to the package's built directory to run this test: .ci/clients builds it")
+	}
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
+	way := startFlaky(t, r.base)
+	files := http.NewServeMux()
+	files.Handle("/package/", http.StripPrefix("/package/", http.FileServer(http.Dir(built))))
+	files.Handle("/", http.FileServer(http.Dir("testdata")))
+	site := httptest.NewServer(files)
+	t.Cleanup(site.Close)
+	t.Cleanup(site.CloseClientConnections)
+
+	page := openTab(t, site.URL+"/package.html?"+url.Values{"base": {way.URL}}.Encode())
+	page.until("done with its walk and its wait", `seen.walk !== undefined && seen.waited === true`)
+	if diff := cmp.Diff(`{"items":71,"different":71,"heights":1}`, page.value(`seen.walk`)); diff != "" {
+		t.Errorf("the walk (-want +got):\n%s", diff)
+	}
+	page.until("streamed to", `seen.live.length >= 3`)
+	way.broken.Store(true)
+	way.CloseClientConnections()
+	page.eventually("refused", func() bool { return way.refused.Load() > 0 })
+	page.until("told of it", `seen.failures > 0`)
+	way.broken.Store(false)
+	before := page.value(`seen.live.length`)
+	page.until("streamed to again", `seen.live.length >= `+before+` + 3`)
+	if way.resumed.Load() == 0 {
+		t.Error("the new connection does not say what the client has")
+	}
+	if got := page.value(`seen.live.every((a, i, all) => i === 0 || a.height > all[i-1].height && a.id !== all[i-1].id)`); got != "true" {
+		t.Errorf("streamed: %s", page.value(`seen.live`))
+	}
+	for _, c := range page.complained() {
+		if c.Source != "network" || !strings.HasPrefix(c.URL, way.URL) {
+			t.Errorf("the browser complains of %+v", c)
+		}
+	}
+}

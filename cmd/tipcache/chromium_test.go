@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/coder/websocket/wsjson"
+)
+
+// A tab is a page that stays open in a headless Chromium, which is asked over
+// its DevTools protocol.
+type tab struct {
+	t    *testing.T
+	conn *websocket.Conn
+
+	mu         sync.Mutex
+	asked      int
+	replies    map[int]chan json.RawMessage
+	complaints []complaint
+}
+
+// A complaint is what the browser's console has of an error.
+type complaint struct{ Source, Text, URL string }
+
+// openTab opens a page until the test ends.
+func openTab(t *testing.T, page string) *tab {
+	t.Helper()
+	chromium := os.Getenv("TIPCACHE_TEST_CHROMIUM")
+	if chromium == "" {
+		t.Skip("set TIPCACHE_TEST_CHROMIUM to the path of Chromium to run this test: .ci/browser installs it")
+	}
+	profile, err := os.MkdirTemp("", "tipcache-chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(chromium, append(chromiumFlags, "--remote-debugging-port=0", "--user-data-dir="+profile, "about:blank")...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has children
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		_ = os.RemoveAll(profile) // a child may still write: it is a temporary directory
+	})
+	b := &tab{t: t, replies: map[int]chan json.RawMessage{}}
+	b.connect(profile)
+	for _, domain := range []string{"Runtime", "Log", "Page"} {
+		b.command(domain+".enable", nil)
+	}
+	b.command("Page.navigate", map[string]any{"url": page})
+	return b
+}
+
+// connect finds the page's address, and reads what comes from it.
+func (b *tab) connect(profile string) {
+	b.t.Helper()
+	var pages []struct {
+		Type string
+		URL  string `json:"webSocketDebuggerUrl"`
+	}
+	b.eventually("listening", func() bool {
+		text, _ := os.ReadFile(filepath.Join(profile, "DevToolsActivePort"))
+		port, _, ok := strings.Cut(string(text), "\n")
+		if !ok {
+			return false
+		}
+		resp, err := http.Get("http://127.0.0.1:" + port + "/json/list")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		list, _ := io.ReadAll(resp.Body)
+		return json.Unmarshal(list, &pages) == nil && len(pages) > 0 && pages[0].Type == "page"
+	})
+	http.DefaultClient.CloseIdleConnections()
+	conn, _, err := websocket.Dial(b.t.Context(), pages[0].URL, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.conn = conn
+	conn.SetReadLimit(1 << 24)
+	ended := make(chan struct{})
+	go func() { defer close(ended); b.read() }()
+	b.t.Cleanup(func() { _ = conn.CloseNow(); <-ended })
+}
+
+// read takes replies and complaints until the connection ends.
+func (b *tab) read() {
+	for {
+		var m struct {
+			ID     int
+			Method string
+			Params struct {
+				Type  string
+				Entry struct{ Source, Level, Text, URL string }
+
+				ExceptionDetails json.RawMessage
+				Args             json.RawMessage
+			}
+			Result json.RawMessage
+		}
+		if wsjson.Read(context.Background(), b.conn, &m) != nil {
+			return
+		}
+		b.mu.Lock()
+		switch e := m.Params.Entry; {
+		case m.ID > 0:
+			b.replies[m.ID] <- m.Result
+		case m.Method == "Runtime.exceptionThrown":
+			b.complaints = append(b.complaints, complaint{"script", string(m.Params.ExceptionDetails), ""})
+		case m.Method == "Runtime.consoleAPICalled" && (m.Params.Type == "error" || m.Params.Type == "warning"):
+			b.complaints = append(b.complaints, complaint{"console", string(m.Params.Args), ""})
+		case m.Method == "Log.entryAdded" && (e.Level == "error" || e.Level == "warning"):
+			b.complaints = append(b.complaints, complaint{e.Source, e.Text, e.URL})
+		}
+		b.mu.Unlock()
+	}
+}
+
+// command sends one and waits for its result.
+func (b *tab) command(method string, params map[string]any) json.RawMessage {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	defer cancel()
+	reply := make(chan json.RawMessage, 1)
+	b.mu.Lock()
+	b.asked++
+	id := b.asked
+	b.replies[id] = reply
+	b.mu.Unlock()
+	err := wsjson.Write(ctx, b.conn, map[string]any{"id": id, "method": method, "params": params})
+	select {
+	case result := <-reply:
+		return result
+	case <-ctx.Done():
+		b.t.Fatalf("%s: %v", method, errors.Join(err, ctx.Err()))
+		return nil
+	}
+}
+
+// value is what an expression comes to in the page, as JSON; "" for undefined.
+func (b *tab) value(expression string) string {
+	b.t.Helper()
+	var evaluated struct {
+		Result struct{ Value json.RawMessage }
+	}
+	reply := b.command("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true})
+	if err := json.Unmarshal(reply, &evaluated); err != nil {
+		b.t.Fatalf("%v in %s", err, reply)
+	}
+	return string(evaluated.Result.Value)
+}
+
+// until waits for an expression to be true in the page.
+func (b *tab) until(what, expression string) {
+	b.t.Helper()
+	b.eventually(what, func() bool { return b.value(expression) == "true" })
+}
+
+func (b *tab) eventually(what string, ok func() bool) {
+	b.t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.t.Fatalf("never %s; the browser complains of %+v", what, b.complained())
+		}
+	}
+}
+
+// complained is what the console has so far.
+func (b *tab) complained() []complaint {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]complaint(nil), b.complaints...)
+}
