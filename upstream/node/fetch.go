@@ -35,7 +35,11 @@ var (
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
-	f := &fetch{pool: p, request: r, pause: firstPause, patience: p.waitsUntil(ctx)}
+	wait := 2 * p.Tip().Interval
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2)
+	}
+	f := &fetch{pool: p, request: r, pause: firstPause, patience: time.Now().Add(wait)}
 	answer, err := f.run(ctx)
 	if err != nil && f.unplaced != nil {
 		return f.unplaced, nil
@@ -111,15 +115,6 @@ func (f *fetch) descends(hope bool) bool {
 	}
 	f.lower = f.newest
 	return true
-}
-
-// waitsUntil is for how long the tip is waited for.
-func (p *Pool) waitsUntil(ctx context.Context) time.Time {
-	wait := 2 * p.Tip().Interval
-	if end, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(end)/2)
-	}
-	return time.Now().Add(wait)
 }
 
 // choose picks the best endpoint to ask now. hope says that waiting may help

@@ -121,15 +121,19 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, tipDesc, float64(tip.Height))
 	gauge(ch, intervalDesc, tip.Interval.Seconds())
 	flag(ch, knownDesc, tip.Known)
-	flag(ch, reachDesc, tip.Height-m.pool.reached() > nearby)
+	var newest int64 // that a node has
 	for _, e := range m.pool.endpoints {
-		m.collect(ch, e, tip)
+		v := e.look()
+		m.collect(ch, e, v, tip)
+		if !v.Foreign() {
+			newest = max(newest, v.Height)
+		}
 	}
+	flag(ch, reachDesc, newest > 0 && tip.Height-newest > nearby)
 }
 
 // collect gives the gauges of one node.
-func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, tip Tip) {
-	v := e.look()
+func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Tip) {
 	inFlight, waiting := e.queue.load()
 	gauge(ch, inFlightDesc, float64(inFlight), e.name)
 	gauge(ch, queueDesc, float64(waiting), e.name)

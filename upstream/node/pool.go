@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -224,17 +223,6 @@ func (p *Pool) nobody() error {
 		err.Msg = origin + " serves another chain than " + p.ChainID()
 	}
 	return err
-}
-
-// reached is the newest block that an endpoint has; the tip where none is known
-// to have any.
-func (p *Pool) reached() (height int64) {
-	for _, e := range p.endpoints {
-		if v := e.look(); !v.Foreign() {
-			height = max(height, v.Height)
-		}
-	}
-	return cmp.Or(height, p.Tip().Height)
 }
 
 // lowest is the oldest block that an endpoint may have.
