@@ -9,7 +9,8 @@
 //     best with two to four requests in flight, and above eight its blocks come late.
 //  3. AtTip becomes a height when the request leaves the queue.
 //  4. The breaker and the client ask; the node's text is classified.
-//  5. Silence, a pruned height or a node that lags send it to another endpoint.
+//  5. Silence, a pruned height or a node that lags send it to another endpoint. Where
+//     none gets to the newest block, it is read at the newest that one has.
 //
 // What an endpoint has is learned before it is asked: its newest height, and its
 // oldest from /status and from refusals. A height that no endpoint keeps is
