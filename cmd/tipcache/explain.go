@@ -109,7 +109,7 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 		line("policy", "%s", policyText(e))
 		line("tip", "%s", blockOr(e.Tip, "none: seconds count"))
 		for _, n := range e.Nodes {
-			line("node", "%s, blocks %d to %d", n.Name, max(n.Lowest, 1), n.Height)
+			line("node", "%s", nodeText(n))
 		}
 		line("memory", "%s", entryText(e.Memory))
 		line("redis", "%s", redisText(e))
@@ -121,6 +121,14 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 	line("verdict", "%s", e.Verdict)
 	line("why", "%s", e.Why)
 	return tw.Flush()
+}
+
+func nodeText(n proxy.ExplainedNode) string {
+	text := fmt.Sprintf("%s, blocks %d to %d", n.Name, max(n.Lowest, 1), n.Height)
+	if n.Unfit != "" {
+		text += "; it " + n.Unfit
+	}
+	return text
 }
 
 func policyText(e proxy.Explanation) string {

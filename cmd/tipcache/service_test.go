@@ -326,13 +326,20 @@ func TestTheAdminListenerTells(t *testing.T) {
 func TestNothingOfAnotherChainIsServed(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
-	cfg := func(c *config.Config) { c.Chain.ID = "another-1" }
-	s := startUnready(t, d, cfg)
-	if got := s.get(s.base + "/staking/params"); got.status < 500 {
-		t.Errorf("%d %s", got.status, got.body)
+	s := startUnready(t, d, func(c *config.Config) { c.Chain.ID = "another-1" })
+	const told = `{"code":502,"msg":{},"error":"the chain node serves another chain than another-1"}`
+	for _, path := range []string{"/staking/params", "/staking/pool"} { // cold, and the first before the node was asked for its chain
+		if got := s.get(s.base + path); got.status != http.StatusBadGateway || strings.TrimSpace(got.body) != told {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
 	}
-	if got := s.get(s.admin + "/readyz"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, d.ChainID()) {
+	const lack = "serves chain \"devnet-1\" instead of \"another-1\""
+	if got := s.get(s.admin + "/readyz"); got.status != http.StatusServiceUnavailable || !strings.HasSuffix(s.ready().Problems["node"], lack) {
 		t.Errorf("readyz: %d %s", got.status, got.body)
+	}
+	var explanation bytes.Buffer
+	if err := run(t.Context(), []string{"explain", "--admin", s.admin, "/staking/params"}, streams{&explanation, io.Discard}); err != nil || !strings.Contains(explanation.String(), lack) {
+		t.Errorf("explain: %v\n%s", err, explanation.String())
 	}
 }
 

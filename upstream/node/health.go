@@ -49,6 +49,9 @@ func (p *Pool) Health() []Health {
 		if err := errors.Join(v.restErr, v.CometErr); err != nil {
 			h.LastError = err.Error()
 		}
+		if lack := p.lack(h); lack != nil {
+			h.Unfit = lack.Error()
+		}
 		all = append(all, h)
 	}
 	return all
@@ -59,11 +62,10 @@ func (p *Pool) Health() []Health {
 func (p *Pool) Ready() error {
 	var lacks []error
 	for _, h := range p.Health() {
-		lack := p.lack(h)
-		if lack == nil {
+		if h.Unfit == "" {
 			return nil
 		}
-		lacks = append(lacks, fmt.Errorf("%s %w", h.Name, lack))
+		lacks = append(lacks, errors.New(h.Name+" "+h.Unfit))
 	}
 	return errors.Join(lacks...)
 }

@@ -109,4 +109,5 @@ type Health struct {
 	BlockAge   time.Duration // of the newest header that was heard of; 0 unknown
 	Breaker    string        // closed, open or half-open
 	LastError  string        // what goes wrong now, "" for nothing
+	Unfit      string        // why it is not fit to be read from, "" where it is
 }

@@ -24,7 +24,7 @@ func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 	}
 	if e.Policy != nil && e.Class != "collections" {
 		for _, h := range s.pool.Health() {
-			e.Nodes = append(e.Nodes, proxy.ExplainedNode{Name: h.Name, Lowest: h.Lowest, Height: h.Height})
+			e.Nodes = append(e.Nodes, proxy.ExplainedNode{Name: h.Name, Lowest: h.Lowest, Height: h.Height, Unfit: h.Unfit})
 		}
 	}
 	admin.WriteJSON(w, http.StatusOK, e)
