@@ -55,19 +55,19 @@ func TestABreakerSaysOnceThatItsOriginIsLostAndOnceThatItIsBack(t *testing.T) {
 }
 
 func TestCredentialsOfAnOriginAreHidden(t *testing.T) {
-	u, err := url.Parse("https://admin1:pass%2Fword@host/v3/PathKey99/rpc?apikey=QueryKey7")
+	u, err := url.Parse("https://admin1:pass%2Fword@host/v3/cosmos/PathKey99/rpc?apikey=QueryKey7")
 	if err != nil {
 		t.Fatal(err)
 	}
 	redactor := upstream.NewRedactor(u, "Header+Key")
 	for _, said := range []string{
-		"no such key: PathKey99", "pathkey99 is unknown", "PATHKEY99", "QueryKey7", "admin1", "pass/word", "pass%2Fword", "Header+Key", "Header%2BKey",
+		"no such key: PathKey99", "pathkey99 is unknown", "PATHKEY99", "QueryKey7", "admin1", "pass/word", "pass%2Fword", "Basic YWRtaW4xOnBhc3Mvd29yZA==", "Header+Key", "Header%2BKey",
 	} {
 		if got := redactor.Replace(said); !strings.Contains(got, "***") {
 			t.Errorf("%q stays %q", said, got)
 		}
 	}
-	const harmless = "v3 does not know rpc"
+	const harmless = "v3 does not know rpc of cosmos"
 	if got := redactor.Replace(harmless); got != harmless {
 		t.Errorf("%q became %q", harmless, got)
 	}

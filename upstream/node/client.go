@@ -36,14 +36,14 @@ type client struct {
 
 func newClient(base *url.URL, o Options, s *speech) *client {
 	return &client{base: base, maxBody: o.MaxBody, speech: s, http: &http.Client{
-		Transport: &http.Transport{
+		Transport: upstream.RedactingTransport{Hide: upstream.NewRedactor(base), Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
 			IdleConnTimeout:        o.IdleClose,
 			MaxIdleConnsPerHost:    o.InFlight,
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true,
-		},
+		}},
 		// The node redirects only paths that are not canonical.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

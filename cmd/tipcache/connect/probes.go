@@ -20,6 +20,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -199,7 +200,8 @@ func ethNumber(ctx context.Context, client, method string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(answer.Result, 0, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %s: %s", method, resp.Status, answer.Error.Message)
+		err = fmt.Errorf("%s: %s: %s", method, resp.Status, answer.Error.Message)
+		return 0, upstream.RedactError(err, upstream.NewRedactor(req.URL))
 	}
 	return n, nil
 }

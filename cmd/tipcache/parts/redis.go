@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // OpenRedis makes the client of the shared store: nil for none. It does not
@@ -40,12 +41,51 @@ func OpenRedis(cfg config.Redis) (client redis.UniversalClient, closer func() er
 const clusterReload = 2 * time.Second
 
 func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
+	client := newPlainRedis(o)
+	client.AddHook(redacting{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)})})
+	return client
+}
+
+func newPlainRedis(o *redis.UniversalOptions) redis.UniversalClient {
 	if o.MasterName == "" && (o.IsClusterMode || len(o.Addrs) > 1) {
 		c := o.Cluster()
 		c.ClusterStateReloadInterval = clusterReload
 		return redis.NewClusterClient(c)
 	}
 	return redis.NewUniversalClient(o)
+}
+
+// redacting hides credentials in errors: a server, or what stands before it, may
+// repeat what it was sent.
+type redacting struct{ hide *strings.Replacer }
+
+// DialHook implements redis.Hook. A dial sends nothing.
+func (redacting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (r redacting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		r.redact(cmd)
+		return upstream.RedactError(err, r.hide)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (r redacting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			r.redact(cmd)
+		}
+		return upstream.RedactError(err, r.hide)
+	}
+}
+
+func (r redacting) redact(cmd redis.Cmder) {
+	if err := cmd.Err(); err != nil {
+		cmd.SetErr(upstream.RedactError(err, r.hide))
+	}
 }
 
 // quiet keeps the client library from writing to standard error on its own.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 const (
@@ -50,7 +52,7 @@ func (s *Service) openTracing(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.Background(), tracingDrain)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			s.log.Warn("the last spans were not sent", "error", exporter.clean(err))
+			s.log.Warn("the last spans were not sent", "error", exporter.hide.Replace(err.Error()))
 		}
 		return nil // the requests were answered all the same
 	})
@@ -61,8 +63,8 @@ func (s *Service) openTracing(ctx context.Context) error {
 // error, without what in the collector's URL may be a key.
 type exporter struct {
 	sdktrace.SpanExporter
-	log    *slog.Logger
-	secret string // the path of the URL, "" if it is a usual one
+	log  *slog.Logger
+	hide *strings.Replacer // what in the collector's URL and headers may be a key
 }
 
 const usualPath = "/v1/traces"
@@ -75,10 +77,7 @@ func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTr
 	if u.Path == "" || u.Path == "/" {
 		u.Path = usualPath
 	}
-	e := &exporter{log: log}
-	if u.Path != usualPath {
-		e.secret = u.EscapedPath()
-	}
+	e := &exporter{log: log, hide: upstream.NewRedactor(u, headerSecrets(os.Environ())...)}
 	o := []otlptracehttp.Option{
 		otlptracehttp.WithEndpointURL(u.String()),
 		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: exportTimeout}),
@@ -95,15 +94,32 @@ func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTr
 // ExportSpans never fails: the failure has been logged.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		e.log.Warn("spans were not sent", "spans", len(spans), "error", e.clean(err))
+		e.log.Warn("spans were not sent", "spans", len(spans), "error", e.hide.Replace(err.Error()))
 	}
 	return nil
 }
 
-// clean is the text of an error without the URL's path.
-func (e *exporter) clean(err error) string {
-	if e.secret == "" {
-		return err.Error()
+// minHeader is the length from which a header's value may be a secret.
+const minHeader = 6
+
+// headerSecrets are the values of the headers for the collector, which variables of
+// OpenTelemetry's own name.
+func headerSecrets(environ []string) (secrets []string) {
+	for _, variable := range environ {
+		name, list, _ := strings.Cut(variable, "=")
+		if name != "OTEL_EXPORTER_OTLP_HEADERS" && name != "OTEL_EXPORTER_OTLP_TRACES_HEADERS" {
+			continue
+		}
+		for header := range strings.SplitSeq(list, ",") {
+			_, value, _ := strings.Cut(header, "=")
+			sent, _ := url.PathUnescape(strings.TrimSpace(value))
+			_, token, _ := strings.Cut(sent, " ") // after Bearer, say
+			for _, secret := range []string{sent, token} {
+				if len(secret) >= minHeader {
+					secrets = append(secrets, secret)
+				}
+			}
+		}
 	}
-	return strings.ReplaceAll(err.Error(), e.secret, "/***")
+	return secrets
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -27,18 +28,20 @@ type Client struct {
 	base    *url.URL
 	http    *http.Client
 	timeout time.Duration
+	hide    *strings.Replacer // what in base may be a key
 }
 
 // New makes a client of the RPC server at a base URL. A call takes timeout at
 // most, and two seconds at most; idle connections are dropped after idleClose.
 func New(base *url.URL, timeout, idleClose time.Duration) *Client {
 	timeout = min(timeout, maxRPC)
-	return &Client{base: base, timeout: timeout, http: &http.Client{
-		Transport: &http.Transport{
+	hide := upstream.NewRedactor(base)
+	return &Client{base: base, timeout: timeout, hide: hide, http: &http.Client{
+		Transport: upstream.RedactingTransport{Hide: hide, Transport: &http.Transport{
 			Proxy:           http.ProxyFromEnvironment,
 			DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 			IdleConnTimeout: idleClose,
-		},
+		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -128,7 +131,7 @@ func (c *Client) call(ctx context.Context, method string, result any) error {
 		return err
 	}
 	if err := decode(body, result); err != nil {
-		return fmt.Errorf("/%s: status %d: %w", method, response.StatusCode, err)
+		return fmt.Errorf("/%s: status %d: %w", method, response.StatusCode, upstream.RedactError(err, c.hide))
 	}
 	return nil
 }

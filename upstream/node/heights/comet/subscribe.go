@@ -2,6 +2,7 @@ package comet
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -23,7 +24,10 @@ const subscribe = `{"jsonrpc":"2.0","method":"subscribe","id":1,"params":{"query
 
 // A Subscription streams the headers of new blocks. A header arrives when its
 // block can be read; nothing is replayed after a reconnect.
-type Subscription struct{ conn *websocket.Conn }
+type Subscription struct {
+	conn *websocket.Conn
+	hide *strings.Replacer
+}
 
 // Subscribe connects and waits for the acknowledgement.
 func (c *Client) Subscribe(ctx context.Context) (*Subscription, error) {
@@ -32,10 +36,10 @@ func (c *Client) Subscribe(ctx context.Context) (*Subscription, error) {
 	//nolint:bodyclose // the body is the connection, which is closed
 	conn, _, err := websocket.Dial(ctx, c.base.String()+"/websocket", &websocket.DialOptions{HTTPClient: c.http})
 	if err != nil {
-		return nil, upstream.Bare(err)
+		return nil, upstream.RedactError(upstream.Bare(err), c.hide)
 	}
 	conn.SetReadLimit(maxRead)
-	s := &Subscription{conn}
+	s := &Subscription{conn, c.hide}
 	if err := conn.Write(ctx, websocket.MessageText, []byte(subscribe)); err != nil {
 		s.Close()
 		return nil, err
@@ -53,8 +57,8 @@ func (c *Client) Subscribe(ctx context.Context) (*Subscription, error) {
 // node says why it ends a subscription, as an rpcError, before it closes.
 func (s *Subscription) Next(ctx context.Context) (Header, error) {
 	_, data, err := s.conn.Read(ctx)
-	if err != nil {
-		return Header{}, err
+	if err != nil { // of a node that closes, with its words
+		return Header{}, upstream.RedactError(err, s.hide)
 	}
 	var event struct {
 		Data struct {
@@ -63,7 +67,7 @@ func (s *Subscription) Next(ctx context.Context) (Header, error) {
 			} `json:"value"`
 		} `json:"data"`
 	}
-	err = decode(data, &event)
+	err = upstream.RedactError(decode(data, &event), s.hide)
 	return event.Data.Value.Header, err
 }
 
