@@ -37,7 +37,7 @@ func New(o Options) (*Cache, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders(), paces: newPaces(o.Patience)}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))

@@ -32,10 +32,14 @@ func (o Options) validate() error {
 	return nil
 }
 
-func (o Options) withDefaults() Options {
+// DefaultPatience is the default of Options.Patience.
+const DefaultPatience = 100 * time.Millisecond
+
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
-	o.Patience = cmp.Or(o.Patience, 100*time.Millisecond)
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	o.HotInterval = cmp.Or(o.HotInterval, 30*time.Second)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)

@@ -1,68 +1,73 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
 
 // Default is the configuration that works beside a node on its default ports.
+// What a package has a default of its own for, that package says.
 func Default() Config {
+	nodes, answers, shared := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
+	queries, posts, classes := chain.Options{}.WithDefaults(), cosmos.Posts{}.WithDefaults(), chain.DefaultClasses()
+	pages, store := listing.Options{}.WithDefaults(), collections.Options{}.WithDefaults()
+	blocks, provider := indexer.Options{}.WithDefaults(), metadata.Options{}.WithDefaults()
+	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	return Config{
 		Listen: "127.0.0.1:8080",
 		Admin:  "127.0.0.1:9090",
 		Chain: Chain{
-			Nodes:         []string{"http://127.0.0.1:1317"},
-			Comet:         []string{"http://127.0.0.1:26657"},
-			PostRate:      "50/s burst 100",
-			MaxPost:       1 << 20,
-			Shape:         "documented",
-			Auth:          "none",
-			MaxPageLimit:  100_000,
-			Timeout:       5 * time.Second,
-			MaxBody:       64 << 20,
-			InFlight:      4,
-			Scans:         1,
-			Queue:         2 * time.Second,
-			BlockInterval: 2100 * time.Millisecond,
-			MaxBlockAge:   30 * time.Second,
-			RollbackAfter: 10 * time.Second,
-			MinHeightWait: 10 * time.Second,
+			Nodes:    []string{"http://127.0.0.1:1317"},
+			Comet:    []string{"http://127.0.0.1:26657"},
+			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst), MaxPost: Bytes(posts.MaxBody),
+			Shape: string(queries.Shape), Auth: "none", MaxPageLimit: queries.MaxPageLimit, MinHeightWait: queries.MinHeightWait,
+			Timeout: nodes.Timeout, MaxBody: Bytes(nodes.MaxBody), InFlight: nodes.InFlight, Scans: nodes.Scans, Queue: nodes.Queue,
+			BlockInterval: nodes.BlockInterval, MaxBlockAge: nodes.MaxBlockAge, RollbackAfter: nodes.RollbackAfter,
 		},
-		Classes: Classes{
-			Live: Class{
-				FreshBlocks: ptr[int64](0), StaleBlocks: ptr[int64](5), ErrorBlocks: ptr[int64](1000),
-				Fresh: ptr(2 * time.Second), Stale: ptr(15 * time.Second), StaleIfError: ptr(30 * time.Minute),
-			},
-			Params: Class{
-				FreshBlocks: ptr[int64](30), StaleBlocks: ptr[int64](600), ErrorBlocks: ptr[int64](40_000),
-				Fresh: ptr(time.Minute), Stale: ptr(20 * time.Minute), StaleIfError: ptr(24 * time.Hour),
-			},
-			Pinned:   time.Hour,
-			Negative: 3 * time.Second,
-		},
-		Cache: Cache{Memory: Auto, Flight: 10 * time.Second, Lease: 3 * time.Second, Patience: 100 * time.Millisecond, ReadAhead: 0.1, Waiters: 10_000},
-		Redis: Redis{URL: "none", Timeout: 100 * time.Millisecond},
+		Classes: Classes{Live: classOf(classes.Live), Params: classOf(classes.Params), Pinned: classes.Pinned.Keep, Negative: classes.Negative},
+		Cache:   Cache{Memory: Auto, Flight: answers.FlightTimeout, Lease: shared.Lease, Patience: answers.Patience, ReadAhead: 0.1, Waiters: answers.MaxWaiters},
+		Redis:   Redis{URL: "none", Timeout: shared.Timeout},
 		Collections: Collections{
 			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",
-			Timeout: 5 * time.Second, Fresh: 5 * time.Second, Stale: time.Minute, OnError: time.Hour,
+			Timeout: store.Timeout, Fresh: pages.Policy.Fresh, Stale: pages.Policy.Stale, OnError: pages.Policy.StaleIfError,
 		},
 		Index: Index{
 			EVM: []string{"http://127.0.0.1:8545"}, Network: "story",
-			Window: 10_000, Ahead: 4, Poll: time.Second, Timeout: 30 * time.Second,
+			Window: blocks.Window, Ahead: blocks.Ahead, Poll: blocks.Poll, Timeout: blocks.Timeout,
 		},
 		Metadata: Metadata{
 			Provider: "none", Network: "story-mainnet",
-			Budget: 500 * time.Millisecond, Timeout: 5 * time.Second, Batch: 100,
+			Budget: provider.Budget, Timeout: provider.Timeout, Batch: provider.Batch,
 		},
 		HTTP: HTTP{
 			FastLane: true,
-			Request:  15 * time.Second, Header: 5 * time.Second, Idle: 2 * time.Minute,
-			Rate: "0", MaxConnections: 10_000, MaxStreams: 5_000, ClientStreams: 100, CORSOrigins: []string{"*"},
-			MaxHeader: 16 << 10, MaxURL: 8 << 10, Drain: 20 * time.Second,
+			Request:  public.RequestTimeout, Header: 5 * time.Second, Idle: 2 * time.Minute,
+			Rate: "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
+			MaxHeader: Bytes(public.MaxHeader), MaxURL: public.MaxURL, Drain: 20 * time.Second,
 		},
 		Log:     Log{Level: "info", Format: "auto", Access: true, Sample: 1},
 		Tracing: Tracing{Ratio: 0.01},
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+func classOf(p cache.Policy) Class {
+	return Class{
+		FreshBlocks: &p.FreshBlocks, StaleBlocks: &p.StaleBlocks, ErrorBlocks: &p.ErrorBlocks,
+		Fresh: &p.Fresh, Stale: &p.Stale, StaleIfError: &p.StaleIfError,
+	}
+}
 
 // Over lays the keys that c sets over base.
 func (c Class) Over(base Class) Class {

@@ -19,7 +19,7 @@ const module = "github.com/tipcache/tipcache/"
 // name that ends in /... stands for a room and all below it.
 var mayImport = map[string][]string{
 	"cmd":                    {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
-	"config":                 {},
+	"config":                 {"proxy/...", "cache/...", "upstream/..."},
 	"proxy":                  {"proxy/...", "cache", "cache/ahead"},
 	"proxy/admin":            {},
 	"proxy/docs":             {"proxy/chain", "proxy/chain/documented", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},

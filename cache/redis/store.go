@@ -28,6 +28,17 @@ type Options struct {
 	Registerer prometheus.Registerer // nil = no metrics
 }
 
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
+	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
+	o.Lease = cmp.Or(o.Lease, 3*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
 // Store implements [cache.Shared]. All its operations go through do.
 type Store struct {
 	rdb     redis.UniversalClient
@@ -50,12 +61,7 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if o.Timeout < 0 || o.Lease < 0 {
 		return nil, fmt.Errorf("redis: an option is negative: %v", min(o.Timeout, o.Lease))
 	}
-	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
-	o.Lease = cmp.Or(o.Lease, 3*time.Second)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+	o = o.WithDefaults()
 	s := &Store{
 		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey),
 		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -83,8 +84,8 @@ type Options struct {
 func (o Options) WithDefaults() Options {
 	o.Shape = cmp.Or(o.Shape, Documented)
 	o.MaxPageLimit = cmp.Or(o.MaxPageLimit, 100_000)
-	o.MinHeightWait = cmp.Or(o.MinHeightWait, 10*time.Second)
-	o.Patience = cmp.Or(o.Patience, 100*time.Millisecond)
+	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
+	o.Patience = cmp.Or(o.Patience, cache.DefaultPatience)
 	return o
 }
 

@@ -86,9 +86,10 @@ type Options struct {
 	DegradedTTL time.Duration // life of a page that lacks metadata it should have; default 5 s
 }
 
-func (o Options) withDefaults() Options {
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: time.Hour})
-	o.MinHeightWait = cmp.Or(o.MinHeightWait, 10*time.Second)
+	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
 	o.DegradedTTL = cmp.Or(o.DegradedTTL, 5*time.Second)
 	return o
 }
@@ -109,7 +110,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
 	if o.Store == nil {
 		return nil, errors.New("collections: Store is required")
 	}
-	return &Handler{o: o.withDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters()}, nil
+	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters()}, nil
 }
 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.

@@ -31,12 +31,9 @@ type Posts struct {
 	Burst   int     // at once; default 100
 }
 
-func (o Options) withDefaults() Options {
-	o.Chain = o.Chain.WithDefaults()
-	o.Posts.MaxBody = cmp.Or(o.Posts.MaxBody, 1<<20)
-	o.Posts.Rate = cmp.Or(o.Posts.Rate, 50)
-	o.Posts.Burst = cmp.Or(o.Posts.Burst, 100)
-	return o
+// WithDefaults fills in what was left zero.
+func (p Posts) WithDefaults() Posts {
+	return Posts{cmp.Or(p.MaxBody, 1<<20), cmp.Or(p.Rate, 50), cmp.Or(p.Burst, 100)}
 }
 
 // A Handler answers the queries of a chain. It owns no goroutine.
@@ -61,7 +58,7 @@ func New(o Options, stack *web.Stack, c chain.Cache) (*Handler, error) {
 	if o.Chain.Nodes == nil {
 		return nil, errors.New("cosmos: Nodes is required")
 	}
-	o = o.withDefaults()
+	o.Chain, o.Posts = o.Chain.WithDefaults(), o.Posts.WithDefaults()
 	for _, r := range o.Rows {
 		if err := r.Check(); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ type Limits struct {
 // value keeps them in this process alone.
 type Shared struct {
 	Redis     redis.UniversalClient // asked only where there is a limit; wants ContextTimeoutEnabled. The caller closes it
-	Timeout   time.Duration         // longest wait for it, after which this process decides alone; default 100 ms
+	Timeout   time.Duration         // longest wait for it, after which this process decides alone; 0: as long as the request may take
 	Namespace func() string         // that of the chain: services of different chains share no limits; nil = ""
 }
 

@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +35,6 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 	if o.Redis == nil {
 		return nil
 	}
-	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
 	if o.Namespace == nil {
 		o.Namespace = func() string { return "" }
 	}
@@ -73,7 +71,7 @@ func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (decision
 				err = fmt.Errorf("client of the shared limits panicked: %v", p)
 			}
 		}()
-		ctx, cancel := context.WithTimeout(ctx, s.timeout)
+		ctx, cancel := s.bound(ctx)
 		defer cancel()
 		return s.limiter.Allow(ctx, s.keyOf(who), redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst})
 	})
@@ -84,4 +82,12 @@ func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (decision
 		return decision{}, err
 	}
 	return decision{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter}, nil
+}
+
+// bound ends the wait for Redis before the request's own time is over.
+func (s *sharedBuckets) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.timeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.timeout)
 }

@@ -19,6 +19,10 @@ type Waiters struct {
 	held  map[string]int // by client
 }
 
+// DefaultWait is how long a request waits for a block where nothing else is
+// configured.
+const DefaultWait = 10 * time.Second
+
 const (
 	maxWaiters   = 1000
 	waitersShare = maxWaiters / 20

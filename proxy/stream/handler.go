@@ -51,7 +51,8 @@ type Options struct {
 	Write     time.Duration // longest time to send an event, at least half of which it has; default 10 s
 }
 
-func (o Options) withDefaults() Options {
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
 	o.Max = cmp.Or(o.Max, 5_000)
 	o.PerClient = cmp.Or(o.PerClient, 100)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
@@ -73,7 +74,7 @@ type Handler struct {
 
 // New fills in the defaults.
 func New(o Options, stack *web.Stack) *Handler {
-	h := &Handler{o: o.withDefaults(), stack: stack, clients: map[string]int{}}
+	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
 	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}}
 	stack.Gauge("streams", "Streams of events that are open.", func() float64 { return float64(h.open()) })
 	return h

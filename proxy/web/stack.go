@@ -80,7 +80,7 @@ type Stack struct {
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings.
 func New(o Options, bodies Bodies) *Stack {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{
 		Responder: &Responder{bodies: bodies, byOrigin: cors.selective()},
@@ -110,8 +110,8 @@ func (s *Stack) Gauge(name, help string, value func() float64) {
 	promauto.With(s.o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_proxy_" + name, Help: help}, value)
 }
 
-// withDefaults fills in what was left zero.
-func (o Options) withDefaults() Options {
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
 	o.MaxURL = cmp.Or(o.MaxURL, 8<<10)
 	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)

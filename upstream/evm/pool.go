@@ -34,7 +34,8 @@ type Options struct {
 	client *http.Client
 }
 
-func (o *Options) setDefaults() {
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
 	o.Window = cmp.Or(o.Window, 10_000)
 	o.Parallel = cmp.Or(o.Parallel, 4)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
@@ -44,7 +45,11 @@ func (o *Options) setDefaults() {
 	if o.Observe == nil {
 		o.Observe = func(string) {}
 	}
-	o.client = &http.Client{
+	return o
+}
+
+func newClient(o *Options) *http.Client {
+	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			ForceAttemptHTTP2:   true,
@@ -69,7 +74,8 @@ func NewPool(o Options) (*Pool, error) {
 	if len(o.Endpoints) == 0 || o.ChainID <= 0 {
 		return nil, errors.New("endpoints and a chain id are required")
 	}
-	o.setDefaults()
+	o = o.WithDefaults()
+	o.client = newClient(&o)
 	p := &Pool{o: o}
 	for _, u := range o.Endpoints {
 		e, err := newEndpoint(u, &o)

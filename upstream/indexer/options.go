@@ -66,10 +66,19 @@ func (o Options) normal() (Options, error) {
 	if o.Network.ChainID <= 0 {
 		return o, fmt.Errorf("indexer: %d is no chain id", o.Network.ChainID)
 	}
-	o.Ahead = cmp.Or(o.Ahead, 4)
+	return o.WithDefaults(), nil
+}
+
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
+	client := evm.Options{}.WithDefaults()
+	o.Window = cmp.Or(o.Window, client.Window)
+	o.Ahead = cmp.Or(o.Ahead, client.Parallel)
+	o.Timeout = cmp.Or(o.Timeout, client.Timeout)
+	o.MaxBody = cmp.Or(o.MaxBody, client.MaxBody)
+	o.Pause = cmp.Or(o.Pause, client.Pause)
 	o.Poll = cmp.Or(o.Poll, time.Second)
-	o.Pause = cmp.Or(o.Pause, 500*time.Millisecond)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return o, nil
+	return o
 }

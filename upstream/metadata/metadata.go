@@ -19,6 +19,7 @@
 package metadata
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func Open(spec string, o Options) (*Service, error) {
 	if spec == "none" {
 		return nil, nil
 	}
-	o.setDefaults()
+	o = o.WithDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -135,26 +136,21 @@ func (s *Service) Close() error {
 	return nil
 }
 
-func (o *Options) setDefaults() {
-	setDefault(&o.Budget, 500*time.Millisecond)
-	setDefault(&o.Timeout, 5*time.Second)
-	setDefault(&o.Batch, 100)
-	setDefault(&o.InFlight, 2)
-	setDefault(&o.Queue, 2000)
-	setDefault(&o.Fresh, 24*time.Hour)
-	setDefault(&o.Stale, 7*24*time.Hour)
-	setDefault(&o.StaleIfError, 30*24*time.Hour)
-	setDefault(&o.NoRecord, 10*time.Minute)
-	setDefault(&o.Failures, 5)
-	setDefault(&o.Cooldown, 30*time.Second)
-	setDefault(&o.Logger, slog.New(slog.DiscardHandler))
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
+	o.Budget = cmp.Or(o.Budget, 500*time.Millisecond)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Batch = cmp.Or(o.Batch, 100)
+	o.InFlight = cmp.Or(o.InFlight, 2)
+	o.Queue = cmp.Or(o.Queue, 2000)
+	o.Fresh = cmp.Or(o.Fresh, 24*time.Hour)
+	o.Stale = cmp.Or(o.Stale, 7*24*time.Hour)
+	o.StaleIfError = cmp.Or(o.StaleIfError, 30*24*time.Hour)
+	o.NoRecord = cmp.Or(o.NoRecord, 10*time.Minute)
+	o.Failures = cmp.Or(o.Failures, 5)
+	o.Cooldown = cmp.Or(o.Cooldown, 30*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return o
 }
 
 func (o *Options) validate() error {

@@ -31,7 +31,7 @@ func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxDetect)
 	defer cancel()
-	o := Options{}.withDefaults()
+	o := Options{}.WithDefaults()
 	for _, d := range []Dialect{Cosmos, Story} {
 		s, err := d.speech()
 		if err != nil {

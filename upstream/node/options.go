@@ -54,7 +54,8 @@ type Endpoint struct {
 	Comet string // base URL of CometBFT's RPC, such as tcp://127.0.0.1:26657; "" for no height source
 }
 
-func (o Options) withDefaults() Options {
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
 	o.Timeout = or(o.Timeout, 5*time.Second)
 	o.MaxBody = or(o.MaxBody, 64<<20)
 	o.InFlight = or(o.InFlight, 4)

@@ -34,7 +34,7 @@ type Pool struct {
 
 // New checks the options. It neither connects nor starts anything.
 func New(o Options) (*Pool, error) {
-	o = o.withDefaults()
+	o = o.WithDefaults()
 	p := &Pool{
 		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, log: o.Logger, done: make(chan struct{}),
 	}
