@@ -168,7 +168,7 @@ type result struct {
 
 // settles takes a result in and says whether it is the last word.
 func (f *fetch) settles(ctx context.Context, r result) bool {
-	exists := 0 < r.height && r.height <= f.pool.Tip().Height
+	exists := 0 < r.height && r.height <= f.pool.Tip().Height || f.request.Height == AtTip // the tip may have fallen meanwhile
 	switch {
 	case errors.Is(r.err, upstream.ErrBehind), r.is(FutureHeight) && exists:
 		f.lagging = append(f.lagging, r.endpoint)

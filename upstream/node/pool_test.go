@@ -128,6 +128,31 @@ func TestAnAnswerFromBeforeTheBlockIsAskedForAgain(t *testing.T) {
 	}
 }
 
+func TestATipThatFallsDuringAReadIsReadAnew(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	eventually(t, "the subscription", connected(p))
+	n.commit(105)
+	wantTip(t, p, 105)
+	var asked atomic.Int32
+	n.change(func() {
+		n.rest = func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) > 1 {
+				fmt.Fprint(w, success)
+				return
+			}
+			n.commit(101)
+			for p.Tip().Height > 101 && r.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			refuse(w, "cannot query with height in the future; please provide a valid height: invalid height")
+		}
+	})
+	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height != 101 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
 func TestAHeightBeyondTheTipIsTheNodesToRefuse(t *testing.T) {
 	p := run(t, Options{}, newFakeNode(t, 100))
 	a := mustFetch(t, p, Request{Height: 100000})
