@@ -33,15 +33,19 @@ type chainService struct {
 	chain *fakeChain
 }
 
+// newChainProxy makes a proxy, with a cache of its own unless the options have one.
 func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 	tb.Helper()
-	c, err := cache.New(cache.Options{Registerer: o.Web.Registerer})
-	if err != nil {
-		tb.Fatal(err)
+	if o.Cache == nil {
+		c, err := cache.New(cache.Options{Registerer: o.Web.Registerer})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() { _ = c.Close() })
+		o.Cache = c
 	}
-	tb.Cleanup(func() { _ = c.Close() })
 	chain := newFakeChain(tb)
-	o.Cache, o.Chain.Nodes = c, chain
+	o.Chain.Nodes = chain
 	s, err := proxy.New(o)
 	if err != nil {
 		tb.Fatal(err)

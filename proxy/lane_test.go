@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -275,52 +274,5 @@ func TestTheLaneFollowsTheTip(t *testing.T) {
 			}
 		}
 		s.chain.grow(1)
-	}
-}
-
-// Whatever is replaced meanwhile, no answer is cut, doubled or another one's.
-func TestTheLaneUnderStress(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	fast := lane.New(lane.Options{Registerer: registry})
-	s := startChainWithout(t, proxy.Options{Web: web.Options{Lane: fast}})
-	targets := []string{"/staking/pool", "/staking/params", "/staking/validators", "/auth/params"}
-	bodies := map[string]string{}
-	for _, target := range targets {
-		bodies[target] = s.get(t, target).body
-	}
-	stop := make(chan struct{})
-	var clients, others sync.WaitGroup
-	for i := range 8 {
-		clients.Go(func() {
-			conn := dial(t, s.Listener.Addr())
-			for n := range 400 {
-				target := targets[(n/7+i)%len(targets)]
-				answer := conn.ask(t, "GET "+target+" HTTP/1.1\r\nHost: x\r\n\r\n")
-				if !strings.HasPrefix(answer, "HTTP/1.1 200 OK\r\n") || strings.Count(answer, "HTTP/1.1") != 1 || !strings.HasSuffix(answer, "\r\n\r\n"+bodies[target]) {
-					t.Fatalf("%s: %q", target, answer)
-				}
-			}
-		})
-	}
-	others.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-			s.chain.grow(1)
-			s.proxy.SetKeys(nil)
-			s.proxy.SetLimits(limits.Limits{})
-			_ = s.proxy.SetClasses(chain.Classes{}, nil)
-			s.proxy.Forget()
-			time.Sleep(10 * time.Millisecond)
-		}
-	})
-	clients.Wait()
-	close(stop)
-	others.Wait()
-	if hitsOf(t, registry) == 0 {
-		t.Error("nothing came through the lane")
 	}
 }
