@@ -111,15 +111,16 @@ func reasonOf(text string) node.Reason {
 
 // fakeChain replays recordings, counts, and does otherwise when told to.
 type fakeChain struct {
-	mu       sync.Mutex
-	tip      node.Tip
-	behind   int64 // blocks that the answers are behind the tip
-	asked    []node.Request
-	raised   []int64
-	grown    chan struct{} // closed when the tip moves
-	panics   bool
-	override func(node.Request) (*node.Answer, error)
-	byTarget map[string]recording
+	mu          sync.Mutex
+	tip         node.Tip
+	behind      int64 // blocks that the answers are behind the tip
+	asked       []node.Request
+	raised      []int64
+	grown       chan struct{} // closed when the tip moves
+	panics      bool
+	noExecution bool // no node tells of the execution client's blocks
+	override    func(node.Request) (*node.Answer, error)
+	byTarget    map[string]recording
 }
 
 func newFakeChain(tb testing.TB) *fakeChain {
@@ -225,6 +226,18 @@ func (f *fakeChain) WaitHeight(ctx context.Context, height int64) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// executionAhead is how far the execution client's blocks are ahead of the fake's.
+const executionAhead = 1000
+
+func (f *fakeChain) Executed(_ context.Context, height int64) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.noExecution {
+		return 0, node.ErrNoExecution
+	}
+	return height + executionAhead, nil
 }
 
 func (f *fakeChain) Raise(height int64) {

@@ -48,7 +48,7 @@ func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {
 				got := s.get(t, anyPath, headers...)
 				got.has(t, "Access-Control-Allow-Origin", tt.allowed)
 				got.has(t, "Access-Control-Allow-Credentials", "")
-				got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, "+tt.vary)
+				got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, "+tt.vary)
 				want := ""
 				if tt.allowed != "" {
 					want = exposed

@@ -34,7 +34,7 @@ func TestAPastBlockIsReadOnceAndForever(t *testing.T) {
 		got := s.get(t, anyPath, "X-Block-Height", "100")
 		got.has(t, "X-Block-Height", "100")
 		got.has(t, "Cache-Control", "public, max-age=86400")
-		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, Accept, Accept-Encoding")
+		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
 		s.chain.grow(10_000)
 	}
 	s.get(t, anyPath, "X-Block-Height", "101").has(t, "X-Block-Height", "101")
@@ -57,6 +57,8 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 		{"beyond 64 bits", "X-Block-Height", "9223372036854775808", malformed("X-Block-Height", "9223372036854775808")},
 		{"a least height of zero", "X-Min-Block-Height", "0", malformed("X-Min-Block-Height", "0")},
 		{"a least height that is a word", "X-Min-Block-Height", "latest", malformed("X-Min-Block-Height", "latest")},
+		{"a block of the execution client of zero", "X-Min-Evm-Block", "0", malformed("X-Min-Evm-Block", "0")},
+		{"a block of the execution client in hex", "X-Min-Evm-Block", "0x4d2", malformed("X-Min-Evm-Block", "0x4d2")},
 		{"the future", "X-Block-Height", "229", `{"code":400,"msg":{},"error":"block 229 is in the future; the newest is 228"}` + "\n"},
 	}
 	s := startChain(t, proxy.Options{})

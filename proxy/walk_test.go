@@ -42,7 +42,7 @@ func TestTheNextPageIsReadAtTheBlockOfTheFirst(t *testing.T) {
 	s.chain.grow(5)
 	second := s.get(t, nextPage(first))
 	second.has(t, "X-Block-Height", "228")
-	second.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, Accept, Accept-Encoding")
+	second.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
 	s.chain.grow(5)
 	third := s.get(t, nextPage(second))
 	third.has(t, "X-Block-Height", "228")

@@ -38,7 +38,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	}
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
 	defer ctx.Release()
-	tip, err := ep.settle(ctx, c.Request, rec, hs)
+	tip, err := ep.settle(ctx, c.Request, rec, &hs)
 	if hs.pinned == 0 && err == nil {
 		tip = ep.Follow(ctx, rec, tip)
 	}
@@ -129,7 +129,7 @@ func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
-	tip, err := ep.settle(c.Request.Context(), c.Request, &web.Record{}, hs)
+	tip, err := ep.settle(c.Request.Context(), c.Request, &web.Record{}, &hs)
 	if err != nil {
 		return web.Plan{}, err
 	}

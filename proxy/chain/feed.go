@@ -19,7 +19,7 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 		return web.Feed{}, err
 	}
 	ctx := c.Request.Context()
-	tip, err := ep.settle(ctx, c.Request, &web.Record{}, hs)
+	tip, err := ep.settle(ctx, c.Request, &web.Record{}, &hs)
 	if err != nil {
 		return web.Feed{}, err
 	}

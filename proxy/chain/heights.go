@@ -13,12 +13,16 @@ import (
 // that must have been seen.
 type heights struct {
 	pinned, min int64 // 0 for none
+	evm         int64 // the execution client's block that must have been seen; 0 for none
 }
 
 func readHeights(h http.Header, asSent bool) (heights, error) {
 	var hs heights
 	var err error
 	if hs.min, err = readHeight(web.MinHeightHeader, h[web.MinHeightHeader]); err != nil {
+		return hs, err
+	}
+	if hs.evm, err = readHeight(web.MinEVMHeader, h[web.MinEVMHeader]); err != nil {
 		return hs, err
 	}
 	if asSent {
@@ -63,8 +67,16 @@ func nodeHeight(values []string) (int64, error) {
 }
 
 // settle waits for the block a request must see, and refuses one that does
-// not exist yet. It returns the tip to answer by.
-func (ep *endpoint) settle(ctx context.Context, from *http.Request, rec *web.Record, h heights) (node.Tip, error) {
+// not exist yet. It returns the tip to answer by. The execution client's block
+// becomes one of the chain's that must be seen.
+func (ep *endpoint) settle(ctx context.Context, from *http.Request, rec *web.Record, h *heights) (node.Tip, error) {
+	if h.evm > 0 {
+		height, err := ep.executed(ctx, from, rec, h.evm)
+		if err != nil {
+			return ep.o.Nodes.Tip(), err
+		}
+		h.min = max(h.min, height)
+	}
 	tip, err := ep.Settle(ctx, from, rec, h.min)
 	if err == nil && tip.Known && h.pinned > tip.Height && !ep.asSent {
 		err = web.BadInput("block %d is in the future; the newest is %d", h.pinned, tip.Height)

@@ -19,7 +19,7 @@ import (
 
 // varyOn are the request headers that choose between answers of a URL: heights,
 // and Accept, which may ask for a stream.
-const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", Accept"
+const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVMHeader + ", Accept"
 
 // A Reader reads the chain by the block, in whatever dialect its nodes speak: it says at
 // which block a request is answered, and what is told of an answer.

@@ -59,7 +59,7 @@ var parameterTexts = map[string]parameterText{
 
 	web.HeightHeader:    {"Read at this block in place of the newest. What has been read once never changes.", heightValue},
 	web.MinHeightHeader: {"Wait until this block has come, then read the newest.", heightValue},
-	web.MinEVMHeader:    {"Wait until the store has counted this block of the execution chain, so that a client sees its own registration. Refused where no indexer fills the store.", heightValue},
+	web.MinEVMHeader:    {"Wait until this block of the execution chain counts, so that a client sees its own stake or registration: in the chain's state, which takes in what a block did with the block after it, or in the store of collections. Refused where no node tells of such blocks, or no indexer fills the store.", heightValue},
 	ifNoneMatch:         {"The `ETag` of what the client has. If that is still the answer, the status is 304 and there is no body.", textValue},
 }
 

@@ -104,7 +104,7 @@ func sharedParameters(o Options) map[string]*huma.Param {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
 	headers := []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch}
-	if o.Collections != nil {
+	if o.Collections != nil || o.Cosmos == nil {
 		headers = append(headers, web.MinEVMHeader)
 	}
 	for _, name := range headers {

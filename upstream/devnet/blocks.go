@@ -82,7 +82,7 @@ func (c *chain) header(h int64) header {
 
 func (c *chain) block(h int64) block {
 	b := block{Header: c.header(h)}
-	b.Data.Txs = []string{base64.StdEncoding.EncodeToString(c.at(h).hash("transaction"))}
+	b.Data.Txs = []string{base64.StdEncoding.EncodeToString(c.transaction(h))}
 	b.Evidence.Evidence = []string{}
 	b.LastCommit = commit{
 		Height: strconv.FormatInt(h-1, 10), BlockID: b.Header.LastBlockID,

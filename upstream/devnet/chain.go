@@ -23,6 +23,7 @@ type chain struct {
 	interval time.Duration // between blocks; negative: only advance makes them
 	lead     time.Duration // between propose and commit
 	first    int64         // the height at the start
+	evmStart int64         // the block of the execution client that it carries
 	turnover int           // one in so many validators is missing; 0: none
 	genesis  *layout       // below the singularity
 	early    *layout       // below the judgement

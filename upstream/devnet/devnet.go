@@ -129,6 +129,7 @@ func New(o Options) (*Devnet, error) {
 	if d.evm, err = newEVM(d.chain, o); err != nil {
 		return nil, err
 	}
+	d.chain.evmStart = d.EVMStart()
 	if err := d.SetFaults(o.Faults); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,8 @@ type Pool struct {
 	log         *slog.Logger
 	metrics     *metrics
 
-	chain *heights.Chain
+	chain     *heights.Chain
+	execution execution
 
 	mu     sync.Mutex
 	closed bool

@@ -115,6 +115,11 @@ func (c *Client) Hash(ctx context.Context, height int64) (string, error) {
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
 
 func (c *Client) call(ctx context.Context, method string, result any) error {
+	return c.callUpTo(ctx, maxRead, method, result)
+}
+
+// callUpTo is call with a bound of the reply, in bytes.
+func (c *Client) callUpTo(ctx context.Context, most int64, method string, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/"+method, nil)
@@ -126,7 +131,7 @@ func (c *Client) call(ctx context.Context, method string, result any) error {
 		return upstream.Bare(err)
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxRead))
+	body, err := io.ReadAll(io.LimitReader(response.Body, most))
 	if err != nil {
 		return err
 	}

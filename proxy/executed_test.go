@@ -1,0 +1,85 @@
+package proxy_test
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+const minEVM = "X-Min-Evm-Block"
+
+func TestABlockOfTheExecutionClientIsWaitedFor(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
+	s.get(t, anyPath)
+	s.get(t, anyPath, minEVM, strconv.Itoa(standstill+executionAhead)).has(t, "X-Block-Height", "228")
+	answered := make(chan exchange, 1)
+	go func() { answered <- s.get(t, anyPath, minEVM, strconv.Itoa(standstill+executionAhead+3)) }()
+	for range 5 {
+		s.chain.grow(1)
+		time.Sleep(time.Millisecond)
+	}
+	got := <-answered
+	if height, _ := strconv.Atoi(got.header.Get("X-Block-Height")); got.status != http.StatusOK || height < standstill+3 {
+		t.Errorf("status %d at block %d, want 231 or later", got.status, height)
+	}
+}
+
+func TestABlockOfTheExecutionClientThatDoesNotCountIsSaid(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
+	s.get(t, anyPath, minEVM, "9223372036854775807").refuses(t, http.StatusGatewayTimeout,
+		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client does not count yet; the newest that does is 1228"}`+"\n")
+	s.chain.mu.Lock()
+	s.chain.noExecution = true
+	s.chain.mu.Unlock()
+	s.get(t, anyPath, minEVM, "1").refuses(t, http.StatusBadRequest,
+		`{"code":400,"msg":{},"error":"X-Min-Evm-Block cannot be waited for: no node tells of an execution client's blocks"}`+"\n")
+	s.chain.deafen()
+	if got := s.get(t, anyPath, minEVM, "1"); got.status != http.StatusServiceUnavailable {
+		t.Errorf("status %d without a tip", got.status)
+	}
+}
+
+// The whole way, before a simulated node: what a block did counts with the one
+// after it.
+func TestAWalletsBlockCountsWithTheBlockAfterIt(t *testing.T) {
+	d, err := devnet.New(devnet.Options{Interval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	nodes, err := node.New(node.Options{Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- nodes.Run(t.Context()) }()
+	t.Cleanup(func() { _ = nodes.Close(); <-ended })
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	p, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: nodes, MinHeightWait: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &chainService{Server: startServer(t, p.Handler(), nil, nil)}
+	eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
+
+	stake := d.EVM().Height() // the block that the newest carries
+	s.get(t, anyPath, minEVM, strconv.FormatInt(stake-1, 10)).has(t, "X-Block-Height", strconv.FormatInt(d.Height(), 10))
+	answered := make(chan exchange, 1)
+	go func() { answered <- s.get(t, anyPath, minEVM, strconv.FormatInt(stake, 10)) }()
+	d.Advance(1)
+	(<-answered).has(t, "X-Block-Height", strconv.FormatInt(d.Height(), 10))
+}

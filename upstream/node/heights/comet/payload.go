@@ -1,0 +1,98 @@
+package comet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// maxBlock bounds a block, in bytes of its JSON. One with 300 deposits has 1.2 MB.
+const maxBlock = 16 << 20
+
+// ErrNoPayload is what a block of a chain without an execution client comes to.
+var ErrNoPayload = errors.New("the block carries no block of an execution client")
+
+// ExecutionBlock is the number of the execution client's block that a block
+// carries. The consensus client runs it when it commits its own block, and then
+// counts what the one before it did: deposits and delegations of block N count with
+// the block that carries N+1.
+func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error) {
+	var reply struct {
+		Block struct {
+			Header Header `json:"header"`
+			Data   struct {
+				Txs [][]byte `json:"txs"`
+			} `json:"data"`
+		} `json:"block"`
+	}
+	err := c.callUpTo(ctx, maxBlock, "block?height="+strconv.FormatInt(height, 10), &reply)
+	switch {
+	case err != nil:
+		return 0, err
+	case reply.Block.Header.Height != height:
+		return 0, fmt.Errorf("/block of %d gave block %d", height, reply.Block.Header.Height)
+	case len(reply.Block.Data.Txs) == 0:
+		return 0, ErrNoPayload
+	}
+	return payloadNumber(reply.Block.Data.Txs[0])
+}
+
+// The way to a payload's number, by the numbers of fields: a transaction has a
+// body, that messages, each an Any.
+const (
+	txBody, bodyMessages     = 1, 1
+	anyType, anyValue        = 1, 2
+	executionPayload, number = 4, 7
+
+	payloadType = "/story.evmengine.v1.types.MsgExecutionPayload"
+)
+
+func payloadNumber(tx []byte) (int64, error) {
+	body, _ := inner(tx, txBody)
+	message, _ := inner(body, bodyMessages)
+	if name, _ := inner(message, anyType); string(name) != payloadType {
+		return 0, ErrNoPayload
+	}
+	value, _ := inner(message, anyValue)
+	payload, ok := inner(value, executionPayload)
+	for ok && len(payload) > 0 {
+		num, kind, n := protowire.ConsumeTag(payload)
+		if n < 0 {
+			break
+		}
+		if payload = payload[n:]; num == number && kind == protowire.VarintType {
+			if v, n := protowire.ConsumeVarint(payload); n > 0 && v < 1<<62 {
+				return int64(v), nil //nolint:gosec // bounded
+			}
+			break
+		}
+		if n = protowire.ConsumeFieldValue(num, kind, payload); n < 0 {
+			break
+		}
+		payload = payload[n:]
+	}
+	return 0, fmt.Errorf("%w: its payload is not understood", ErrNoPayload)
+}
+
+// inner is the first field of a message that has the number and is bytes.
+func inner(message []byte, want protowire.Number) (value []byte, ok bool) {
+	for len(message) > 0 {
+		num, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return nil, false
+		}
+		message = message[n:]
+		if num == want && kind == protowire.BytesType {
+			value, n = protowire.ConsumeBytes(message)
+			return value, n >= 0
+		}
+		if n = protowire.ConsumeFieldValue(num, kind, message); n < 0 {
+			return nil, false
+		}
+		message = message[n:]
+	}
+	return nil, false
+}
