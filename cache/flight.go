@@ -168,7 +168,7 @@ func (f *flight) release(ctx context.Context, lease Lease, r flightResult, failu
 	f.c.tasks.Go(func() {
 		defer f.c.counts.writing.Add(-1)
 		if failure != nil {
-			end(lease.Abandon(ctx))
+			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
 			return
 		}
 		end(lease.Settle(ctx, r.at.entry))

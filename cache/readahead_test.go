@@ -266,3 +266,50 @@ func TestReplicasShareWhatIsReadAhead(t *testing.T) {
 		t.Error("nothing was read ahead")
 	}
 }
+
+// The replicas that have waited for a read ahead which yielded do not all ask the
+// origin.
+func TestReplicasShareWhatAReadAheadHasYielded(t *testing.T) {
+	addr := startRedis(t).addr
+	first, others := replica(t, addr, redis.Options{}), []*cache.Cache{replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})}
+	eventually(t, "all listen", func() bool {
+		n, err := client(t, addr).PubSubNumSub(t.Context(), channelOf(t, addr)).Result()
+		return err == nil && n[channelOf(t, addr)] == 3
+	})
+	f := newFollower(t, first)
+	f.budget = time.Minute
+	for range 3 {
+		f.ask(t, 2)
+		f.block(t)
+	}
+	f.ask(t, 2)
+	idle(t, first)
+	f.does = func(ctx context.Context) error {
+		eventually(t, "the others wait", func() bool { return metric(t, others[0], "lease_waiting")+metric(t, others[1], "lease_waiting") == 2 })
+		return cache.ErrYielded
+	}
+	var reads atomic.Int64
+	height, q := f.tip+1, f.q
+	var all sync.WaitGroup
+	all.Go(func() { f.block(t) })
+	eventually(t, "the first has the lease", func() bool { return first.Inspect(t.Context(), q).Lease > 0 })
+	for _, c := range others {
+		all.Go(func() {
+			q := cache.Query{Key: "k", Policy: byTheBlock, Tip: height, MinHeight: height}
+			mustGet(t, c, q, slow(&reads, 50*time.Millisecond, answer(height, page)))
+		})
+	}
+	all.Wait()
+	if reads.Load() != 1 {
+		t.Errorf("%d replicas asked the origin, want one", reads.Load())
+	}
+}
+
+func channelOf(t *testing.T, addr string) string {
+	t.Helper()
+	channels, err := client(t, addr).PubSubChannels(t.Context(), "tipcache:*").Result()
+	if err != nil || len(channels) != 1 {
+		t.Fatalf("channels %q: %v", channels, err)
+	}
+	return channels[0]
+}

@@ -77,8 +77,9 @@ type Lease interface {
 	Settle(ctx context.Context, e *Entry) error
 
 	// Abandon gives back a lease that may have been granted. The replicas that
-	// wait for it ask the origin themselves, rather than fail one after the other.
-	Abandon(ctx context.Context) error
+	// wait for it ask for it again, or the origin themselves, rather than fail one
+	// after the other.
+	Abandon(ctx context.Context, again bool) error
 }
 
 // LeaseReply is the shared store's reply to a flight.

@@ -50,7 +50,7 @@ func (l *leaseFunc) Acquire(context.Context, cache.Requirement, *cache.Entry) (c
 }
 func (l *leaseFunc) Keep(context.Context)                       {}
 func (l *leaseFunc) Settle(context.Context, *cache.Entry) error { return l.s.settle() }
-func (l *leaseFunc) Abandon(context.Context) error              { return l.s.settle() }
+func (l *leaseFunc) Abandon(context.Context, bool) error        { return l.s.settle() }
 
 // shareWith returns a cache with a shared store of the test's.
 func shareWith(t *testing.T, s *sharedFunc) *cache.Cache {

@@ -129,7 +129,7 @@ func (l *lease) Keep(ctx context.Context) {
 func (l *lease) Settle(ctx context.Context, e *cache.Entry) error {
 	keep := l.s.keepFor(e, l.keepFor)
 	if keep <= 0 {
-		return l.Abandon(ctx)
+		return l.Abandon(ctx, false)
 	}
 	l.stop()
 	ctx, span := startSpan(ctx, "redis.settle")
@@ -155,13 +155,17 @@ func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration
 }
 
 // Abandon implements [cache.Lease].
-func (l *lease) Abandon(ctx context.Context) error {
+func (l *lease) Abandon(ctx context.Context, again bool) error {
 	l.stop()
 	if !l.held {
 		return nil
 	}
+	mark := "-"
+	if again {
+		mark = "+"
+	}
 	return l.do(ctx, func(ctx context.Context) error { // counted
-		return l.s.abandon.Run(ctx, l.s.rdb, l.keys()[1:], l.token, l.channel, l.key).Err()
+		return l.s.abandon.Run(ctx, l.s.rdb, l.keys()[1:], l.token, l.channel, mark+l.key).Err()
 	})
 }
 

@@ -106,9 +106,9 @@ return 0
 // abandonScript gives back a lease that is still the caller's, and tells those
 // who wait for it that nothing came of it.
 //
-// KEYS: lease. ARGV: token, channel, key.
+// KEYS: lease. ARGV: token, channel, message.
 const abandonScript = `
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
-return redis.call('PUBLISH', ARGV[2], '-' .. ARGV[3])
+return redis.call('PUBLISH', ARGV[2], ARGV[3])
 `
