@@ -177,17 +177,21 @@ func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {
 }
 
 func TestOverALimitAStreamEndsAtOnceAndSaysWhenToComeAgain(t *testing.T) {
-	s := startChain(t, proxy.Options{Streams: stream.Options{PerClient: 2}})
-	body := saysPool(s, 1)
-	first := s.stream(t, anyPath)
-	first.expect(s.answered(t, 228, body))
-	s.stream(t, anyPath).expect(s.answered(t, 228, body))
-	third := s.stream(t, anyPath)
-	if got := third.next(); third.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") || third.next() != "" {
-		t.Errorf("status %d: %s", third.resp.StatusCode, got)
+	for name, limit := range map[string]stream.Options{"of a client": {PerClient: 2}, "in all": {Max: 2}} {
+		t.Run(name, func(t *testing.T) {
+			s := startChain(t, proxy.Options{Streams: limit})
+			body := saysPool(s, 1)
+			first := s.stream(t, anyPath)
+			first.expect(s.answered(t, 228, body))
+			s.stream(t, anyPath).expect(s.answered(t, 228, body))
+			third := s.stream(t, anyPath)
+			if got := third.next(); third.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") || third.next() != "" {
+				t.Errorf("status %d: %s", third.resp.StatusCode, got)
+			}
+			first.close()
+			eventually(t, "the place is free again", func() bool { return strings.HasPrefix(s.stream(t, anyPath).next(), "id: ") })
+		})
 	}
-	first.close()
-	eventually(t, "the place is free again", func() bool { return strings.HasPrefix(s.stream(t, anyPath).next(), "id: ") })
 }
 
 func TestARateLimitEndsAStreamWithAdviceToo(t *testing.T) {

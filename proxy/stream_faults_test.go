@@ -1,0 +1,116 @@
+package proxy_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// openStreams is how many streams the metrics have.
+func openStreams(t *testing.T, g prometheus.Gatherer) string {
+	t.Helper()
+	for _, value := range counted(t, g, "tipcache_proxy_streams") {
+		return value
+	}
+	return "none"
+}
+
+func TestAStreamThatIsOpenedInAnOutageGivesTheOldAnswerAndSaysSo(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	old := saysPool(s, 1)
+	s.get(t, anyPath)
+	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node cannot be reached", Err: errors.New("refused")})
+	s.chain.grow(1)
+	es := s.stream(t, anyPath)
+	if got := es.next(); !strings.HasPrefix(got, "id: 228.") || !strings.HasSuffix(got, "\ndata: "+old+"\n") {
+		t.Errorf("event %q, want %s of block 228", got, old)
+	}
+	es.expect("event: failure\ndata: {\"code\":502,\"error\":\"the chain node cannot be reached\"}\n")
+	second := saysPool(s, 2)
+	if got := es.next(); !strings.HasSuffix(got, "\ndata: "+second+"\n") {
+		t.Errorf("event %q, want %s without another block", got, second)
+	}
+}
+
+func TestCommentsKeepAnIdleStreamAlive(t *testing.T) {
+	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: 10 * time.Millisecond}})
+	saysPool(s, 1)
+	es := s.stream(t, anyPath)
+	es.next()
+	for range 3 {
+		for _, want := range []string{":\n", "\n"} {
+			if line, err := es.text.ReadString('\n'); err != nil || line != want {
+				t.Fatalf("line %q, %v, want %q", line, err, want)
+			}
+		}
+	}
+}
+
+func TestAReaderThatTakesNothingIsLetGo(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	s := startChain(t, proxy.Options{Streams: stream.Options{Write: 20 * time.Millisecond}, Web: web.Options{Registerer: registry}})
+	filler := strings.Repeat("x", 1<<20)
+	n := 0
+	s.chain.does(func(node.Request) (*node.Answer, error) {
+		n++
+		return &node.Answer{Status: 200, NodeStatus: 200, Type: "application/json", Body: fmt.Appendf(nil, `{"code":200,"msg":{"n":%d,"x":"%s"},"error":""}`, n, filler)}, nil
+	})
+	s.stream(t, anyPath)
+	eventually(t, "the stream has ended", func() bool {
+		s.chain.grow(1)
+		return openStreams(t, registry) == "0"
+	})
+}
+
+// That no topic goes on is seen at the end of all tests, by its goroutine.
+func TestStreamsThatAreDroppedLeaveNothingBehind(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	s := startChain(t, proxy.Options{Streams: stream.Options{PerClient: 200}, Web: web.Options{Registerer: registry}})
+	saysPool(s, 0)
+	for round := range 3 {
+		var streams []*eventStream
+		for i := range 60 {
+			target := anyPath
+			switch i % 3 {
+			case 1:
+				target = "/live?path=/staking/params&path=" + anyPath + "&stream.blocks=true"
+			case 2:
+				target = "/staking/validators/" + val5
+			}
+			es := s.stream(t, target)
+			if i%2 == 0 {
+				es.next()
+			}
+			streams = append(streams, es)
+		}
+		for _, es := range streams {
+			es.close()
+		}
+		eventually(t, fmt.Sprintf("round %d has ended", round), func() bool { return openStreams(t, registry) == "0" })
+	}
+	body := saysPool(s, 1)
+	s.chain.grow(1)
+	es := s.stream(t, anyPath)
+	if got := es.next(); !strings.HasSuffix(got, "\ndata: "+body+"\n") {
+		t.Errorf("event %q, want %s", got, body)
+	}
+}
+
+func TestHEADOfSeveralStreamsIsRefusedLikeGET(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	got := s.do(t, http.MethodHead, "/live?"+strings.Repeat("path=/staking/pool&", 21), "", "Accept", "text/event-stream")
+	if got.status != http.StatusBadRequest || got.body != "" {
+		t.Errorf("status %d, body %q", got.status, got.body)
+	}
+}
