@@ -138,7 +138,7 @@ type refusal struct {
 
 func (r refusal) Read(p []byte) (int, error) {
 	n, err := r.text.Read(p)
-	if err == io.EOF && r.err != nil { //nolint:errorlint // a Reader's own
+	if err == io.EOF && r.err != nil {
 		err = r.err
 	}
 	return n, err

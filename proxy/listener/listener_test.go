@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -55,14 +56,20 @@ func (l *lines) String() string {
 
 func start(t *testing.T, o listener.Options) *service {
 	t.Helper()
+	return startOn(t, "127.0.0.1:0", o, (*http.Server).Serve)
+}
+
+// startOn serves at an address, by one of a server's methods.
+func startOn(t *testing.T, address string, o listener.Options, serve func(*http.Server, net.Listener) error) *service {
+	t.Helper()
 	s := &service{T: t, registry: prometheus.NewPedanticRegistry(), slow: make(chan struct{})}
 	o.Metrics, o.Logger = s.registry, slog.New(slog.NewTextHandler(&s.log, nil))
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
+	l, err := listener.Listen(t.Context(), address, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.address = l.Addr().String()
-	server := &http.Server{ConnContext: web.ConnContext, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
+	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: web.ConnContext, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
 		switch l.ConnState(c, state); state {
 		case http.StateIdle:
 			s.idle.Add(1)
@@ -71,7 +78,7 @@ func start(t *testing.T, o listener.Options) *service {
 		}
 	}}
 	ended := make(chan error)
-	go func() { ended <- server.Serve(l) }()
+	go func() { ended <- serve(server, l) }()
 	t.Cleanup(func() {
 		_ = server.Close()
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
