@@ -26,7 +26,7 @@ func FuzzRequests(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, path, query, height, body string) {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		target := url.URL{Scheme: base.Scheme, Host: base.Host, Path: "/" + path, RawQuery: url.PathEscape(query)}
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), strings.NewReader(body))

@@ -26,7 +26,7 @@ func TestAChainSetBackGrowsAnew(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || d.Height() != 1010 || d.EVM().Height() != evm-50 {
 		t.Fatalf("%s, at %d, the execution client at %d", resp.Status, d.Height(), d.EVM().Height())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, _, err := conn.Read(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("the websocket goes on: %v", err)

@@ -36,6 +36,7 @@ type subscription struct {
 }
 
 func (s *cometServer) serveSocket(w http.ResponseWriter, r *http.Request) {
+	forks := s.node.chain.forksBelow(math.MaxInt64) // taken before the client can see one
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		return // Accept has answered
@@ -45,7 +46,7 @@ func (s *cometServer) serveSocket(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
 		defer close(sending)
-		k.send(ctx, sent)
+		k.send(ctx, sent, forks)
 		if r.Context().Err() != nil {
 			k.goodbye()
 		}
@@ -136,10 +137,10 @@ func (k *socket) subscribed() []subscription {
 }
 
 // send sends what happens after the block that was sent last, until ctx ends or
-// the client does not take it.
-func (k *socket) send(ctx context.Context, sent int64) {
+// the client does not take it, or there are other forks than there were.
+func (k *socket) send(ctx context.Context, sent, forks int64) {
 	node := k.server.node
-	ping, forks := time.NewTicker(pingEvery), node.chain.forksBelow(math.MaxInt64)
+	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
 		moved, refaulted := node.chain.changes(), node.comet.changes()

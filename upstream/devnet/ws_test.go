@@ -55,7 +55,7 @@ func say(t *testing.T, conn *websocket.Conn, id int, method, query string) {
 
 func hear(t *testing.T, conn *websocket.Conn) (m message) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, body, err := conn.Read(ctx)
 	if err != nil {
