@@ -156,7 +156,7 @@ func TestTwoIndexersOfOneStoreCountOnce(t *testing.T) {
 
 func await(t *testing.T, store *collections.Store, block int64) {
 	t.Helper()
-	for range 2000 {
+	for range 6000 {
 		cursor, err := store.Cursor(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -85,7 +85,7 @@ func TestAnEndpointThatTakesHardlyAnyCallsIsAskedMoreOften(t *testing.T) {
 func TestServersThatLagAreNotBelievedWhereOneCallIsTakenAtOnce(t *testing.T) {
 	h := newHistory(6)
 	h.grow(500)
-	evm := serveEVM(t, h, faults{maxCalls: 1, lag: 40, laggingRate: 0.3})
+	evm := serveEVM(t, h, faults{maxCalls: 1, lag: 40, laggingRate: 0.1})
 	store := open(t, memory(t))
 	o := quick(store, evm)
 	o.From, o.Follow = 60, true
