@@ -45,9 +45,9 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	}
 	fmt.Fprintf(w, "\nanswers             %d, failed %d %v, of cold keys %d\n", v.Answers, v.Failures(), v.Failed, v.Cold)
 	fmt.Fprintf(w, "node requests       %v\n", b.nodeLoad())
-	fmt.Fprintf(w, "blocks behind       %s\n", shares(seen.behind, v.Answers))
+	fmt.Fprintf(w, "blocks behind       %s\n", shares(seen.behind))
 	if p.lone > 0 {
-		fmt.Fprintf(w, "  lone clients      %s\n", shares(seen.lone, seen.loneAnswers))
+		fmt.Fprintf(w, "  lone clients      %s\n", shares(seen.lone))
 	}
 	for _, a := range seen.old {
 		fmt.Fprintf(w, "  %d behind          %s after %v, in %v (%s)\n", a.Tip-a.Height, a.Key, a.Sent.Sub(b.clock.At(a.Tip)).Round(time.Millisecond), a.Took.Round(time.Millisecond), a.Cache)
@@ -86,9 +86,8 @@ type seen struct {
 	took     []time.Duration // of all answers
 	hot      []time.Duration // of those to clients that are not alone with their keys
 
-	loneAnswers int
-	old         []clients.Answer // some that are more than one block behind
-	atBlock     []time.Duration  // of those asked for within atBlockWindow after a block
+	old     []clients.Answer // some that are more than one block behind
+	atBlock []time.Duration  // of those asked for within atBlockWindow after a block
 }
 
 func (b *bed) seen() seen {
@@ -103,14 +102,13 @@ func (b *bed) seen() seen {
 			s.atBlock = append(s.atBlock, a.Took)
 		}
 		s.outcomes[a.Cache]++
-		if a.Height > 0 {
+		if a.Height > 0 && !slices.Contains(b.unpinned, a.Key) { // what is fixed is of any block
 			if a.Tip-a.Height > 1 && len(s.old) < mostExamples {
 				s.old = append(s.old, a)
 			}
 			s.behind[max(0, a.Tip-a.Height)]++
 			if slices.Contains(b.keys[b.plan.keys:], a.Key) {
 				s.lone[max(0, a.Tip-a.Height)]++
-				s.loneAnswers++
 			} else {
 				s.hot = append(s.hot, a.Took)
 			}
@@ -157,8 +155,12 @@ func (l nodeLoad) String() string {
 		l.reads, l.pairs, float64(l.reads)/float64(max(1, l.pairs)), l.worst.Count, l.worst.URI, l.worst.Height, l.unused, l.probes)
 }
 
-func shares(m map[int64]int, all int) string {
+func shares(m map[int64]int) string {
 	var text strings.Builder
+	all := 0
+	for _, n := range m {
+		all += n
+	}
 	for _, n := range slices.Sorted(maps.Keys(m)) {
 		fmt.Fprintf(&text, "%d: %.2f %%  ", n, 100*float64(m[n])/float64(max(1, all)))
 	}
