@@ -226,6 +226,22 @@ func TestPostsAreBounded(t *testing.T) {
 	}
 }
 
+func TestWhatAnOperatorSaysIsNoStateIsPassedThroughEachTime(t *testing.T) {
+	row, err := cosmos.ParseRow("rates /cosmos/mint/{path=**} never cheap *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Rows = []cosmos.Row{row} })
+	for range 3 {
+		if resp, body := s.get(t, "/cosmos/mint/v1beta1/inflation"); resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Cache-Status"), "bypass") {
+			t.Errorf("got %d %v %s", resp.StatusCode, resp.Header, body)
+		}
+	}
+	if n := s.reads("/cosmos/mint/v1beta1/inflation"); n != 3 {
+		t.Errorf("the node was asked %d times, want 3", n)
+	}
+}
+
 func TestAnOperatorsRowIsServed(t *testing.T) {
 	row := cosmos.Row{Name: "mine", Pattern: "/cosmos/mint/v1beta1/inflation", Class: cosmos.Latest, Cost: node.Cheap}
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Rows = []cosmos.Row{row} })

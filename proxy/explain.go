@@ -97,6 +97,7 @@ type explanationKey struct{}
 // Explain says what a request would come to. It asks no origin, waits for
 // nothing but Redis, and changes nothing. An error says that the URL is none.
 func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error) {
+	s = s.now()
 	e := &Explanation{}
 	r, err := asked.request(context.WithValue(ctx, explanationKey{}, e))
 	if err != nil {

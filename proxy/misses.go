@@ -60,6 +60,9 @@ func (s *Server) missExplained(refuse func(*gin.Context) error) gin.HandlerFunc 
 }
 
 func (s *Server) noPath(c *gin.Context) error {
+	if s.o.Undeclared && !strings.HasPrefix(c.Request.URL.Path, collections.Prefix) {
+		return errUndeclared
+	}
 	if s.o.Chain.Shape == chain.Node && !strings.HasPrefix(c.Request.URL.Path, collections.Prefix) {
 		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil

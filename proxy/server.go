@@ -11,6 +11,7 @@
 //   - proxy/lane: requests that are repeated, before they come here;
 //   - proxy/web: what every answer has, whichever interface it belongs to.
 //
+// undeclared.go stands for the chain as long as it is not known what its nodes speak.
 // live.go streams several answers in one connection. readahead.go has the cache read
 // what is asked for in every block as soon as one comes. misses.go answers what no route does. explain.go says what a request would come
 // to, and explain_why.go why, in sentences. selection.go names the keys to be
@@ -23,6 +24,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
 
@@ -42,6 +44,7 @@ type Options struct {
 	Web         web.Options
 	Chain       chain.Options
 	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
+	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by Speak
 	Collections *collections.Options // nil: the collection listing is not served
 	Streams     stream.Options       // its Heights are the Chain's
 	ReadAhead   ReadAhead
@@ -73,6 +76,7 @@ type Server struct {
 	explain *gin.Engine // the same routes, explained
 	feeds   *gin.Engine // those that can be streamed
 	streams *stream.Handler
+	spoken  atomic.Pointer[Server] // answers in its place once the dialect is known that was not at first
 }
 
 // New checks the options, fills in the defaults and mounts every route.
@@ -83,31 +87,44 @@ func New(o Options) (*Server, error) {
 	if err := o.ReadAhead.validate(); err != nil {
 		return nil, err
 	}
-	if o.Cosmos != nil {
+	if o.Cosmos != nil || o.Undeclared {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), engine: newEngine(), explain: newEngine(), feeds: newEngine()}
 	o.Streams.Heights = o.Chain.Nodes
 	s.streams = stream.New(o.Streams, s.stack)
-	err := s.mountChain()
-	if err != nil {
-		return nil, err
-	}
-	s.mountLive()
 	if o.Collections != nil {
+		var err error
 		if s.list, err = collections.New(*o.Collections, s.stack, o.Cache); err != nil {
 			return nil, err
 		}
+	}
+	return s, s.mountAll()
+}
+
+// mountAll mounts every route. Before it is known what the nodes speak there is nothing to describe.
+func (s *Server) mountAll() error {
+	if err := s.mountChain(); err != nil {
+		return err
+	}
+	s.mountLive()
+	if s.list != nil {
 		s.mount(s.list.Routes())
 	}
-	s.mount(docs.New(docs.Options{Chain: o.Chain, Cosmos: s.rows(), Collections: o.Collections}, s.stack, o.Cache).Routes())
+	if !s.o.Undeclared {
+		s.mount(docs.New(docs.Options{Chain: s.o.Chain, Cosmos: s.rows(), Collections: s.o.Collections}, s.stack, s.o.Cache).Routes())
+	}
 	s.mountMisses()
-	return s, nil
+	return nil
 }
 
 // mountChain mounts the interface to the chain. In the dialect of the SDK whatever no other route has is
 // the chain's: the node routes otherwise than Gin.
 func (s *Server) mountChain() (err error) {
+	if s.o.Undeclared {
+		s.chain = &undeclared{classes: s.o.Chain.Classes, own: s.o.Chain.Routes}
+		return nil
+	}
 	if s.o.Cosmos == nil {
 		h, err := chain.New(s.o.Chain, s.stack, s.o.Cache)
 		if err == nil {
@@ -148,6 +165,7 @@ func (s *Server) Handler() http.Handler { return s }
 // ServeHTTP makes a trailing slash and doubled slashes the same resource: the
 // node answers them with a 404 and an empty redirect.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s = s.now()
 	web.Called(r)
 	s.stack.AllowOrigin(w.Header(), r.Header)
 	s.engine.ServeHTTP(w, s.tidied(r))
@@ -159,7 +177,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) SetClasses(classes chain.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
-	return s.chain.SetClasses(classes, own)
+	return s.now().chain.SetClasses(classes, own)
 }
 
 // SetKeys puts other keys in force, from the next request on.

@@ -83,7 +83,8 @@ func (m *matcher) fromPath(name string) bool {
 }
 
 // overridesPath says whether a name is the JSON name of a field of the path. The node does not
-// know it there and lets it change what the path says.
+// know it there and lets it change what the path says: such a request has a key of its own, and
+// its answer is never that of the path.
 func (m *matcher) overridesPath(name string) bool {
 	for _, s := range m.path {
 		if s.literal == "" && s.camel == name {

@@ -152,6 +152,38 @@ func TestAPostIsSentOnceToOneNode(t *testing.T) {
 	}
 }
 
+func TestNothingIsReadBeforeTheDialectIsKnown(t *testing.T) {
+	d, err := devnet.New(devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	p, err := New(Options{Dialect: Undetermined, Endpoints: []Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(context.Background()) }()
+	defer func() { _ = p.Close(); <-ended }()
+	pool := Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}
+	if a, err := p.Fetch(t.Context(), pool); err == nil || p.Ready() == nil || d.Stats().Node.Requests > 0 {
+		t.Errorf("got %+v", a)
+	}
+	if err := p.Speak(Cosmos); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, p, d.Height())
+	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
+		t.Errorf("got %+v, %v", a, err)
+	}
+	if p.Speak(Story) == nil {
+		t.Error("it is told another dialect")
+	}
+}
+
 func TestAnUnknownDialectIsRefused(t *testing.T) {
 	if _, err := New(Options{Dialect: "bitcoin", Endpoints: []Endpoint{{REST: "http://127.0.0.1:1"}}}); err == nil {
 		t.Error("no error")

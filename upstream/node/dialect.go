@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -17,6 +18,8 @@ type Dialect string
 const (
 	Story  Dialect = "story"  // the consensus client of Story
 	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
+
+	Undetermined Dialect = "undetermined" // it is found out later, and then the Pool is told to Speak it
 )
 
 // speech is how a dialect is spoken.
@@ -40,6 +43,35 @@ func (d Dialect) speech() (*speech, error) {
 		return &speech{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
+}
+
+// errUndetermined is why nothing is read before the dialect is known: in the wrong one an answer could
+// be taken for another.
+var errUndetermined = errors.New("no node has said which dialect it speaks")
+
+// Speak tells a Pool of an undetermined dialect which one it is. Run has waited for that.
+func (p *Pool) Speak(d Dialect) error {
+	found, err := d.speech()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.speaks() {
+		return errors.New("the dialect is known already")
+	}
+	*p.speech = *found
+	close(p.spoken)
+	return nil
+}
+
+func (p *Pool) speaks() bool {
+	select {
+	case <-p.spoken:
+		return true
+	default:
+		return false
+	}
 }
 
 func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {

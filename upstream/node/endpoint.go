@@ -50,7 +50,7 @@ func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metric
 		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
 		queue: newLimiter(o.InFlight, o.Scans, o.Queue),
 	}
-	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: c.speech.tells, Logger: o.Logger.With("node", name)})
+	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: func() bool { return c.speech.tells }, Logger: o.Logger.With("node", name)})
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   upstream.NewOutage(o.Logger, "node "+name),
 		Failures: maxFailures,

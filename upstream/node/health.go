@@ -60,6 +60,9 @@ func (p *Pool) Health() []Health {
 // Ready is nil while one endpoint at least is fit to be read from. Otherwise
 // the error says what each of them lacks.
 func (p *Pool) Ready() error {
+	if !p.speaks() {
+		return errUndetermined
+	}
 	var lacks []error
 	for _, h := range p.Health() {
 		if h.Unfit == "" {

@@ -18,7 +18,8 @@ import (
 // heights, and Close it in the end. All methods may be called at any time.
 type Pool struct {
 	endpoints   []*endpoint
-	speech      *speech
+	speech      *speech       // not to be read before spoken
+	spoken      chan struct{} // closed when the dialect is known
 	hedge       time.Duration
 	maxBlockAge time.Duration
 	log         *slog.Logger
@@ -37,11 +38,12 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
-		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, log: o.Logger, done: make(chan struct{}),
+		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, log: o.Logger, done: make(chan struct{}), speech: &speech{}, spoken: make(chan struct{}),
 	}
-	var err error
-	if p.speech, err = o.Dialect.speech(); err != nil {
-		return nil, err
+	if o.Dialect != Undetermined {
+		if err := p.Speak(o.Dialect); err != nil {
+			return nil, err
+		}
 	}
 	p.metrics = newMetrics(p, o.Registerer)
 	for i, configured := range o.Endpoints {
@@ -113,6 +115,13 @@ func (p *Pool) Run(ctx context.Context) error {
 	defer p.runs.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	select {
+	case <-p.spoken:
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return nil
+	}
 	var workers sync.WaitGroup
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })

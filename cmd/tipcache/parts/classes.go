@@ -16,7 +16,7 @@ import (
 // classOf is the class of a route in the dialect that is set, or in any.
 func classOf(cfg config.Config, name string) (class string, ok bool) {
 	if cfg.Chain.Dialect != string(node.Cosmos) {
-		if class, ok = chain.RouteClass(name); ok || cfg.Chain.Dialect != "" {
+		if class, ok = chain.RouteClass(name); ok || cfg.Chain.Dialect == string(node.Story) {
 			return class, ok
 		}
 	}

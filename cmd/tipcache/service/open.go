@@ -45,7 +45,7 @@ func (s *Service) openCache(context.Context) error {
 }
 
 func (s *Service) openPool(ctx context.Context) (err error) {
-	s.cfg.Chain.Dialect = s.dialect(ctx)
+	s.cfg.Chain.Dialect = string(s.dialect(ctx))
 	o := parts.Node(s.cfg)
 	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(parts.Namespace(id, epoch)) }
 	o.Ledger, o.Logger, o.Registerer = s.ledger, s.log, s.registry
@@ -53,20 +53,6 @@ func (s *Service) openPool(ctx context.Context) (err error) {
 		s.onClose(s.pool.Close)
 	}
 	return err
-}
-
-// dialect is the one that is configured, or that the nodes are found to speak.
-func (s *Service) dialect(ctx context.Context) string {
-	if s.cfg.Chain.Dialect != "" {
-		return s.cfg.Chain.Dialect
-	}
-	found, err := node.Detect(ctx, parts.Node(s.cfg).Endpoints)
-	if err != nil {
-		s.log.Warn("no node says which dialect it speaks, and the default is taken; chain.dialect sets it", "dialect", node.Story, "error", err)
-		return string(node.Story)
-	}
-	s.log.Info("nodes were asked which dialect they speak", "dialect", found)
-	return string(found)
 }
 
 // setNamespace empties what is kept of another chain.
@@ -110,6 +96,7 @@ func (s *Service) openLane(context.Context) error {
 
 func (s *Service) openProxy(context.Context) (err error) {
 	o := parts.Proxy(s.cfg)
+	o.Undeclared = s.cfg.Chain.Dialect == string(node.Undetermined)
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.lane, s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
 	o.Collections.Progress, o.Collections.Await, o.Collections.Counted = s.progress, s.watch.Await, s.watch.Counted

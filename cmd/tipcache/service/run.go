@@ -35,6 +35,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
+	group.Go(func() error { return s.determine(gctx) })
 	group.Go(func() error { s.watch.Run(gctx); return nil })
 	group.Go(func() error { s.proxy.Run(gctx); return nil })
 	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down

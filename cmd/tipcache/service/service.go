@@ -1,7 +1,7 @@
 // Package service is what serve runs: the wiring of all parts, and their life.
 //
 //   - service.go lists the parts, open.go builds them and joins them to each other,
-//     and listen.go opens the listeners;
+//     and listen.go opens the listeners; dialect.go finds out what the nodes speak;
 //   - run.go serves until the end, drain.go is that end, and reload.go puts another
 //     configuration in force;
 //   - admin.go tells of the health of the parts, explain.go and purge.go are what

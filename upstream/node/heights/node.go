@@ -39,7 +39,7 @@ type NodeOptions struct {
 	Name   string
 	Comet  *comet.Client // nil: the reader alone tells the height
 	Reader Reader
-	Tells  bool // a read of the latest says at which height it is
+	Tells  func() bool // whether a read of the latest says at which height it is
 	Logger *slog.Logger
 }
 
@@ -48,7 +48,7 @@ type Node struct {
 	name   string
 	comet  *comet.Client
 	reader Reader
-	tells  bool
+	tells  func() bool
 	log    *slog.Logger
 	polled beacon // one of its sources was asked
 

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+const (
+	sdkPool   = "/cosmos/staking/v1beta1/pool"
+	storyPool = "/staking/pool"
+)
+
+// away is a chain whose node refuses connections.
+func away(t *testing.T, dialect devnet.Dialect) *devnet.Devnet {
+	t.Helper()
+	d := newDevnet(t, devnet.Options{Dialect: dialect, Interval: 50 * time.Millisecond})
+	refuse := devnet.Fault{Outage: devnet.Refuse}
+	if err := d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTheDialectIsFoundOutWhenTheNodeComes(t *testing.T) {
+	t.Parallel()
+	for dialect, path := range map[devnet.Dialect]string{devnet.Story: storyPool, devnet.Cosmos: sdkPool} {
+		t.Run(string(dialect), func(t *testing.T) {
+			t.Parallel()
+			d := away(t, dialect)
+			r := startUnready(t, d, nil)
+			for _, asked := range []string{storyPool, sdkPool} {
+				got := r.get(r.base + asked)
+				if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+					t.Errorf("%s before the node: %d %v %s", asked, got.status, got.header, got.body)
+				}
+			}
+			if got := r.list(`{}`); got.status != http.StatusOK {
+				t.Errorf("collections before the node: %d %s", got.status, got.body)
+			}
+			if got := r.get(r.admin + "/readyz"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "dialect") {
+				t.Errorf("/readyz before the node: %d %s", got.status, got.body)
+			}
+			if err := d.SetFaults(devnet.Faults{}); err != nil {
+				t.Fatal(err)
+			}
+			r.eventually("of the node", func() bool { return r.get(r.base+path).status == http.StatusOK })
+			r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
+			if got := r.list(`{}`); got.status != http.StatusOK {
+				t.Errorf("collections: %d %s", got.status, got.body)
+			}
+			other := map[string]int{storyPool: http.StatusNotImplemented, sdkPool: http.StatusNotFound}
+			delete(other, path)
+			for asked, status := range other {
+				if got := r.get(r.base + asked); got.status != status {
+					t.Errorf("%s, of the other dialect: %d %s", asked, got.status, got.body)
+				}
+			}
+		})
+	}
+}
+
+func TestAReplicaThatStartsWithoutTheNodeSpeaksWhatTheOthersFound(t *testing.T) {
+	t.Parallel()
+	shared := miniredis.RunT(t)
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond})
+	sharing := func(cfg *config.Config) {
+		cfg.Redis.URL, cfg.Redis.Timeout, cfg.Chain.ID = "redis://"+shared.Addr(), time.Second, d.ChainID()
+	}
+	first := startRunning(t, d, sharing)
+	first.eventually("in Redis", func() bool {
+		return first.get(first.base+sdkPool).status == http.StatusOK && strings.Contains(strings.Join(shared.Keys(), " "), sdkPool)
+	})
+	refuse := devnet.Fault{Outage: devnet.Refuse}
+	if err := d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}); err != nil {
+		t.Fatal(err)
+	}
+	second := startUnready(t, d, sharing)
+	second.eventually("answered from Redis", func() bool { return second.get(second.base+sdkPool).status == http.StatusOK })
+}
