@@ -18,7 +18,7 @@ type Inspection struct {
 	Namespace      string // "" while the chain has no name
 	Memory, Shared Stored
 	Moment         time.Duration // how long a Get waits for the origin where an entry is stale
-	Trouble        error         // what the origin failed with since it gave the entry in memory
+	LastFailure    error         // what the origin failed with since it gave the entry in memory
 	Renewing       bool          // the entry in memory is being read anew
 	Ahead          bool          // the key is read ahead when the next block comes, if it is asked for as often in this one
 	SharedState    string        // as Cache.SharedState says
@@ -38,7 +38,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
 	if at := ch.memory.peek(q.Key); at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.state(at, c.o.Now())}
-		i.Trouble, i.Renewing, i.Moment = at.failure(), at.renewing.Load(), c.moment(&q, at)
+		i.LastFailure, i.Renewing, i.Moment = at.failure(), at.renewing.Load(), c.moment(&q, at)
 	}
 	if ch.waiters != nil {
 		var record SharedRecord
@@ -61,11 +61,11 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 func (i *Inspection) forecast() (o Outcome, store string) {
 	outcomes := [...]Outcome{Fresh: Hit, Stale: StaleHit}
 	switch {
-	case i.Moment > 0 && (i.Memory.State == Stale || i.Memory.State > Stale && i.Shared.State == Stale && i.Trouble == nil):
+	case i.Moment > 0 && (i.Memory.State == Stale || i.Memory.State > Stale && i.Shared.State == Stale && i.LastFailure == nil):
 		return Miss, fromOrigin
 	case i.Memory.State <= Stale:
 		return outcomes[i.Memory.State], inMemory
-	case i.Memory.State == StaleIfError && i.Trouble != nil:
+	case i.Memory.State == StaleIfError && i.LastFailure != nil:
 		return StaleError, inMemory
 	case i.Shared.State <= Stale:
 		return outcomes[i.Shared.State], inShared

@@ -51,8 +51,8 @@ func TestAnInspectionForetellsWhatAGetWouldComeTo(t *testing.T) {
 	if _, err := a.Get(t.Context(), at(150, 0), down); err != nil {
 		t.Fatal(err)
 	}
-	if i := a.Inspect(t.Context(), at(150, 0)); foretold(i) != "stale_error memory" || !errors.Is(i.Trouble, errDown) {
-		t.Errorf("after a failure: %s, trouble %v", foretold(i), i.Trouble)
+	if i := a.Inspect(t.Context(), at(150, 0)); foretold(i) != "stale_error memory" || !errors.Is(i.LastFailure, errDown) {
+		t.Errorf("after a failure: %s, last failure %v", foretold(i), i.LastFailure)
 	}
 }
 

@@ -29,7 +29,7 @@ func (r reasoning) sentence() string {
 	case cache.StaleHit:
 		return at + " So it is served at once, and " + r.origin + " is asked anew in the background." + r.renewal()
 	case cache.StaleError:
-		return fmt.Sprintf("%s The last try failed (%v), so nobody waits for %s: the answer stands in, and the next try is in the background.", at, r.found.Trouble, r.origin)
+		return fmt.Sprintf("%s The last try failed (%v), so nobody waits for %s: the answer stands in, and the next try is in the background.", at, r.found.LastFailure, r.origin)
 	default:
 		return at + " So " + r.origin + " is asked." + r.wait() + r.standIn()
 	}
@@ -93,8 +93,8 @@ func (r reasoning) renewal() string {
 	switch {
 	case r.found.Renewing:
 		return " That is under way."
-	case r.found.Trouble != nil:
-		return fmt.Sprintf(" The last try failed: %v.", r.found.Trouble)
+	case r.found.LastFailure != nil:
+		return fmt.Sprintf(" The last try failed: %v.", r.found.LastFailure)
 	default:
 		return ""
 	}

@@ -131,7 +131,7 @@ func FuzzAQuestionMeansWhatTheRequestMeant(f *testing.F) {
 	f.Add(staking+"/validators/"+val1+"/delegations", "validatorAddr=x&pagination.limit=0x2&pagination.limit[3]=1")
 	f.Add(gov+"/proposals/012/votes:", "pagination.key=AR1jE+AKMQeVvrxWGT3946QXGVg=&pagination.count_total=t&pagination.countTotal=f")
 	x := tableIndex(f)
-	node := sdk.NewChain(sdk.Options{Delegators: 20}).Handler(still{}, sdk.Manners{}, nil)
+	node := sdk.NewChain(sdk.Options{Delegators: 20}).Handler(still{}, sdk.NodeOptions{}, nil)
 	f.Fuzz(func(t *testing.T, path, query string) {
 		u, err := url.ParseRequestURI(path + "?" + query)
 		if err != nil || u.Host != "" || clean(u.Path) != u.Path {

@@ -40,7 +40,7 @@ func (n *Node) restHandler(noGRPC bool) http.Handler {
 	if n.chain.cosmos == nil {
 		return &restServer{node: n}
 	}
-	return n.chain.cosmos.Handler(sdkNode{n}, cosmos.Manners{NoGRPC: noGRPC}, n.asked.count)
+	return n.chain.cosmos.Handler(sdkNode{n}, cosmos.NodeOptions{NoGRPC: noGRPC}, n.asked.count)
 }
 
 // application is what abci_info says about the software, by dialect.

@@ -40,7 +40,7 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 	node.catchingUp.Store(n.CatchingUp)
 	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, node.restHandler(n.NoGRPC))
 	if c.cosmos != nil {
-		node.rest.words = cosmos.Trouble
+		node.rest.words = cosmos.Unavailable
 	}
 	node.comet = newTarget("comet", n.CometAddr, 0, &cometServer{node: node})
 	return node

@@ -16,7 +16,7 @@ import (
 const (
 	maxFailures = 5               // in a row open the breaker
 	breakerOpen = time.Second     // until a request may try again
-	grudge      = 5 * time.Second // an endpoint that failed is second choice for so long
+	penaltyTime = 5 * time.Second // an endpoint that failed is second choice for so long
 )
 
 // An endpoint is one node with all that stands before it.

@@ -154,7 +154,7 @@ func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 // the fewest requests.
 func (e *endpoint) rank(v view, r reach) [5]int {
 	failed := 0
-	if time.Since(v.failed) < grudge {
+	if time.Since(v.failed) < penaltyTime {
 		failed = 1
 	}
 	inFlight, waiting := e.queue.load()

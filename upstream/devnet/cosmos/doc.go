@@ -47,17 +47,17 @@ type Node interface {
 	Forks(height int64) int64         // how often the chain was set back to below this height
 }
 
-// Manners are how a node is configured.
-type Manners struct {
+// NodeOptions are how a node is configured.
+type NodeOptions struct {
 	NoGRPC bool // grpc.enable = false: other texts, and errors that tell no height
 	CORS   bool // enabled-unsafe-cors = true
 }
 
 // Handler serves the REST API of a node. It calls count, unless nil, for every
 // request that reaches a state, with the URI and the height that is read.
-func (c *Chain) Handler(n Node, m Manners, count func(uri string, height int64)) http.Handler {
+func (c *Chain) Handler(n Node, m NodeOptions, count func(uri string, height int64)) http.Handler {
 	if count == nil {
 		count = func(string, int64) {}
 	}
-	return &gateway{chain: c, node: n, manners: m, count: count}
+	return &gateway{chain: c, node: n, options: m, count: count}
 }

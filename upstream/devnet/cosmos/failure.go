@@ -42,9 +42,9 @@ func fail(code int, format string, a ...any) error {
 // notImplemented answers what has no route.
 var notImplemented = &failure{unimplemented, "Not Implemented"}
 
-// Trouble is the body by which the gateway says that it cannot ask the application: it is
+// Unavailable is the body by which the gateway says that it cannot ask the application: it is
 // away, or took too long.
-func Trouble(status int) []byte {
+func Unavailable(status int) []byte {
 	if status == http.StatusGatewayTimeout {
 		return (&failure{deadlineExceeded, "context deadline exceeded"}).body()
 	}

@@ -13,7 +13,7 @@ import (
 type gateway struct {
 	chain   *Chain
 	node    Node
-	manners Manners
+	options NodeOptions
 	count   func(uri string, height int64)
 }
 
@@ -26,7 +26,7 @@ const (
 // ServeHTTP routes by the decoded path, as grpc-gateway does.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Server-Time", strconv.FormatInt(time.Now().Unix(), 10))
-	if g.manners.CORS && g.preflight(w, r) {
+	if g.options.CORS && g.preflight(w, r) {
 		return
 	}
 	if clean := cleanPath(r.URL.Path); clean != r.URL.Path {
@@ -94,11 +94,11 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 	g.count(r.URL.RequestURI(), height)
 	q.state = g.chain.at(height, g.node)
 	body, err := route.serve(q)
-	if err != nil && g.manners.NoGRPC {
+	if err != nil && g.options.NoGRPC {
 		return nil, plainText(err)
 	}
 	text := strconv.FormatInt(height, 10)
-	if !g.manners.NoGRPC {
+	if !g.options.NoGRPC {
 		w.Header().Set("Grpc-Metadata-Content-Type", "application/grpc+cosmos-sdk-grpc-codec")
 	}
 	w.Header().Set(metadataHeader, text)

@@ -35,9 +35,9 @@ func (g *gateway) heightOf(h http.Header) (int64, error) {
 func (g *gateway) parseHeight(text string) (int64, error) {
 	height, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case g.manners.NoGRPC && err != nil:
+	case g.options.NoGRPC && err != nil:
 		height = 0
-	case g.manners.NoGRPC:
+	case g.options.NoGRPC:
 		height = max(0, height)
 	case err != nil:
 		return 0, g.refuse(18, "invalid request", fmt.Sprintf("Baseapp.RegisterGRPCServer: invalid height header \"x-cosmos-block-height\": %v", err))
@@ -49,7 +49,7 @@ func (g *gateway) parseHeight(text string) (int64, error) {
 
 // refuse is an error of the SDK from before a handler runs.
 func (g *gateway) refuse(code int, name, text string) error {
-	if g.manners.NoGRPC {
+	if g.options.NoGRPC {
 		return fail(unknown, "%s: %s", text, name)
 	}
 	return fail(unknown, "codespace sdk code %d: %s: %s", code, name, text)

@@ -48,15 +48,15 @@ func recordedAt(chain *cosmos.Chain, name string) http.Handler {
 	kind, _, _ := strings.Cut(name, "_")
 	switch kind {
 	case "cors":
-		return chain.Handler(clock{338, 1, false}, cosmos.Manners{CORS: true}, nil)
+		return chain.Handler(clock{338, 1, false}, cosmos.NodeOptions{CORS: true}, nil)
 	case "nogrpc":
-		return chain.Handler(clock{572, 1, false}, cosmos.Manners{NoGRPC: true}, nil)
+		return chain.Handler(clock{572, 1, false}, cosmos.NodeOptions{NoGRPC: true}, nil)
 	case "pruned":
-		return chain.Handler(clock{217, 200, false}, cosmos.Manners{}, nil)
+		return chain.Handler(clock{217, 200, false}, cosmos.NodeOptions{}, nil)
 	case "restart":
-		return chain.Handler(clock{869, 1, true}, cosmos.Manners{}, nil)
+		return chain.Handler(clock{869, 1, true}, cosmos.NodeOptions{}, nil)
 	}
-	return chain.Handler(clock{870, 1, false}, cosmos.Manners{}, nil)
+	return chain.Handler(clock{870, 1, false}, cosmos.NodeOptions{}, nil)
 }
 
 // exceptions are recordings that the simulation answers otherwise, and why.

@@ -39,7 +39,7 @@ func (c *Chain) agreed() bool {
 func (c *Chain) agree(ctx context.Context) {
 	r := &reconciler{chain: c}
 	for {
-		moved, pause := c.moved.lit(), c.o.RollbackAfter/5
+		moved, pause := c.moved.next(), c.o.RollbackAfter/5
 		if r.round(ctx) {
 			moved = nil
 		}

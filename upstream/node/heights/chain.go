@@ -26,7 +26,7 @@ type Options struct {
 type Chain struct {
 	o         Options
 	tip       *tip.Tracker
-	moved     beacon // the tip, or what is known of a node
+	moved     broadcast // the tip, or what is known of a node
 	followers []*follower
 	rest      []*restFollower
 	claimants []*claimant   // of both
@@ -92,13 +92,13 @@ func (c *Chain) Tip() tip.Tip { return c.tip.Read() }
 
 // Moved is closed when the tip moves, or what is known of a node. Take it before
 // looking at either.
-func (c *Chain) Moved() <-chan struct{} { return c.moved.lit() }
+func (c *Chain) Moved() <-chan struct{} { return c.moved.next() }
 
 // Raise lifts the tip to a height that another replica has read at, as far as
 // the pace allows and for as long as a source here may take to confirm it.
 func (c *Chain) Raise(height int64) {
 	if c.tip.Raise(height) {
-		c.moved.flash()
+		c.moved.notify()
 	}
 }
 
@@ -107,5 +107,5 @@ func (c *Chain) stirred(ctx context.Context) {
 	if epoch := c.Tip().Epoch; c.tip.SetBack() {
 		c.turn(ctx, epoch, "every source is lower")
 	}
-	c.moved.flash()
+	c.moved.notify()
 }

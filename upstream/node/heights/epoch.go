@@ -49,7 +49,7 @@ func (c *Chain) begin(epoch int64, cause string) {
 	c.o.Turned()
 	c.o.Logger.Warn("chain was set back or reset, and everything cached is dropped",
 		"cause", cause, "epoch", epoch, "tip_before", before.Height, "tip", c.Tip().Height)
-	c.moved.flash()
+	c.moved.notify()
 }
 
 // tell says which chain and epoch are in force. Call with epochs held.

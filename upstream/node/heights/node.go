@@ -50,7 +50,7 @@ type Node struct {
 	reader Reader
 	tells  func() bool
 	log    *slog.Logger
-	polled beacon // one of its sources was asked
+	polled broadcast // one of its sources was asked
 
 	mu    sync.Mutex
 	state State

@@ -58,7 +58,7 @@ func (f *follower) check(ctx context.Context) error {
 		return ctx.Err()
 	}
 	f.node.update(func(v *State) { v.CometErr, v.CometDown, v.Unseen = err, err != nil, false })
-	f.chain.moved.flash()
+	f.chain.moved.notify()
 	return err
 }
 

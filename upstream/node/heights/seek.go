@@ -20,7 +20,7 @@ func (c *Chain) Seek(ctx context.Context, n *Node) bool {
 		}
 	}
 	for {
-		moved, polled := c.Moved(), n.polled.lit()
+		moved, polled := c.Moved(), n.polled.next()
 		if c.Tip().Known {
 			return true
 		}
@@ -49,7 +49,7 @@ func (s *claimant) round() (end func()) {
 	s.begun.Add(1)
 	return func() {
 		s.ended.Add(1)
-		s.node.polled.flash()
+		s.node.polled.notify()
 	}
 }
 

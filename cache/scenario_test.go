@@ -59,7 +59,7 @@ func (w *world) rest(t *testing.T) {
 	}
 }
 
-// Each story is told step by step, in one world. A step asks one replica.
+// Each scenario is told step by step, in one world. A step asks one replica.
 func TestStories(t *testing.T) {
 	type step struct {
 		name   string
@@ -73,7 +73,7 @@ func TestStories(t *testing.T) {
 		calls  int64 // of the node, in this step
 	}
 	const dead = ""
-	stories := []struct {
+	scenarios := []struct {
 		name  string
 		steps []step
 	}{
@@ -124,10 +124,10 @@ func TestStories(t *testing.T) {
 			{"far behind, the node is waited for", 300, "c", 300, 0, 400, "B", "miss stale: c at 300", 1},
 		}},
 	}
-	for _, story := range stories {
-		t.Run(story.name, func(t *testing.T) {
+	for _, scenario := range scenarios {
+		t.Run(scenario.name, func(t *testing.T) {
 			w := newWorld(t)
-			for _, s := range story.steps {
+			for _, s := range scenario.steps {
 				w.now.Add(s.later)
 				w.node.height, w.node.body = s.height, s.body
 				before := w.calls.Load()
