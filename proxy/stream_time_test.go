@@ -1,0 +1,34 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+func TestAStreamOutlastsTheTimeForARequest(t *testing.T) {
+	const least = 100 * time.Millisecond
+	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: least / 2}, Web: web.Options{RequestTimeout: least}})
+	saysPool(s, 1)
+	es := s.stream(t, anyPath)
+	for comments := 0; comments < 4; {
+		line, err := es.text.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line == ":\n" {
+			comments++
+		}
+	}
+	body := saysPool(s, 2)
+	s.chain.grow(1)
+	for event := ""; !strings.HasSuffix(event, "\ndata: "+body+"\n"); {
+		if event = es.next(); event == "" {
+			t.Fatal("the stream has ended")
+		}
+	}
+}
