@@ -75,6 +75,26 @@ func TestAPrunedClientIsReadFromTheFirstLog(t *testing.T) {
 	}
 }
 
+// A store that lacked the first registrations would count wrong for good.
+func TestAClientThatHasForgottenLogsBeginsNoStore(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	store := open(t, memory(t))
+	forgetful := serveEVM(t, h, faults{pruned: 150, forgotten: 150})
+	o := quick(store, forgetful)
+	o.Follow = true
+	follow(t, o)
+	for forgetful.called("eth_getLogs") < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != 0 {
+		t.Errorf("the store says that it has counted block %d, %v", cursor.Block, err)
+	}
+	forgetful.set(faults{pruned: 150}) // another client, behind the same address
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
+}
+
 func TestAnAddressWithoutCodeIsAnError(t *testing.T) {
 	h := newHistory(5)
 	h.grow(20)

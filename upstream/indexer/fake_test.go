@@ -37,6 +37,7 @@ type faults struct {
 	lag          int64   // blocks this endpoint is behind
 	laggingRate  float64 // share of requests answered by a server that lags; 1 with lag alone
 	pruned       int64   // blocks below have no state
+	forgotten    int64   // blocks below have no logs
 	chainID      int64   // another than the history's
 	maxCalls     int     // in a request; 0 for any
 	callsMetered bool    // more of them are refused as too often
@@ -291,6 +292,9 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 	if f.maxRange > 0 && to-from+1 > f.maxRange {
 		code, message := refusals[f.tooMuch%len(refusals)](w)
 		return nil, &rpcError{code, message}, code == 0
+	}
+	if from < f.forgotten {
+		return nil, &rpcError{4444, "pruned history unavailable"}, false
 	}
 	e.mu.Lock()
 	e.asked = append(e.asked, to-from+1)
