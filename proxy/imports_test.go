@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"proxy/listener":         {"proxy/web", "proxy/lane"},
 	"cache":                  {"cache/..."},
 	"upstream":               {"upstream/..."},
+	"upstream/node/queue":    {"upstream"},
 	"deploy":                 {},
 }
 

@@ -49,10 +49,10 @@ func (f *fetch) race(ctx context.Context, first *endpoint) result {
 // after the wait: it has moved on since.
 func (f *fetch) queue(ctx context.Context, e *endpoint) result {
 	r := f.request
-	if err := e.queue.acquire(ctx, r); err != nil {
+	if err := e.queue.Acquire(ctx, r.queued()); err != nil {
 		return result{endpoint: e, err: e.busy(err)}
 	}
-	defer e.queue.release(r.Cost)
+	defer e.queue.Release(r.queued())
 	now, height := f.pool.Tip(), f.height()
 	v := e.look()
 	if height <= now.Height && v.reach(height, now.Interval) == behind {

@@ -17,5 +17,5 @@
 // refused at once; the newest is read from the nearest that has it.
 //
 // Heights are followed, and judged, in package heights: they are claims until
-// they are proved.
+// they are proved. The turns at an endpoint are package queue's.
 package node

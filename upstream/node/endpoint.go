@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node/heights"
 	"github.com/tipcache/tipcache/upstream/node/heights/comet"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 const (
@@ -25,7 +26,7 @@ type endpoint struct {
 	client  *client
 	comet   *comet.Client // nil: no height source but REST
 	blocks  *heights.Node
-	queue   *limiter
+	queue   *queue.Slots
 	breaker *gobreaker.CircuitBreaker[*Answer]
 	timeout time.Duration
 	metrics *metrics
@@ -48,7 +49,7 @@ type view struct {
 func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
 	e := &endpoint{
 		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
-		queue: newLimiter(o.InFlight, o.Scans, o.Queue),
+		queue: queue.New(o.InFlight, o.Scans, o.Queue),
 	}
 	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: func() bool { return c.speech.tells }, Logger: o.Logger.With("node", name)})
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{

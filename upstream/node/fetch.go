@@ -157,7 +157,7 @@ func (e *endpoint) rank(v view, r reach) [5]int {
 	if time.Since(v.failed) < penaltyTime {
 		failed = 1
 	}
-	inFlight, waiting := e.queue.load()
+	inFlight, waiting := e.queue.Load()
 	return [5]int{failed, int(present - r), waiting, bits.Len64(uint64(v.latency / near)), inFlight}
 }
 

@@ -134,7 +134,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 
 // collect gives the gauges of one node.
 func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Tip) {
-	inFlight, waiting := e.queue.load()
+	inFlight, waiting := e.queue.Load()
 	gauge(ch, inFlightDesc, float64(inFlight), e.name)
 	gauge(ch, queueDesc, float64(waiting), e.name)
 	flag(ch, wrongDesc, v.Foreign(), e.name)

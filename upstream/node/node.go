@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/node/heights/tip"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // AtTip as Request.Height asks for the newest block that is known when the
@@ -29,6 +30,11 @@ func (r Request) told(height int64) int64 {
 		return 0
 	}
 	return height
+}
+
+// queued is what waits for a turn at an endpoint.
+func (r Request) queued() queue.Request {
+	return queue.Request{Client: r.Client, Scan: r.Cost == Scan, Background: r.Background, Ahead: r.Ahead}
 }
 
 // A Post is the body of a request that is no read.

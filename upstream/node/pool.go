@@ -174,7 +174,7 @@ func (p *Pool) Tip() Tip { return p.chain.Tip() }
 // Spare tells whether an endpoint has room for a request that nobody waits for
 // ([Request].Ahead). One that may send a single request at a time never has.
 func (p *Pool) Spare() bool {
-	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.open() && e.queue.spare() })
+	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.open() && e.queue.Spare() })
 }
 
 // Raise lifts the tip to a height that another replica has read at, as far as

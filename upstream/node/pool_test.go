@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // stall is a handler that never answers.
@@ -52,15 +53,15 @@ func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 1, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
-	if err := p.endpoints[0].queue.acquire(t.Context(), Request{}); err != nil {
+	if err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	answered := make(chan *Answer)
 	go func() { answered <- mustFetch(t, p, Request{Height: AtTip}) }()
-	eventually(t, "the queue", func() bool { _, waiting := p.endpoints[0].queue.load(); return waiting == 1 })
+	eventually(t, "the queue", func() bool { _, waiting := p.endpoints[0].queue.Load(); return waiting == 1 })
 	n.commit(105)
 	wantTip(t, p, 105)
-	p.endpoints[0].queue.release(Cheap)
+	p.endpoints[0].queue.Release(queue.Request{})
 	if a := <-answered; a.Height != 105 {
 		t.Errorf("read at %d, want 105", a.Height)
 	}
@@ -363,13 +364,13 @@ func TestWhatNobodyWaitsForYieldsToOthers(t *testing.T) {
 		return p.Spare() && err == nil
 	}
 	eventually(t, "an answer while there is room", answered)
-	if err := p.endpoints[0].queue.acquire(t.Context(), Request{}); err != nil {
+	if err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Fetch(within(t, time.Minute), ahead); p.Spare() || !errors.Is(err, upstream.ErrYielded) {
 		t.Errorf("spare %v, and the request: %v", p.Spare(), err)
 	}
 	mustFetch(t, p, Request{Height: AtTip})
-	p.endpoints[0].queue.release(Cheap)
+	p.endpoints[0].queue.Release(queue.Request{})
 	eventually(t, "an answer when there is room again", answered)
 }

@@ -10,10 +10,10 @@ import (
 // Read implements heights.Reader.
 func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
 	r := Request{Path: e.client.speech.probe, Height: height}
-	if err := e.queue.acquire(ctx, r); err != nil {
+	if err := e.queue.Acquire(ctx, r.queued()); err != nil {
 		return heights.Reading{}, e.busy(err)
 	}
-	defer e.queue.release(r.Cost)
+	defer e.queue.Release(r.queued())
 	a, err := e.ask(ctx, r, height)
 	if err != nil {
 		return heights.Reading{}, err

@@ -1,4 +1,4 @@
-package node
+package queue
 
 import "container/list"
 

@@ -1,4 +1,4 @@
-package node
+package queue
 
 import (
 	"context"
@@ -14,29 +14,29 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// order queues requests at a limiter, and notes in what order they get turns.
+// order queues requests for slots, and notes in what order they get turns.
 type order struct {
-	limiter *limiter
-	mu      sync.Mutex
-	names   []string
+	slots *Slots
+	mu    sync.Mutex
+	names []string
 }
 
 // enter queues one request. Once it has a slot it holds it for a second, a
 // scan for ten.
 func (l *order) enter(name string, r Request) {
 	hold := time.Second
-	if r.Cost == Scan {
+	if r.Scan {
 		hold = 10 * time.Second
 	}
 	go func() {
-		if l.limiter.acquire(context.Background(), r) != nil {
+		if l.slots.Acquire(context.Background(), r) != nil {
 			return
 		}
 		l.mu.Lock()
 		l.names = append(l.names, name)
 		l.mu.Unlock()
 		time.Sleep(hold)
-		l.limiter.release(r.Cost)
+		l.slots.Release(r)
 	}()
 	synctest.Wait()
 }
@@ -57,13 +57,9 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &order{limiter: newLimiter(tt.slots, 1, time.Hour)}
+				l := &order{slots: New(tt.slots, 1, time.Hour)}
 				for _, c := range strings.Split(tt.enter, "") {
-					cost := Cheap
-					if strings.ContainsAny(c, "stS") {
-						cost = Scan
-					}
-					l.enter(c, Request{Cost: cost, Background: c == strings.ToUpper(c)})
+					l.enter(c, Request{Scan: strings.ContainsAny(c, "stS"), Background: c == strings.ToUpper(c)})
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -92,25 +88,21 @@ func TestClientsTakeTurns(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &order{limiter: newLimiter(tt.slots, 1, time.Hour)}
+				l := &order{slots: New(tt.slots, 1, time.Hour)}
 				for _, step := range strings.Fields(tt.enter) {
 					if step == "-" {
 						time.Sleep(time.Second)
 						synctest.Wait()
 						continue
 					}
-					cost := Cheap
-					if strings.ContainsAny(step, "stu") {
-						cost = Scan
-					}
-					l.enter(step[1:], Request{Client: step[:1], Cost: cost})
+					l.enter(step[1:], Request{Client: step[:1], Scan: strings.ContainsAny(step, "stu")})
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if diff := cmp.Diff(tt.want, strings.Join(l.names, "")); diff != "" {
 					t.Errorf("order (-want +got):\n%s", diff)
 				}
-				if kept := len(l.limiter.foreground.lines); kept != 0 {
+				if kept := len(l.slots.foreground.lines); kept != 0 {
 					t.Errorf("%d lines are kept of clients that have gone", kept)
 				}
 			})
@@ -120,15 +112,15 @@ func TestClientsTakeTurns(t *testing.T) {
 
 func TestNoMoreRunThanAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &order{limiter: newLimiter(4, 1, time.Hour)}
+		l := &order{slots: New(4, 1, time.Hour)}
 		for range 10 {
-			l.enter("page", Request{Cost: Page})
+			l.enter("page", Request{})
 		}
-		if inFlight, waiting := l.limiter.load(); inFlight != 4 || waiting != 6 {
+		if inFlight, waiting := l.slots.Load(); inFlight != 4 || waiting != 6 {
 			t.Errorf("%d in flight, %d waiting; want 4 and 6", inFlight, waiting)
 		}
 		time.Sleep(time.Minute)
-		if inFlight, waiting := l.limiter.load(); inFlight != 0 || waiting != 0 {
+		if inFlight, waiting := l.slots.Load(); inFlight != 0 || waiting != 0 {
 			t.Errorf("%d in flight, %d waiting after all have gone", inFlight, waiting)
 		}
 	})
@@ -142,29 +134,29 @@ func TestPatienceEnds(t *testing.T) {
 		want       error
 		after      time.Duration
 	}{
-		{"a foreground request leaves the queue", false, time.Hour, errQueue, 2 * time.Second},
+		{"a foreground request leaves the queue", false, time.Hour, ErrLate, 2 * time.Second},
 		{"its context may end sooner", false, time.Second, context.DeadlineExceeded, time.Second},
 		{"a background request stays until its context ends", true, time.Minute, context.DeadlineExceeded, time.Minute},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(1, 1, 2*time.Second)
-				if err := l.acquire(t.Context(), Request{}); err != nil {
+				l := New(1, 1, 2*time.Second)
+				if err := l.Acquire(t.Context(), Request{}); err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 				defer cancel()
 				start := time.Now()
-				err := l.acquire(ctx, Request{Background: tt.background})
+				err := l.Acquire(ctx, Request{Background: tt.background})
 				if !errors.Is(err, tt.want) || time.Since(start) != tt.after {
 					t.Errorf("error %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
 				}
-				if _, waiting := l.load(); waiting != 0 {
+				if _, waiting := l.Load(); waiting != 0 {
 					t.Errorf("%d still wait", waiting)
 				}
-				l.release(Cheap)
-				if err := l.acquire(t.Context(), Request{}); err != nil {
+				l.Release(Request{})
+				if err := l.Acquire(t.Context(), Request{}); err != nil {
 					t.Errorf("the slot is lost: %v", err)
 				}
 			})
@@ -188,23 +180,23 @@ func TestWhatNobodyWaitsForTakesASpareSlotOrNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLimiter(tt.slots, 1, time.Minute)
+				l := New(tt.slots, 1, time.Minute)
 				for range tt.taken + tt.queued {
-					go func() { _ = l.acquire(t.Context(), Request{}) }()
+					go func() { _ = l.Acquire(t.Context(), Request{}) }()
 				}
 				synctest.Wait()
-				if l.spare() != tt.want {
-					t.Errorf("spare: %v", l.spare())
+				if l.Spare() != tt.want {
+					t.Errorf("spare: %v", l.Spare())
 				}
-				err := l.acquire(t.Context(), ahead)
+				err := l.Acquire(t.Context(), ahead)
 				if ok := err == nil; ok != tt.want || !ok && !errors.Is(err, upstream.ErrYielded) {
 					t.Errorf("a slot: %v", err)
 				}
-				if _, waiting := l.load(); waiting != tt.queued {
+				if _, waiting := l.Load(); waiting != tt.queued {
 					t.Errorf("%d wait, want %d", waiting, tt.queued)
 				}
 				for range tt.queued { // whose time is over with the test
-					l.release(Cheap)
+					l.Release(Request{})
 				}
 				synctest.Wait()
 			})
