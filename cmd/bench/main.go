@@ -25,21 +25,22 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/load"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/cmd/bench/streams"
 )
 
 func parts() []rig.Part {
 	return []rig.Part{
 		peers.Peers(), peers.Herd(), peers.Freshness(), peers.Replay(),
-		load.Growth(), load.Collections(), load.Churn(), load.Index(), load.Start(), load.Redis(), load.Warm(), load.Streams(),
+		load.Growth(), load.Collections(), load.Churn(), load.Index(), load.Start(), load.Redis(), load.Warm(), streams.Streams(),
 	}
 }
 
 // commands have flags of their own.
 var commands = map[string]func(ctx context.Context, args []string) error{
-	"drive":            faults.Drive,
-	"faults":           faults.Faults,
-	load.FanOutCommand: func(_ context.Context, args []string) error { return load.RunFanOut(args) },
-	peers.BareCommand:  func(_ context.Context, args []string) error { return peers.RunBare(args) },
+	"drive":               faults.Drive,
+	"faults":              faults.Faults,
+	streams.FanOutCommand: func(_ context.Context, args []string) error { return streams.RunFanOut(args) },
+	peers.BareCommand:     func(_ context.Context, args []string) error { return peers.RunBare(args) },
 }
 
 func main() {

@@ -1,4 +1,6 @@
-package load
+// Package streams measures the answers that come by themselves: how long after a
+// block they come, what they cost beside a bare fan-out, and what hits lose by them.
+package streams
 
 import (
 	"context"
