@@ -1,12 +1,11 @@
 package cache
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/cache/derived"
 )
 
 // variants are what is made of a content after it was stored: its body in
@@ -14,7 +13,7 @@ import (
 // it does. All that is in them is immutable too.
 type variants struct {
 	encoded [codings.Count]variant // that of Identity is not used
-	derived atomic.Pointer[derivations]
+	derived derived.Set[*Content]
 	passing bool // a derived content that is not kept
 }
 
@@ -22,25 +21,6 @@ type variant struct {
 	body   atomic.Pointer[[]byte] // nil until it is made
 	making sync.Mutex             // held by the one who makes it
 }
-
-type derivation struct {
-	name    string
-	content *Content
-}
-
-// derivations are the contents derived of one, the oldest first.
-type derivations struct {
-	kept    []derivation
-	changed time.Time // when the last one came
-}
-
-// maxDerived bounds the contents derived of one, and derivedLife is how long
-// they stay unchanged at least once there are so many: names that change with every request cannot make all that
-// is kept of them be made anew each time.
-const (
-	maxDerived  = 4
-	derivedLife = time.Second
-)
 
 // Encoded gives the body of content in a coding. The first caller makes it,
 // on its own goroutine, and it is kept with the content from then on: key is
@@ -100,51 +80,17 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, must
 // second at the most. For others derive is called each time, and what it gives is
 // encoded only for those who must have it so, and cheaply.
 func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Content, name string) *Content) *Content {
-	var made *Content
-	for {
-		before := of.variants.derived.Load()
-		if found := before.find(name); found != nil {
-			return found
-		}
-		if made == nil {
-			made = derive(of, name)
-		}
-		after, ok := before.with(derivation{name, made}, c.o.Now())
-		if !ok {
-			made.variants.passing = true
-			return made
-		}
-		if of.variants.derived.CompareAndSwap(before, after) {
-			c.chain.Load().memory.reweigh(key)
-			return made
-		}
+	derived := &of.variants.derived
+	if found, ok := derived.Get(name); ok {
+		return found
 	}
-}
-
-// with is d and one more, which may take the place of the oldest. It is not ok
-// where that has happened a moment ago.
-func (d *derivations) with(one derivation, now time.Time) (after *derivations, ok bool) {
-	if d == nil {
-		return &derivations{[]derivation{one}, now}, true
+	made := derive(of, name)
+	kept, ok := derived.Add(name, made, c.o.Now())
+	switch {
+	case !ok:
+		made.variants.passing = true
+	case kept == made:
+		c.chain.Load().memory.reweigh(key)
 	}
-	kept := slices.Clone(d.kept)
-	if len(kept) == maxDerived {
-		if now.Sub(d.changed) < derivedLife {
-			return d, false
-		}
-		kept = kept[1:]
-	}
-	return &derivations{append(kept, one), now}, true
-}
-
-func (d *derivations) find(name string) *Content {
-	if d == nil {
-		return nil
-	}
-	for _, one := range d.kept {
-		if one.name == name {
-			return one.content
-		}
-	}
-	return nil
+	return kept
 }

@@ -25,10 +25,8 @@ func (c *Content) weight() int {
 			sum += heap.Allocated(cap(*made))
 		}
 	}
-	if derived := c.variants.derived.Load(); derived != nil {
-		for _, d := range derived.kept {
-			sum += overhead + len(d.name) + d.content.weight()
-		}
+	for name, derived := range c.variants.derived.All() {
+		sum += overhead + len(name) + derived.weight()
 	}
 	return sum
 }
