@@ -114,7 +114,7 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 	store := &listStore{}
 	store.hold(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: c, Collections: &o, Web: web.Options{RequestTimeout: 2 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
+	options := proxy.Options{Cache: c, Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
 	for _, f := range change {
 		f(&options)
 	}
