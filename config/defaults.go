@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
@@ -37,7 +38,7 @@ func Default() Config {
 			BlockInterval: nodes.BlockInterval, MaxBlockAge: nodes.MaxBlockAge, RollbackAfter: nodes.RollbackAfter,
 		},
 		Classes: Classes{Live: classOf(classes.Live), Params: classOf(classes.Params), Pinned: classes.Pinned.Keep, Negative: classes.Negative},
-		Cache:   Cache{Memory: Auto, Flight: answers.FlightTimeout, Lease: shared.Lease, Patience: answers.Patience, ReadAhead: 0.1, Waiters: answers.MaxWaiters},
+		Cache:   Cache{Memory: Auto, Flight: answers.FlightTimeout, Lease: shared.Lease, Patience: answers.Patience, ReadAhead: proxy.DefaultReadAhead, Waiters: answers.MaxWaiters},
 		Redis:   Redis{URL: "none", Timeout: shared.Timeout},
 		Collections: Collections{
 			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",

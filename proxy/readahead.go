@@ -15,6 +15,10 @@ type ReadAhead struct {
 	Room  func() bool // tells whether a node could take a request that nobody waits for; required unless Share is 0
 }
 
+// DefaultReadAhead is the share of a server that is not told otherwise. Options
+// leave it out: their zero share is never.
+const DefaultReadAhead = 0.1
+
 func (r ReadAhead) validate() error {
 	if r.Share > 0 && r.Room == nil {
 		return errors.New("proxy: ReadAhead.Room is required")

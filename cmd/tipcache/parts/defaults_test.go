@@ -9,11 +9,13 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
 	"github.com/tipcache/tipcache/upstream/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -36,6 +38,8 @@ func TestWhatServeUsesIsWhatTheReferenceShows(t *testing.T) {
 		"chain":       {chain.Options{Classes: chain.DefaultClasses()}.WithDefaults(), Proxy(cfg).Chain.WithDefaults()},
 		"posts":       {cosmos.Posts{}.WithDefaults(), Proxy(cfg).Cosmos.Posts.WithDefaults()},
 		"collections": {listing.Options{}.WithDefaults(), Proxy(cfg).Collections.WithDefaults()},
+		"store":       {collections.Options{}.WithDefaults(), Collections(cfg).WithDefaults()},
+		"read ahead":  {proxy.ReadAhead{Share: proxy.DefaultReadAhead}, Proxy(cfg).ReadAhead},
 		"streams":     {stream.Options{}.WithDefaults(), withoutWrite(Proxy(cfg).Streams).WithDefaults()},
 	} {
 		if diff := cmp.Diff(settings(options.own), settings(options.configured)); diff != "" {

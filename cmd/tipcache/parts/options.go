@@ -96,12 +96,14 @@ func Namespace(chainID string, epoch int64) string {
 
 // OpenStore opens the collection store for serve and import alike.
 func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
-	return drivers.Open(ctx, cfg.Collections.Store, collections.Options{
-		Timeout:    cfg.Collections.Timeout,
-		APIKey:     cfg.Collections.StoreKey,
-		Logger:     log,
-		Registerer: registry,
-	})
+	o := Collections(cfg)
+	o.Logger, o.Registerer = log, registry
+	return drivers.Open(ctx, cfg.Collections.Store, o)
+}
+
+// Collections is of the collection store, without its log and its metrics.
+func Collections(cfg config.Config) collections.Options {
+	return collections.Options{Timeout: cfg.Collections.Timeout, APIKey: cfg.Collections.StoreKey}
 }
 
 // Metadata is without the store of records.
