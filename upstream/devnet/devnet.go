@@ -10,7 +10,6 @@ package devnet
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -162,15 +161,6 @@ func (d *Devnet) open() error {
 		}
 	}
 	return nil
-}
-
-// Run is Start, waiting for the end of ctx, and Close.
-func (d *Devnet) Run(ctx context.Context) error {
-	if err := d.Start(); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return d.Close()
 }
 
 // Close stops the chain and every server and waits for their goroutines.

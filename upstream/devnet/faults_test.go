@@ -235,12 +235,11 @@ func TestMoreNodesShareTheChain(t *testing.T) {
 	must(t, late.Close())
 }
 
-func TestRunEndsWithItsContext(t *testing.T) {
+func TestAClosedDevnetStaysClosed(t *testing.T) {
 	d, err := devnet.New(devnet.Options{Interval: time.Millisecond})
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	must(t, d.Run(ctx))
+	must(t, d.Start())
+	must(t, d.Close())
 	if err := d.Start(); err == nil {
 		t.Error("started again")
 	}

@@ -21,18 +21,9 @@ const maxAmount = 1<<53 - 1
 // wordDigits is how many hex digits a word of the ABI has.
 const wordDigits = 64
 
-// DecodeLogs makes events of the result of eth_getLogs: valid JSON, an array of
-// logs. Logs of other events are left out. A log that is not what its signature
-// promises is an error: to leave it out would be to lose it.
-func (n *Network) DecodeLogs(logs []byte) ([]Event, error) {
-	array := gjson.ParseBytes(logs)
-	if !array.IsArray() {
-		return nil, errors.New("the logs are not an array")
-	}
-	return n.decode(nil, array)
-}
-
-// decode appends the events of an array of logs.
+// decode appends the events of an array of logs. Logs of other events are left
+// out. A log that is not what its signature promises is an error: to leave it out
+// would be to lose it.
 func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err error) {
 	array.ForEach(func(_, log gjson.Result) bool {
 		var e Event
