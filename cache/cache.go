@@ -19,7 +19,7 @@ type Cache struct {
 
 	chain atomic.Pointer[chain]
 
-	paces      *[kindsOfReads]pace
+	latencies  *[kindsOfReads]latency
 	waiting    atomic.Int64 // callers waiting in flights
 	background atomic.Int64 // flights that nobody waits for
 
@@ -38,7 +38,7 @@ func New(o Options) (*Cache, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders(), paces: newPaces(o.Patience)}
+	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders(), latencies: newLatencies(o.Patience)}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))
 	if err := c.register(); err != nil {

@@ -52,20 +52,20 @@ func (c *Cache) fly(ctx context.Context, f *flight) (flightResult, error) {
 	ctx, span := tracing.Start(ctx, "tipcache/cache", "cache.flight")
 	began := time.Now()
 	r, err := f.run(ctx)
-	f.paced(time.Since(began), r, err)
+	f.observe(time.Since(began), r, err)
 	f.endFlight(ctx, span, r, err)
 	return r, err
 }
 
-// paced notes how long a flight took that asked the origin. A failure says
+// observe notes how long a flight took that asked the origin. A failure says
 // nothing of that unless it took longer than others do to succeed.
-func (f *flight) paced(took time.Duration, r flightResult, err error) {
-	p := f.c.pace(&f.q)
+func (f *flight) observe(took time.Duration, r flightResult, err error) {
+	l := f.c.latency(&f.q)
 	if errors.Is(err, ErrYielded) {
 		return
 	}
-	if err == nil && r.store == fromOrigin || err != nil && took > time.Duration(p.mean.Load()) {
-		p.observe(took, 2*f.c.o.Patience)
+	if err == nil && r.store == fromOrigin || err != nil && took > time.Duration(l.mean.Load()) {
+		l.observe(took, 2*f.c.o.Patience)
 	}
 }
 

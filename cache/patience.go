@@ -14,35 +14,35 @@ const (
 	kindsOfReads = 8
 )
 
-// pace is how long the origin took lately to answer reads of one kind, as the
+// latency is how long the origin took lately to answer reads of one kind, as the
 // flights that asked it saw that: in nanoseconds, smoothed.
-type pace struct{ mean atomic.Int64 }
+type latency struct{ mean atomic.Int64 }
 
-// newPaces are such that callers wait as long as they may, until it is known
+// newLatencies are such that callers wait as long as they may, until it is known
 // better.
-func newPaces(patience time.Duration) *[kindsOfReads]pace {
-	var p [kindsOfReads]pace
-	for i := range p {
-		p[i].mean.Store(int64(patience / momentReads))
+func newLatencies(patience time.Duration) *[kindsOfReads]latency {
+	var all [kindsOfReads]latency
+	for i := range all {
+		all[i].mean.Store(int64(patience / momentReads))
 	}
-	return &p
+	return &all
 }
 
 // observe counts no read as longer than most, so that a slow origin is found
 // well again soon after it is.
-func (p *pace) observe(took, most time.Duration) {
-	p.mean.Add((int64(min(took, most)) - p.mean.Load()) / 8)
+func (l *latency) observe(took, most time.Duration) {
+	l.mean.Add((int64(min(took, most)) - l.mean.Load()) / 8)
 }
 
-// pace is that of the kind of q.
-func (c *Cache) pace(q *Query) *pace { return &c.paces[uint(q.Kind)%kindsOfReads] }
+// latency is that of the kind of q.
+func (c *Cache) latency(q *Query) *latency { return &c.latencies[uint(q.Kind)%kindsOfReads] }
 
 // moment is how long a caller waits for an entry newer than the stale one at
 // hand: for one that went stale with the newest block by what reads took lately,
 // for an older one as long as there is patience. It is 0 where the origin failed a
 // moment ago, where it is slow, and where too many callers wait already.
 func (c *Cache) moment(q *Query, at *slot) time.Duration {
-	mean := time.Duration(c.pace(q).mean.Load())
+	mean := time.Duration(c.latency(q).mean.Load())
 	if at.resting(c.o.Now()) || mean > c.o.Patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
 		return 0
 	}
@@ -81,6 +81,6 @@ func (w wait) left(s State) time.Duration {
 func (c *Cache) giveUp(at *slot, q *Query, own bool) {
 	at.fail(c.o.Now(), errSlow)
 	if own {
-		c.pace(q).observe(2*c.o.Patience, 2*c.o.Patience)
+		c.latency(q).observe(2*c.o.Patience, 2*c.o.Patience)
 	}
 }

@@ -123,20 +123,20 @@ func TestManyReplicasAmendTheLedgerAtOnce(t *testing.T) {
 	}
 }
 
-// hears collects what a subscriber is told to purge.
-type hears struct {
+// purges collects what a subscriber is told to purge.
+type purges struct {
 	up     chan struct{}
 	purged chan cache.Selection
 }
 
-func (h hears) Notify(string, bool) {}
-func (h hears) NotifyAll() {
+func (h purges) Notify(string, bool) {}
+func (h purges) NotifyAll() {
 	select {
 	case h.up <- struct{}{}:
 	default:
 	}
 }
-func (h hears) Purged(sel cache.Selection) { h.purged <- sel }
+func (h purges) Purged(sel cache.Selection) { h.purged <- sel }
 
 func TestWithoutTheKeyNobodyHasReplicasPurge(t *testing.T) {
 	server := miniredis.RunT(t)
@@ -144,7 +144,7 @@ func TestWithoutTheKeyNobodyHasReplicasPurge(t *testing.T) {
 	ours := func(shift time.Duration) *Store {
 		return sealedStore(t, server, "ours", func() time.Time { return now.Add(shift) })
 	}
-	replica, h := ours(0), hears{make(chan struct{}, 1), make(chan cache.Selection, 9)}
+	replica, h := ours(0), purges{make(chan struct{}, 1), make(chan cache.Selection, 9)}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); replica.Subscribe(ctx, "story-1", h) }()

@@ -17,9 +17,9 @@ import (
 // ConnContext makes it known to the handler.
 type Conn struct {
 	*socket
-	lane  *lane.Conn // nil: none
-	ended func()
-	seen  seen
+	lane    *lane.Conn // nil: none
+	onClose func()
+	seen    seen
 
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
 	pieces [2][]byte
@@ -35,12 +35,12 @@ type writeBuffer struct {
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
 // NewConn wraps a connection. Repeated requests are answered in the fast lane,
-// which may be nil; ended, which may be nil, is called once it is closed.
-func NewConn(c net.Conn, fast *lane.Lane, ended func()) *Conn {
-	if ended == nil {
-		ended = func() {}
+// which may be nil; onClose, which may be nil, is called once it is closed.
+func NewConn(c net.Conn, fast *lane.Lane, onClose func()) *Conn {
+	if onClose == nil {
+		onClose = func() {}
 	}
-	conn := &Conn{socket: newSocket(c), ended: sync.OnceFunc(ended)}
+	conn := &Conn{socket: newSocket(c), onClose: sync.OnceFunc(onClose)}
 	if fast != nil {
 		conn.lane = fast.NewConn(conn.socket)
 		conn.lane.Owner = conn
@@ -104,7 +104,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 // Close closes the connection, after an answer in the fast lane that is in
 // progress.
 func (c *Conn) Close() error {
-	defer c.ended()
+	defer c.onClose()
 	if c.lane == nil {
 		return c.socket.Conn.Close()
 	}

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// A socket notes when its client was last heard.
+// A socket notes when its client was last active.
 type socket struct {
 	net.Conn
-	heard atomic.Int64 // Unix time in nanoseconds
-	busy  atomic.Bool  // net/http has a request that is not answered yet
+	active atomic.Int64 // Unix time in nanoseconds
+	busy   atomic.Bool  // net/http has a request that is not answered yet
 }
 
 func newSocket(c net.Conn) *socket {
 	s := &socket{Conn: c}
-	s.hear()
+	s.touch()
 	return s
 }
 
-func (s *socket) hear() { s.heard.Store(time.Now().UnixNano()) }
+func (s *socket) touch() { s.active.Store(time.Now().UnixNano()) }
 
 // Read notes the time of what it reads.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if n > 0 {
-		s.hear()
+		s.touch()
 	}
 	return n, err
 }
@@ -35,7 +35,7 @@ func (s *socket) Read(p []byte) (int, error) {
 // has all its time to say the next thing.
 func (s *socket) follow(state http.ConnState) {
 	if state == http.StateIdle {
-		s.hear()
+		s.touch()
 	}
 	s.busy.Store(state == http.StateActive)
 }
@@ -43,7 +43,7 @@ func (s *socket) follow(state http.ConnState) {
 // Idle says since when nothing came from the client; not idle is a connection
 // whose request is being answered.
 func (s *socket) Idle() (since time.Time, idle bool) {
-	return time.Unix(0, s.heard.Load()), !s.busy.Load()
+	return time.Unix(0, s.active.Load()), !s.busy.Load()
 }
 
 // WriteBuffers writes all of the pieces in one system call, where the connection

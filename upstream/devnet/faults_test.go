@@ -226,9 +226,9 @@ func TestMoreNodesShareTheChain(t *testing.T) {
 	}
 	conn := dial(t, late.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
-	hear(t, conn)
+	receive(t, conn)
 	late.SetLag(2)
-	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "998" {
+	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "998" {
 		t.Errorf("caught up to %s", got)
 	}
 	must(t, late.Close())

@@ -43,7 +43,7 @@ func TestAServerCanTellOfBlocksThatAreNotThere(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
-	hear(t, conn)
+	receive(t, conn)
 	must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Ahead: 1_000_000}}))
 	for path, field := range map[string]string{"/abci_info": "last_block_height", "/status": "latest_block_height"} {
 		if _, body := fetch(t, d.CometURL()+path, 0); !strings.Contains(body, fmt.Sprintf(`%q:"1001000"`, field)) {
@@ -51,7 +51,7 @@ func TestAServerCanTellOfBlocksThatAreNotThere(t *testing.T) {
 		}
 	}
 	d.Advance(1)
-	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "1001001" {
+	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "1001001" {
 		t.Errorf("the event is of %s", got)
 	}
 	if status, _ := fetch(t, d.NodeURL()+"/staking/pool", 1_001_000); status == http.StatusOK {
@@ -59,7 +59,7 @@ func TestAServerCanTellOfBlocksThatAreNotThere(t *testing.T) {
 	}
 	must(t, d.SetFaults(devnet.Faults{}))
 	d.Advance(1)
-	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "1002" {
+	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "1002" {
 		t.Errorf("afterwards the event is of %s", got)
 	}
 }

@@ -53,7 +53,7 @@ func say(t *testing.T, conn *websocket.Conn, id int, method, query string) {
 	}
 }
 
-func hear(t *testing.T, conn *websocket.Conn) (m message) {
+func receive(t *testing.T, conn *websocket.Conn) (m message) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -75,11 +75,11 @@ func TestWebsocketTellsOfEveryBlock(t *testing.T) {
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
 	say(t, conn, 2, "subscribe", newBlock)
-	hear(t, conn)
-	hear(t, conn)
+	receive(t, conn)
+	receive(t, conn)
 	d.Advance(2)
 	for _, height := range []string{"1001", "1002"} {
-		header, block := hear(t, conn), hear(t, conn)
+		header, block := receive(t, conn), receive(t, conn)
 		h := header.Result.Data.Value.Header
 		got := []string{fmt.Sprint(header.ID), header.Result.Query, header.Result.Data.Type, h.Height, h.ChainID,
 			fmt.Sprint(block.ID), block.Result.Data.Type, block.Result.Data.Value.Block.Header.Height}
@@ -97,10 +97,10 @@ func TestABlockCanBeReadWhenItsEventArrives(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 20 * time.Millisecond, StatusLead: 5 * time.Millisecond})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
-	hear(t, conn)
+	receive(t, conn)
 	for range 10 {
 		var height int64
-		decode(t, hear(t, conn).Result.Data.Value.Header.Height, &height)
+		decode(t, receive(t, conn).Result.Data.Value.Header.Height, &height)
 		get(t, d, "/staking/pool", height)
 	}
 }
@@ -122,7 +122,7 @@ func TestSubscriptionsAreLimited(t *testing.T) {
 	}
 	for i, s := range steps {
 		say(t, conn, i, s.method, s.query)
-		if got := hear(t, conn); got.ID != i || got.Error.Data != s.refusal {
+		if got := receive(t, conn); got.ID != i || got.Error.Data != s.refusal {
 			t.Errorf("%s %s: %+v, want %q", s.method, s.query, got, s.refusal)
 		}
 	}
@@ -132,10 +132,10 @@ func TestANodeThatStopsSaysSoToSubscribers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newBlock)
-	hear(t, conn)
+	receive(t, conn)
 	stopped := make(chan error)
 	go func() { stopped <- d.SetFaults(devnet.Faults{Comet: devnet.Fault{Outage: devnet.Refuse}}) }()
-	if got := hear(t, conn).Error.Data; got != "subscription was canceled (reason: CometBFT exited)" {
+	if got := receive(t, conn).Error.Data; got != "subscription was canceled (reason: CometBFT exited)" {
 		t.Errorf("got %q", got)
 	}
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != -1 {
@@ -150,12 +150,12 @@ func TestAStalledWebsocketHoldsEventsBack(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
-	hear(t, conn)
+	receive(t, conn)
 	must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Stall: true}}))
 	d.Advance(1)
 	time.Sleep(20 * time.Millisecond)
 	must(t, d.SetFaults(devnet.Faults{}))
-	if got := hear(t, conn).Result.Data.Value.Header.Height; got != "1001" {
+	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "1001" {
 		t.Errorf("got block %s after the stall", got)
 	}
 }

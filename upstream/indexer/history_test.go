@@ -40,7 +40,7 @@ type fakeLog struct {
 	topics   []string
 	data     string
 
-	// What the oracle counts, nothing of it if kind is "".
+	// What the recount counts, nothing of it if kind is "".
 	kind   string
 	ip, id string
 	amount int64
@@ -252,7 +252,7 @@ type counted struct {
 	disputes []ledger.Hash
 }
 
-// count is the oracle: it counts the blocks from one on, knowing everything.
+// count is the recount: of all the blocks from one on, knowing everything.
 func (h *history) count(from int64) counted {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -33,7 +33,7 @@ func open(t testing.TB, url string) *collections.Store {
 	return s
 }
 
-// expect compares all of a store with what the oracle counted.
+// expect compares all of a store with what the recount gives.
 func expect(t *testing.T, s *collections.Store, want counted) {
 	t.Helper()
 	page, err := s.List(t.Context(), collections.Query{Limit: collections.MaxLimit})

@@ -39,7 +39,7 @@ func newCounting(r *rig.Rig, node string, latency time.Duration, fails func(uri 
 		c.mu.Unlock()
 		time.Sleep(c.latency)
 		if c.fails(uri) {
-			http.Error(w, trouble, http.StatusInternalServerError)
+			http.Error(w, unreadable, http.StatusInternalServerError)
 			return
 		}
 		through.ServeHTTP(w, req)
@@ -48,8 +48,8 @@ func newCounting(r *rig.Rig, node string, latency time.Duration, fails func(uri 
 	return c, nil
 }
 
-// trouble is how a node says that it cannot read its state.
-const trouble = `{"code":500,"msg":null,"error":"post failed: database is closed"}`
+// unreadable is how a node says that it cannot read its state.
+const unreadable = `{"code":500,"msg":null,"error":"post failed: database is closed"}`
 
 // count is how often a question was asked. tipcache asks lists for their total,
 // too, so that the query has more in it than was asked for.

@@ -179,14 +179,14 @@ func (s *postgresStore) twice(ctx context.Context, read func() error) error {
 // read reads a page. The statement is planned anew each time
 // (QueryExecModeExec): a plan made for any offset is bad for most.
 func (s *postgresStore) read(ctx context.Context, q collections.Query) (collections.Page, error) {
-	sel, args := selection{Query: q}, []any{pgx.QueryExecModeExec}
+	stmt, args := statement{Query: q}, []any{pgx.QueryExecModeExec}
 	switch {
 	case len(q.Addresses) > 0:
-		sel.inKeys, args = "= ANY($1)", append(args, q.Keys())
+		stmt.inKeys, args = "= ANY($1)", append(args, q.Keys())
 	case q.Ranged():
-		sel.generation, sel.total, sel.counted = s.totals.get(rangeOf(q))
+		stmt.generation, stmt.total, stmt.counted = s.totals.get(rangeOf(q))
 	}
-	rows, err := s.pool.Query(ctx, sel.sql(), args...)
+	rows, err := s.pool.Query(ctx, stmt.sql(), args...)
 	if err != nil {
 		return collections.Page{}, err
 	}

@@ -29,9 +29,9 @@ ORDER BY c.%s, c.key`
 const foundFormat = `found AS MATERIALIZED (
 	SELECT key, asset_count, licenses_count, updated_at FROM collections WHERE key %s), `
 
-// A selection is what a query needs to become SQL. Numbers are written into the
+// A statement is what a query needs to become SQL. Numbers are written into the
 // text, where the planner sees them; strings never are.
-type selection struct {
+type statement struct {
 	collections.Query
 	inKeys string // SQL for "is one of the keys in parameter 1"; "" when all addresses do
 	index  string // SQLite: the index to find the page by; "" leaves it to the planner
@@ -41,7 +41,7 @@ type selection struct {
 	counted           bool
 }
 
-func (s selection) sql() string {
+func (s statement) sql() string {
 	found, table := "", "collections"
 	if s.inKeys != "" {
 		found, table = fmt.Sprintf(foundFormat, s.inKeys), "found"
@@ -83,7 +83,7 @@ func where(q collections.Query) string {
 }
 
 // totalSQL is the number of all that match: kept, known, or counted.
-func (s selection) totalSQL(table string) string {
+func (s statement) totalSQL(table string) string {
 	if s.inKeys == "" && !s.Ranged() {
 		return "s.total"
 	}
@@ -113,7 +113,7 @@ type rows interface {
 	Err() error
 }
 
-// scanPage reads the answer to a selection.
+// scanPage reads the answer to a statement.
 func scanPage(rows rows) (collections.Page, error) {
 	page := collections.Page{Items: []collections.Collection{}}
 	for rows.Next() {

@@ -176,27 +176,27 @@ func (s *sqliteStore) List(ctx context.Context, q collections.Query) (page colle
 // counts holds, so they are counted first, once per generation, and the count
 // decides between walking the order and sorting the range.
 func (s *sqliteStore) read(ctx context.Context, q collections.Query) (collections.Page, error) {
-	sel, args := selection{Query: q}, []any(nil)
+	stmt, args := statement{Query: q}, []any(nil)
 	switch {
 	case len(q.Addresses) > 0:
-		sel.inKeys = "IN (SELECT value FROM json_each($1))"
+		stmt.inKeys = "IN (SELECT value FROM json_each($1))"
 		keys, err := json.Marshal(q.Keys())
 		if err != nil {
 			return collections.Page{}, err
 		}
 		args = append(args, string(keys))
 	case q.Ranged():
-		if err := s.count(ctx, &sel); err != nil {
+		if err := s.count(ctx, &stmt); err != nil {
 			return collections.Page{}, err
 		}
 	}
-	rows, err := s.readers.QueryContext(ctx, sel.sql(), args...) //nolint:rowserrcheck // scanPage checks it
+	rows, err := s.readers.QueryContext(ctx, stmt.sql(), args...) //nolint:rowserrcheck // scanPage checks it
 	if err != nil {
 		return collections.Page{}, err
 	}
 	defer rows.Close()
 	page, err := scanPage(rows)
-	if err == nil && sel.counted {
+	if err == nil && stmt.counted {
 		s.totals.put(rangeOf(q), page.Generation, page.Total)
 	}
 	return page, err
@@ -207,18 +207,18 @@ func (s *sqliteStore) read(ctx context.Context, q collections.Query) (collection
 const sortable = 10_000
 
 // count finds out how many collections are within the range.
-func (s *sqliteStore) count(ctx context.Context, sel *selection) error {
-	sel.generation, sel.total, sel.counted = s.totals.get(rangeOf(sel.Query))
-	if !sel.counted {
-		row := s.readers.QueryRowContext(ctx, "SELECT generation, "+sel.totalSQL("collections")+" FROM collections_state")
-		if err := row.Scan(&sel.generation, &sel.total); err != nil {
+func (s *sqliteStore) count(ctx context.Context, stmt *statement) error {
+	stmt.generation, stmt.total, stmt.counted = s.totals.get(rangeOf(stmt.Query))
+	if !stmt.counted {
+		row := s.readers.QueryRowContext(ctx, "SELECT generation, "+stmt.totalSQL("collections")+" FROM collections_state")
+		if err := row.Scan(&stmt.generation, &stmt.total); err != nil {
 			return err
 		}
-		sel.counted = true
+		stmt.counted = true
 	}
-	sel.index = orderIndex(sel.Query)
-	if sel.OrderBy != collections.AssetCount && sel.total <= sortable {
-		sel.index = "collections_assets_asc"
+	stmt.index = orderIndex(stmt.Query)
+	if stmt.OrderBy != collections.AssetCount && stmt.total <= sortable {
+		stmt.index = "collections_assets_asc"
 	}
 	return nil
 }

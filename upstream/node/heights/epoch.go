@@ -29,7 +29,7 @@ func (c *Chain) adopt(epoch int64) {
 	switch {
 	case !c.told: // the first
 		c.tip.Enter(max(epoch, c.Tip().Epoch))
-		c.tell()
+		c.announce()
 	case epoch > c.Tip().Epoch:
 		c.begin(epoch, "another replica says so")
 	}
@@ -52,8 +52,8 @@ func (c *Chain) begin(epoch int64, cause string) {
 	c.moved.notify()
 }
 
-// tell says which chain and epoch are in force. Call with epochs held.
-func (c *Chain) tell() {
+// announce says which chain and epoch are in force. Call with epochs held.
+func (c *Chain) announce() {
 	c.told = true
 	c.o.OnEpoch(c.ChainID(), c.Tip().Epoch)
 }
