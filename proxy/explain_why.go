@@ -31,7 +31,7 @@ func (r reasoning) sentence() string {
 	case cache.StaleError:
 		return fmt.Sprintf("%s The last try failed (%v), so nobody waits for %s: the answer stands in, and the next try is in the background.", at, r.found.LastFailure, r.origin)
 	default:
-		return at + " So " + r.origin + " is asked." + r.wait() + r.standIn()
+		return at + " So " + r.origin + " is asked." + r.wait() + r.fallback()
 	}
 }
 
@@ -108,8 +108,8 @@ func (r reasoning) wait() string {
 	return fmt.Sprintf(" Another replica is doing so: the request waits for that one, as long as it shows a sign of life within %s.", ago(r.found.Lease))
 }
 
-// standIn says what is served should the origin fail, or be slow.
-func (r reasoning) standIn() string {
+// fallback says what is served should the origin fail, or be slow.
+func (r reasoning) fallback() string {
 	for _, at := range []cache.Stored{r.found.Memory, r.found.Shared} {
 		if at.Entry != nil && at.State == cache.Stale {
 			return fmt.Sprintf(" Should that fail or take longer than %s, the answer %s is served.", r.found.Moment.Truncate(time.Millisecond), r.age(at))

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A question is what a request asks the node, in one spelling. Requests that mean the
-// same have equal questions; where that is not certain, they have two.
-type question struct {
+// A canonicalRequest is what a request asks the node, in one spelling. Requests that
+// mean the same have equal ones; where that is not certain, they have two.
+type canonicalRequest struct {
 	row   *matcher
 	key   string // of the cache, without a height
 	path  string // decoded
@@ -28,12 +28,12 @@ const uncertain = "?!"
 const maxParts = 24
 
 // ask reads a request. The path is decoded, as the node routes by the decoded one.
-func (x *index) ask(decoded, rawQuery string) question {
+func (x *index) ask(decoded, rawQuery string) canonicalRequest {
 	decoded = dropColon(decoded)
 	var room [maxParts]string
 	parts := appendParts(room[:0], decoded)
 	m := x.find(decoded, parts)
-	q := question{row: m}
+	q := canonicalRequest{row: m}
 	var ok bool
 	if q.path, ok = m.canonicalPath(decoded, parts); ok {
 		q.query, ok = m.canonicalQuery(rawQuery)
@@ -45,9 +45,9 @@ func (x *index) ask(decoded, rawQuery string) question {
 	return q
 }
 
-// keyOf is the key of a question. One whose meaning is not certain cannot have the key
+// keyOf is the key of a request. One whose meaning is not certain cannot have the key
 // of one whose meaning is.
-func (q question) keyOf(certain bool) string {
+func (q canonicalRequest) keyOf(certain bool) string {
 	text := make([]byte, 0, len(keyPrefix)+len(q.path)+len(q.query)+16)
 	text = append(text, keyPrefix...)
 	text = appendEscaped(text, q.path)
@@ -61,7 +61,7 @@ func (q question) keyOf(certain bool) string {
 }
 
 // large says whether a page is asked for that weighs as much as the whole set.
-func (q question) large() bool {
+func (q canonicalRequest) large() bool {
 	values, err := url.ParseQuery(q.query)
 	if err != nil {
 		return false
@@ -73,8 +73,8 @@ func (q question) large() bool {
 // keySafe keeps what begins a height out of a query that was not decoded.
 var keySafe = strings.NewReplacer("!", "!!", "@", "!a")
 
-// at is the key of a question at a height.
-func (q question) at(height int64) string {
+// at is the key of a request at a height.
+func (q canonicalRequest) at(height int64) string {
 	if height == 0 {
 		return q.key
 	}

@@ -22,7 +22,7 @@ type endpoint struct {
 
 // An inquiry is a request as far as it is understood: what it asks, and at which block.
 type inquiry struct {
-	question
+	canonicalRequest
 	heights
 	atKey string // with the height, if the client chose one
 }
@@ -61,7 +61,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 // parse reads a request. What CometBFT answers is not read at a height, whatever the client says: the
 // answer would be the newest all the same.
 func (ep *endpoint) parse(r *http.Request) (q inquiry, err error) {
-	q.question = ep.index.ask(r.URL.Path, r.URL.RawQuery)
+	q.canonicalRequest = ep.index.ask(r.URL.Path, r.URL.RawQuery)
 	if q.heights, err = readHeights(r.Header); err != nil {
 		return q, err
 	}
@@ -80,7 +80,7 @@ func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, bad error) error {
 	}
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
 	defer ctx.Release()
-	q := inquiry{question: ep.index.ask(c.Request.URL.Path, c.Request.URL.RawQuery)}
+	q := inquiry{canonicalRequest: ep.index.ask(c.Request.URL.Path, c.Request.URL.RawQuery)}
 	q.atKey = q.key
 	tip := ep.o.Chain.Nodes.Tip()
 	query := ep.query(q, tip)

@@ -37,23 +37,24 @@ func (s NodeStats) Max() int64 {
 // A tally counts the questions a node was asked.
 type tally struct {
 	mu        sync.Mutex
-	counts    map[question]int64
+	counts    map[asking]int64
 	reads     int64
 	uncounted int64
 }
 
-type question struct {
+// An asking is what a node was asked, and at which height.
+type asking struct {
 	uri    string
 	height int64
 }
 
-func newTally() *tally { return &tally{counts: map[question]int64{}} }
+func newTally() *tally { return &tally{counts: map[asking]int64{}} }
 
 func (t *tally) count(uri string, height int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reads++
-	key := question{uri, height}
+	key := asking{uri, height}
 	if _, known := t.counts[key]; !known && len(t.counts) >= maxAsked {
 		t.uncounted++
 		return

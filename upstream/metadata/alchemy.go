@@ -14,12 +14,12 @@ type alchemy struct{ *client }
 
 // fetch asks for all contracts in one request.
 func (a *alchemy) fetch(ctx context.Context, addresses []string, learn func(string, *contract)) error {
-	question, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
+	body, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
 	if err != nil {
 		return a.bad(err)
 	}
 	var answer alchemyAnswer
-	if err := a.do(ctx, http.MethodPost, question, &answer, "getContractMetadataBatch"); err != nil {
+	if err := a.do(ctx, http.MethodPost, body, &answer, "getContractMetadataBatch"); err != nil {
 		return err
 	}
 	switch {

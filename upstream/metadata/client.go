@@ -63,13 +63,13 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 // object or array. The error is an *upstream.Error, of kind Overloaded for
 // status 429 alone, or the context's if that was cancelled. A panic would end
 // the process, here on a worker's goroutine, so it becomes an error.
-func (c *client) do(ctx context.Context, method string, question []byte, answer any, path ...string) (err error) {
+func (c *client) do(ctx context.Context, method string, body []byte, answer any, path ...string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = c.bad(errors.New(c.secret.Replace(fmt.Sprintf("panic: %v", p))))
 		}
 	}()
-	req, err := c.request(ctx, method, question, path)
+	req, err := c.request(ctx, method, body, path)
 	if err != nil {
 		return err
 	}
@@ -88,15 +88,15 @@ func (c *client) do(ctx context.Context, method string, question []byte, answer 
 	return c.decode(text, answer)
 }
 
-func (c *client) request(ctx context.Context, method string, question []byte, path []string) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path...).String(), bytes.NewReader(question))
+func (c *client) request(ctx context.Context, method string, body []byte, path []string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path...).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, c.bad(errors.New("cannot make the request")) // err repeats the URL
 	}
 	req.Header.Set("User-Agent", "tipcache")
 	req.Header.Set("Accept", "application/json")
 	upstream.PassTrace(ctx, req.Header)
-	if question != nil {
+	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	return req, nil

@@ -39,9 +39,9 @@ type server struct {
 // peerCase is a kind of request that all servers answer from memory.
 type peerCase struct {
 	name     string
-	q        question
+	q        request
 	barePath string   // where bare servers serve it
-	headers  []string // of every request, beside the question's
+	headers  []string // of every request, beside its own
 	vary     bool     // another body each time, of the same meaning
 	only     bool     // only tipcache and the bare servers can
 }
@@ -136,7 +136,7 @@ func (p *peersRun) measure(ctx context.Context, s server, c peerCase, connection
 }
 
 // warm has a page read anew that is fresh for a few seconds only, and waits for it.
-func warm(ctx context.Context, url string, q question) error {
+func warm(ctx context.Context, url string, q request) error {
 	_, err := q.ask(ctx, url, "")
 	time.Sleep(50 * time.Millisecond)
 	return err

@@ -45,7 +45,7 @@ func StartBare(ctx context.Context, r *rig.Rig, kind string, answers []bareAnswe
 
 // record asks tipcache as a case does, for a bare server to answer with the
 // same bytes. The answers are asked for twice: the second is a hit.
-func record(ctx context.Context, base, path string, q question) (bareAnswer, error) {
+func record(ctx context.Context, base, path string, q request) (bareAnswer, error) {
 	url := base + q.path
 	a := bareAnswer{Path: path, Post: q.body != "", Body: map[string]bareBytes{}}
 	for _, coding := range []string{"", "gzip", "br"} {
@@ -66,16 +66,16 @@ func record(ctx context.Context, base, path string, q question) (bareAnswer, err
 	return a, err
 }
 
-// question is what a case asks.
-type question struct {
+// request is what a case asks.
+type request struct {
 	path string // with its query
 	body string // of a POST; "" is a GET
 	key  string // X-Api-Key
 }
 
-// ask sends the question to where a server has it, with one more header. The
+// ask sends it to where a server has it, with one more header. The
 // answer's headers are those that are not each connection's own.
-func (q question) ask(ctx context.Context, url, header string) (bareBytes, error) {
+func (q request) ask(ctx context.Context, url, header string) (bareBytes, error) {
 	method, headers := http.MethodGet, q.headers()
 	if q.body != "" {
 		method = http.MethodPost
@@ -97,8 +97,8 @@ func (q question) ask(ctx context.Context, url, header string) (bareBytes, error
 	return bareBytes{Header: r.Header, Body: r.Body}, err
 }
 
-// headers are those of every request of the question, but for encodings.
-func (q question) headers() []string {
+// headers are its own, but for encodings.
+func (q request) headers() []string {
 	if q.body == "" {
 		return nil
 	}

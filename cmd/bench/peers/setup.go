@@ -146,10 +146,10 @@ func peerCases(key string) []peerCase {
 		break
 	}
 	const path = "/api/v4/collections"
-	small := question{path: "/staking/params"}
-	large := question{path: "/staking/validators?pagination.limit=" + strconv.Itoa(70)}
-	single := question{path: path, key: key, body: `{"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`}
-	page := question{path: path, key: key, body: `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`}
+	small := request{path: "/staking/params"}
+	large := request{path: "/staking/validators?pagination.limit=" + strconv.Itoa(70)}
+	single := request{path: path, key: key, body: `{"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`}
+	page := request{path: path, key: key, body: `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`}
 	return []peerCase{
 		{name: "small", q: small, barePath: small.path},
 		{name: "large", q: large, barePath: "/staking/validators"},
