@@ -197,6 +197,7 @@ func TestAFailingEndpointIsReplaced(t *testing.T) {
 		"one that is down":        {status: http.StatusBadGateway},
 		"one that wants a key":    {status: http.StatusUnauthorized},
 		"one that has had enough": {status: http.StatusTooManyRequests},
+		"one without an array":    {listless: true},
 		"one that lags":           {lag: 90, laggingRate: 0},
 	} {
 		first, second := serveEVM(t, h, f), serveEVM(t, h, faults{})

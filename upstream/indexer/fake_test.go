@@ -43,6 +43,7 @@ type faults struct {
 	callsMetered bool    // more of them are refused as too often
 	callsIgnored bool    // more of them are not answered
 	spoiled      bool    // every other answer
+	listless     bool    // the logs are no array
 	hangs        bool    // no answer comes
 	echoes       string  // the body of refusals, by status
 	status       int     // of every answer
@@ -292,6 +293,9 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 	if f.maxRange > 0 && to-from+1 > f.maxRange {
 		code, message := refusals[f.tooMuch%len(refusals)](w)
 		return nil, &rpcError{code, message}, code == 0
+	}
+	if f.listless {
+		return map[string]any{}, nil, false
 	}
 	if from < f.forgotten {
 		return nil, &rpcError{4444, "pruned history unavailable"}, false
