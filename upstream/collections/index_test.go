@@ -3,7 +3,6 @@ package collections_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,17 +227,12 @@ func TestAStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
 	url := postgresURL(t)
 	a, b := open(t, url, collections.Options{}), open(t, url, collections.Options{})
-	var leading atomic.Int32
 	lead := func(ctx context.Context, s *collections.Store, began chan<- struct{}) <-chan error {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- s.Lead(ctx, func(ctx context.Context) error {
-				if leading.Add(1) > 1 {
-					t.Error("two lead")
-				}
 				close(began)
 				<-ctx.Done()
-				leading.Add(-1)
 				return ctx.Err()
 			})
 		}()
@@ -255,7 +249,7 @@ func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
 		t.Error("the second leads while the first does")
 	case <-time.After(1500 * time.Millisecond):
 	}
-	// The first one's connection dies under it.
+	// The first one's connection dies under it. Until it notices, both may lead.
 	postgrestest.Execute(t, url, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted
 		AND objid = (hashtextextended(current_schema(), 8388359353092237415) & 4294967295)::oid`)
 	silent(t, <-endedA, upstream.Unreachable)
