@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/metadata"},
 	"proxy/stream":           {"proxy/web", "cache", "upstream/node"},
 	"proxy/web":              {"proxy/limits", "proxy/record", "proxy/lane", "cache", "cache/codings", "upstream"},
-	"proxy/limits":           {},
+	"proxy/limits":           {"upstream"},
 	"proxy/record":           {"cache"},
 	"proxy/lane":             {},
 	"proxy/listener":         {"proxy/web", "proxy/lane"},

@@ -1,11 +1,15 @@
 package proxy_test
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -203,6 +207,53 @@ func TestABucketInRedisThatCannotBeOursDecidesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lostAtFirst stands for a Redis: commands fail until it is well, and then each
+// bucket allows.
+type lostAtFirst struct{ well atomic.Bool }
+
+func (*lostAtFirst) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*lostAtFirst) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (l *lostAtFirst) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		if !l.well.Load() {
+			cmd.SetErr(errors.New("no route"))
+			return cmd.Err()
+		}
+		cmd.(*redis.Cmd).SetVal([]any{int64(1), int64(5), "-1", "1"})
+		return nil
+	}
+}
+
+func TestTheLossOfSharedLimitsIsToldOnceEachWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logBuffer
+		var server lostAtFirst
+		client := redis.NewClient(&redis.Options{})
+		defer func() { _ = client.Close() }()
+		client.AddHook(&server)
+		h, _ := newChainProxy(t, proxy.Options{Web: web.Options{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Limits: limits.Limits{Address: limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}, SharedLimits: limits.Shared{Redis: client},
+		}})
+		for range 100 { // ten times as long as the breaker rests
+			inProcess(h, anyPath, "")
+			time.Sleep(200 * time.Millisecond)
+		}
+		server.well.Store(true)
+		time.Sleep(3 * time.Second)
+		inProcess(h, anyPath, "")
+		for _, line := range []string{`msg="origin lost" origin="shared limits" error="no route"`, `msg="origin back" origin="shared limits"`} {
+			if got := strings.Count(log.String(), line); got != 1 {
+				t.Errorf("%d lines with %s:\n%s", got, line, log.String())
+			}
+		}
+	})
 }
 
 func TestAFloodDoesNotReachRedis(t *testing.T) {

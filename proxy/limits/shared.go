@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // sharedBuckets are the limits that replicas have in common: the same buckets,
@@ -40,14 +42,11 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 	}
 	return &sharedBuckets{
 		limiter: redis_rate.NewLimiter(o.Redis), timeout: o.Timeout, namespace: o.Namespace, log: log,
-		breaker: gobreaker.NewCircuitBreaker[*redis_rate.Result](gobreaker.Settings{
-			Name:        "shared limits",
-			Timeout:     sharedRest,
-			ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= sharedFailures },
-			IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
-			OnStateChange: func(name string, from, to gobreaker.State) {
-				log.Warn("breaker changed", "breaker", name, "from", from.String(), "to", to.String())
-			},
+		breaker: upstream.NewBreaker[*redis_rate.Result](upstream.BreakerOptions{
+			Outage:   upstream.NewOutage(log, "shared limits"),
+			Failures: sharedFailures,
+			Cooldown: sharedRest,
+			Excluded: func(err error) bool { return errors.Is(err, context.Canceled) },
 		}),
 	}
 }
