@@ -5,7 +5,8 @@
 //     an HMAC may say who wrote it
 //   - reads.go: an entry is read together with those that others want meanwhile
 //   - epochs.go, ledger.go: replicas agree on the epoch of a chain, and note the
-//     hashes of its blocks; that is sealed, too
+//     hashes of its blocks; that is sealed, too, and so is what its nodes speak
+//     (dialect.go)
 //   - entries.go: entries are loaded and saved many at once
 //   - lease.go, scripts.go: one script either gives an entry that is new enough,
 //     or the lease of the key, or says that another replica has the lease;

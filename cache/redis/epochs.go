@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"net/url"
 	"time"
 )
 
@@ -93,5 +92,4 @@ func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) 
 	return l, err
 }
 
-// epochKey has another form than the keys of entries and leases have.
-func epochKey(chainID string) string { return "tipcache:1:epoch:{" + url.QueryEscape(chainID) + "}" }
+func epochKey(chainID string) string { return noteKey("epoch", chainID) }

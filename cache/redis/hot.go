@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"net/url"
 	"slices"
 	"time"
 
@@ -19,7 +18,7 @@ const (
 
 // hotKey is where the set of a namespace is. The score of a key is the time it
 // was noted at, in seconds, and less by up to half a minute the less it is used.
-func hotKey(namespace string) string { return "tipcache:1:hot:{" + url.QueryEscape(namespace) + "}" }
+func hotKey(namespace string) string { return noteKey("hot", namespace) }
 
 // NoteHot implements [cache.Shared].
 func (s *Store) NoteHot(ctx context.Context, namespace string, keys []string) {

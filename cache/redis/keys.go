@@ -13,3 +13,7 @@ func leaseKey(entry string) string { return entry + ":l" }
 
 // channelOf is the channel for messages among the replicas of a namespace.
 func channelOf(namespace string) string { return "tipcache:1:" + url.QueryEscape(namespace) }
+
+// noteKey is that of what is kept once for a chain, or a namespace. Its form is none
+// of an entry or a lease.
+func noteKey(kind, of string) string { return "tipcache:1:" + kind + ":{" + url.QueryEscape(of) + "}" }

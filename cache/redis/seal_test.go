@@ -85,6 +85,47 @@ func TestWithoutTheKeyNobodyMovesTheEpochOrLiesAboutBlocks(t *testing.T) {
 	}
 }
 
+func TestWithoutTheKeyNobodySaysWhatNodesSpeak(t *testing.T) {
+	for name, tt := range map[string]struct {
+		write func(*testing.T, *miniredis.Miniredis)
+		want  string
+	}{
+		"nothing":       {func(*testing.T, *miniredis.Miniredis) {}, ""},
+		"a replica's":   {func(t *testing.T, m *miniredis.Miniredis) { noteDialect(t, m, "ours", "story-1") }, "cosmos"},
+		"another key's": {func(t *testing.T, m *miniredis.Miniredis) { noteDialect(t, m, "another", "story-1") }, ""},
+		"no seal":       {func(_ *testing.T, m *miniredis.Miniredis) { _ = m.Set(dialectKey("story-1"), "cosmos") }, ""},
+		"another type":  {func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(dialectKey("story-1"), "e", "cosmos") }, ""},
+		"another chain's": {func(t *testing.T, m *miniredis.Miniredis) {
+			noteDialect(t, m, "ours", "story-2")
+			move(t, m, "story-2", "story-1")
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := miniredis.RunT(t)
+			tt.write(t, server)
+			if got, _ := sealedStore(t, server, "ours", nil).Dialect(t.Context(), "story-1"); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func noteDialect(t *testing.T, server *miniredis.Miniredis, key, chain string) {
+	t.Helper()
+	if err := sealedStore(t, server, key, nil).NoteDialect(t.Context(), chain, "cosmos"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func move(t *testing.T, server *miniredis.Miniredis, from, to string) {
+	t.Helper()
+	noted, err := server.Get(dialectKey(from))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Set(dialectKey(to), noted)
+}
+
 func TestReplicasWithTheKeyAgree(t *testing.T) {
 	server := miniredis.RunT(t)
 	first, second := sealedStore(t, server, "ours", nil), sealedStore(t, server, "ours", nil)

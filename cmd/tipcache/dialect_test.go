@@ -84,3 +84,42 @@ func TestAReplicaThatStartsWithoutTheNodeSpeaksWhatTheOthersFound(t *testing.T) 
 	second := startUnready(t, d, sharing)
 	second.eventually("answered from Redis", func() bool { return second.get(second.base+sdkPool).status == http.StatusOK })
 }
+
+// astray is a replica that starts while the node is away, and finds in Redis what is
+// not so: that the chain speaks the dialect of Story.
+func astray(t *testing.T, sealKey string) *running {
+	t.Helper()
+	shared, d := miniredis.RunT(t), away(t, devnet.Cosmos)
+	if err := shared.Set("tipcache:1:dialect:{"+d.ChainID()+"}", "story"); err != nil {
+		t.Fatal(err)
+	}
+	return startUnready(t, d, func(cfg *config.Config) {
+		cfg.Redis.URL, cfg.Redis.Timeout, cfg.Redis.SealKey, cfg.Chain.ID = "redis://"+shared.Addr(), time.Second, sealKey, d.ChainID()
+	})
+}
+
+func TestWithoutTheSealKeyNobodySaysWhatTheNodesSpeak(t *testing.T) {
+	t.Parallel()
+	r := astray(t, "known to the replicas alone")
+	if err := r.devnet.SetFaults(devnet.Faults{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("of the node", func() bool { return r.get(r.base+sdkPool).status == http.StatusOK })
+}
+
+func TestAReplicaThatWasToldTheWrongDialectEndsWhenTheNodeIsBack(t *testing.T) {
+	t.Parallel()
+	r := astray(t, "")
+	if err := r.devnet.SetFaults(devnet.Faults{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-r.ended:
+		r.ended <- nil
+		if err == nil || !strings.Contains(err.Error(), "the nodes speak cosmos, not story") {
+			t.Errorf("the service ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it goes on in the wrong dialect")
+	}
+}

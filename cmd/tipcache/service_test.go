@@ -41,6 +41,7 @@ type running struct {
 	devnet      *devnet.Devnet
 	base, admin string
 	key         string
+	ended       chan error // has what Run returned; a test that takes it puts nil in its place
 }
 
 func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
@@ -81,6 +82,7 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
+	r.ended = ended
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		stop()

@@ -3,17 +3,14 @@ package service
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-const (
-	askAgain    = time.Second         // between two looks at nodes that do not answer
-	dialectLife = 30 * 24 * time.Hour // in Redis: longer than any entry lives
-)
+// askAgain is the time between two looks at nodes that do not answer.
+const askAgain = time.Second
 
 // dialect is the one that is configured, that the nodes are found to speak, or that they spoke to another
 // replica while Redis was filled. Undetermined: none of them says so yet, and a guess could take the
@@ -30,6 +27,7 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 		s.found(ctx, found)
 		return found
 	}
+	s.undetermined = true
 	if found = s.remembered(ctx); found != "" {
 		s.log.Info("no node answers, and the dialect is the one that another replica has found", "dialect", found, "error", err)
 		return found
@@ -38,10 +36,10 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	return node.Undetermined
 }
 
-// determine asks the nodes until one says which dialect it speaks, or ctx ends.
+// determine asks the nodes until one says which dialect it speaks, or ctx ends. It is an error if that
+// is not the one that another replica is said to have found: what is served so far is wrong.
 func (s *Service) determine(ctx context.Context) error {
-	cfg := s.cfg
-	if cfg.Chain.Dialect != string(node.Undetermined) {
+	if !s.undetermined {
 		return nil
 	}
 	for {
@@ -50,32 +48,43 @@ func (s *Service) determine(ctx context.Context) error {
 			return nil
 		case <-time.After(askAgain):
 		}
-		found, err := node.Detect(ctx, parts.Node(cfg).Endpoints)
+		found, err := node.Detect(ctx, parts.Node(s.cfg).Endpoints)
 		if err != nil {
 			continue
 		}
 		s.found(ctx, found)
-		cfg.Chain.Dialect = string(found)
-		if err := s.pool.Speak(found); err != nil {
-			return err
+		switch node.Dialect(s.cfg.Chain.Dialect) {
+		case found:
+			return nil
+		case node.Undetermined:
+			return s.speak(found)
+		default:
+			return fmt.Errorf("the nodes speak %s, not %s as is noted in Redis: start again, or set chain.dialect", found, s.cfg.Chain.Dialect)
 		}
-		if err := s.proxy.Speak(parts.Proxy(cfg).Cosmos); err != nil {
-			return fmt.Errorf("the nodes speak %s: %w", found, err)
-		}
-		return nil
 	}
+}
+
+// speak has the chain served in the dialect that its nodes were found to speak.
+func (s *Service) speak(found node.Dialect) error {
+	cfg := s.cfg
+	cfg.Chain.Dialect = string(found)
+	if err := s.pool.Speak(found); err != nil {
+		return err
+	}
+	if err := s.proxy.Speak(parts.Proxy(cfg).Cosmos); err != nil {
+		return fmt.Errorf("the nodes speak %s: %w", found, err)
+	}
+	return nil
 }
 
 // found tells of a dialect that a node was found to speak, and remembers it for replicas that start
 // while none answers.
 func (s *Service) found(ctx context.Context, d node.Dialect) {
 	s.log.Info("nodes were asked which dialect they speak", "dialect", d)
-	if s.redis == nil || s.cfg.Chain.ID == "" {
+	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Redis.Timeout)
-	defer cancel()
-	if err := s.redis.Set(ctx, dialectKey(s.cfg.Chain.ID), string(d), dialectLife).Err(); err != nil {
+	if err := s.shared.NoteDialect(ctx, s.cfg.Chain.ID, string(d)); err != nil {
 		s.log.Debug("the dialect was not noted in Redis", "error", err)
 	}
 }
@@ -83,19 +92,13 @@ func (s *Service) found(ctx context.Context, d node.Dialect) {
 // remembered is what other replicas found, "" for nothing. Where no chain is configured, nothing of Redis
 // can be served before a node answers anyway.
 func (s *Service) remembered(ctx context.Context) node.Dialect {
-	if s.redis == nil || s.cfg.Chain.ID == "" {
+	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Redis.Timeout)
-	defer cancel()
-	switch d := node.Dialect(s.redis.Get(ctx, dialectKey(s.cfg.Chain.ID)).Val()); d {
+	noted, _ := s.shared.Dialect(ctx, s.cfg.Chain.ID) // an error is counted, and as good as nothing
+	switch d := node.Dialect(noted); d {
 	case node.Story, node.Cosmos:
 		return d
 	}
 	return ""
-}
-
-// dialectKey has the form of that of an epoch.
-func dialectKey(chainID string) string {
-	return "tipcache:1:dialect:{" + url.QueryEscape(chainID) + "}"
 }

@@ -28,11 +28,10 @@ func (s *Service) openCache(context.Context) error {
 	if client != nil {
 		shared := parts.Shared(s.cfg)
 		shared.Logger, shared.Registerer = s.log, s.registry
-		store, err := redis.New(client, shared)
-		if err != nil {
+		if s.shared, err = redis.New(client, shared); err != nil {
 			return err
 		}
-		o.Shared, s.ledger = store, parts.Ledger{Store: store}
+		o.Shared = s.shared
 	}
 	if s.cache, err = cache.New(o); err != nil {
 		return err
@@ -48,7 +47,10 @@ func (s *Service) openPool(ctx context.Context) (err error) {
 	s.cfg.Chain.Dialect = string(s.dialect(ctx))
 	o := parts.Node(s.cfg)
 	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(parts.Namespace(id, epoch)) }
-	o.Ledger, o.Logger, o.Registerer = s.ledger, s.log, s.registry
+	o.Logger, o.Registerer = s.log, s.registry
+	if s.shared != nil {
+		o.Ledger = parts.Ledger{Store: s.shared}
+	}
 	if s.pool, err = node.New(o); err == nil {
 		s.onClose(s.pool.Close)
 	}

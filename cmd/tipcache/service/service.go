@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
@@ -45,7 +46,7 @@ type Service struct {
 	tracing  trace.TracerProvider // nil: no traces
 
 	redis    goredis.UniversalClient // nil: none
-	ledger   node.Ledger             // nil: no other replica
+	shared   *redis.Store            // nil: no other replica
 	cache    *cache.Cache
 	pool     *node.Pool
 	store    *collections.Store
@@ -61,7 +62,9 @@ type Service struct {
 	reloads     *reloads
 	certificate *listener.Certificate // of both; nil: no TLS
 	stopping    atomic.Bool
-	closers     []func() error
+
+	undetermined bool // no node has said yet which dialect it speaks
+	closers      []func() error
 }
 
 // New builds the parts and opens the listeners. Nothing that is absent
