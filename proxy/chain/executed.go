@@ -18,7 +18,7 @@ const farAhead = 1 << 32
 // that a request must see, and gives its height.
 func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Record, block int64) (height int64, err error) {
 	tip := r.nodes.Tip()
-	leave, err := r.enter(from, rec, tip)
+	leave, err := r.enter(from, rec, tip, web.MinEVMHeader)
 	if err != nil {
 		return 0, err
 	}

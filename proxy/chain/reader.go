@@ -56,7 +56,7 @@ func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record
 	if least <= tip.Height { // a block that was seen stays seen, whatever is down now
 		return tip, nil
 	}
-	leave, err := r.enter(from, rec, tip)
+	leave, err := r.enter(from, rec, tip, web.MinHeightHeader)
 	if err != nil {
 		return tip, err
 	}
@@ -97,11 +97,11 @@ func (r *Reader) mark(rec *web.Record, res *cache.Result, query *cache.Query, ti
 	}
 }
 
-// enter takes a place among those who wait for a block.
-func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip) (leave func(), err error) {
+// enter takes a place among those who wait for a block, which they name in a header.
+func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
 		return nil, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
-			Public: "the newest block is not known at present, so " + web.MinHeightHeader + " cannot be waited for"}
+			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
 	}
 	return r.waiters.Enter(from, rec.Tenant, max(tip.Interval, time.Second))
 }
