@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 
@@ -51,23 +52,36 @@ func (p *Pool) Executed(ctx context.Context, height int64) (int64, error) {
 	}
 }
 
-// carriedBy asks the nodes in turn.
+// carriedBy asks the nodes in turn. One that answers speaks for the chain: they all have the same block.
 func (p *Pool) carriedBy(ctx context.Context, height int64) (int64, error) {
-	err, asked := ErrNoExecution, false
+	var failures []error
 	for _, e := range p.endpoints {
-		if v := e.look(); e.comet == nil || v.Foreign() || v.CometDown {
+		if e.comet == nil {
 			continue
 		}
-		number, failed := e.comet.ExecutionBlock(ctx, height)
-		if failed == nil {
+		number, err := e.carriedBy(ctx, height)
+		switch {
+		case err == nil:
 			return number, nil
+		case errors.Is(err, comet.ErrNoPayload):
+			return 0, ErrNoExecution
 		}
-		if asked = true; !errors.Is(failed, comet.ErrNoPayload) {
-			err = failed
-		}
+		failures = append(failures, fmt.Errorf("%s: %w", e.name, err))
 	}
-	if asked && !errors.Is(err, ErrNoExecution) {
-		return 0, &upstream.Error{Kind: upstream.Unreachable, Msg: "no chain node tells of block " + strconv.FormatInt(height, 10), Err: err}
+	if failures == nil {
+		return 0, ErrNoExecution
 	}
-	return 0, err
+	return 0, &upstream.Error{Kind: upstream.Unreachable, Msg: "no chain node tells of block " + strconv.FormatInt(height, 10), Err: errors.Join(failures...)}
+}
+
+// carriedBy asks the node's CometBFT, unless that is known to be away.
+func (e *endpoint) carriedBy(ctx context.Context, height int64) (int64, error) {
+	switch v := e.look(); {
+	case v.Foreign():
+		return 0, errWrongChain
+	case v.CometDown:
+		return 0, v.CometErr
+	default:
+		return e.comet.ExecutionBlock(ctx, height)
+	}
 }
