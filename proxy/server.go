@@ -90,7 +90,7 @@ func New(o Options) (*Server, error) {
 	if o.Cosmos != nil || o.Undeclared {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
-	s := &Server{o: o, stack: web.New(o.Web, o.Cache), engine: newEngine(), explain: newEngine(), feeds: newEngine()}
+	s := newServer(o, web.New(o.Web, o.Cache))
 	o.Streams.Heights = o.Chain.Nodes
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
@@ -100,6 +100,11 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	return s, s.mountAll()
+}
+
+// newServer makes a server without routes.
+func newServer(o Options, stack *web.Stack) *Server {
+	return &Server{o: o, stack: stack, engine: newEngine(), explain: newEngine(), feeds: newEngine()}
 }
 
 // mountAll mounts every route. Before it is known what the nodes speak there is nothing to describe.

@@ -54,7 +54,8 @@ func (s *Server) Speak(c *Cosmos) error {
 	defer u.mu.Unlock()
 	o := s.o
 	o.Cosmos, o.Undeclared, o.Chain.Classes, o.Chain.Routes = c, false, u.classes, u.own
-	next := &Server{o: o, stack: s.stack, list: s.list, streams: s.streams, engine: newEngine(), explain: newEngine(), feeds: newEngine()}
+	next := newServer(o, s.stack)
+	next.list, next.streams = s.list, s.streams
 	if err := next.mountAll(); err != nil {
 		return err
 	}
