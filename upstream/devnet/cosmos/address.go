@@ -25,26 +25,25 @@ func accountText(raw string) string {
 const maxBech32 = 1023
 
 // decode reads an address. Capitals are fine as long as all letters are.
-func decode(prefix, text string) ([]byte, error) {
+func decode(prefix, text string) (string, error) {
 	if len(text) > maxBech32 {
-		return nil, fail(unknown, "decoding bech32 failed: invalid bech32 string length %d", len(text))
+		return "", fail(unknown, "decoding bech32 failed: invalid bech32 string length %d", len(text))
 	}
 	hrp, groups, err := bech32.DecodeNoLimit(text)
 	var sum bech32.ErrInvalidChecksum
 	switch {
 	case errors.As(err, &sum):
-		return nil, fail(unknown, "decoding bech32 failed: invalid checksum (expected %s got %s)", sum.Expected, sum.Actual)
+		return "", fail(unknown, "decoding bech32 failed: invalid checksum (expected %s got %s)", sum.Expected, sum.Actual)
 	case err != nil:
-		return nil, fail(unknown, "decoding bech32 failed: %v", err)
-	}
-	if hrp != prefix {
-		return nil, fail(unknown, "codespace sdk code 35: internal logic error: hrp does not match bech32 prefix: expected '%s' got '%s'", prefix, hrp)
+		return "", fail(unknown, "decoding bech32 failed: %v", err)
+	case hrp != prefix:
+		return "", fail(unknown, "codespace sdk code 35: internal logic error: hrp does not match bech32 prefix: expected '%s' got '%s'", prefix, hrp)
 	}
 	raw, err := bech32.ConvertBits(groups, 5, 8, false)
 	if err != nil {
-		return nil, fail(unknown, "decoding bech32 failed: %v", err)
+		return "", fail(unknown, "decoding bech32 failed: %v", err)
 	}
-	return raw, nil
+	return string(raw), nil
 }
 
 // mustDecode reads an address of the cast.
@@ -53,35 +52,41 @@ func mustDecode(prefix, text string) string {
 	if err != nil {
 		panic("cosmos: " + text + ": " + err.Error())
 	}
-	return string(raw)
+	return raw
 }
 
 // prefixed is how an address stands in most page keys: its length, then its bytes.
 func prefixed(raw string) string { return string(rune(len(raw))) + raw }
 
-// account reads the address of an account among the arguments.
-func (q *query) account(name string) (string, error) {
-	raw, err := decode(accountPrefix, q.args[name])
-	return string(raw), err
+// addresses reads the delegator, or voter, and the validator that the path names.
+func (q *query) addresses() (err error) {
+	for _, name := range []string{"delegator_addr", "delegator_address", "voter"} {
+		if text, given := q.vars[name]; given {
+			if q.delegator, err = decode(accountPrefix, text); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range []string{"validator_addr", "validator_address"} {
+		text, given := q.vars[name]
+		switch {
+		case given && text == "":
+			return fail(invalidArgument, "validator address cannot be empty")
+		case given:
+			q.operator, err = decode(validatorPrefix, text)
+		}
+	}
+	return err
 }
 
-// holder is an account in the words of the bank.
+// holder reads the address of an account in the words of the bank.
 func (q *query) holder() (string, error) {
 	if q.args["address"] == "" {
 		return "", fail(invalidArgument, "invalid address: empty address string is not allowed")
 	}
-	raw, err := q.account("address")
+	raw, err := decode(accountPrefix, q.args["address"])
 	if err != nil {
-		return "", fail(invalidArgument, "invalid address: %s", err.Error())
+		return "", fail(invalidArgument, "invalid address: %v", err)
 	}
 	return raw, nil
-}
-
-// operator reads the address of a validator among the arguments.
-func (q *query) operator(name string) (string, error) {
-	if q.args[name] == "" {
-		return "", fail(invalidArgument, "validator address cannot be empty")
-	}
-	raw, err := decode(validatorPrefix, q.args[name])
-	return string(raw), err
 }

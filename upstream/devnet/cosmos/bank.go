@@ -5,9 +5,6 @@ import (
 	"regexp"
 )
 
-// validDenom is what the bank takes for a denomination.
-var validDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
-
 func coinJSON(denom string, amount int64) string {
 	return fmt.Sprintf(`{"denom":%q,"amount":"%d"}`, denom, amount)
 }
@@ -15,74 +12,69 @@ func coinJSON(denom string, amount int64) string {
 // tracedDenom is what resolve_denom makes of the one ibc denomination.
 const tracedDenom = "transfer/channel-0/uatom"
 
+func (c coin) name() string { return c.denom }
+
 // balances serves balances and spendable balances.
-func balances(q *query) ([]byte, error) {
+func balances(q *query) (string, error) {
 	raw, err := q.holder()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	if q.page.key != "" && q.page.offset > 0 {
-		return nil, fail(invalidArgument, "paginate: %v", errBoth)
+		return "", fail(invalidArgument, "paginate: %v", errBoth)
 	}
-	var coins []coin
 	a := q.byAddress[raw]
-	if a != nil {
-		coins = a.coins
+	if a == nil {
+		a = &account{}
 	}
-	return q.page.render(listing{
-		name: "balances", size: len(coins),
-		key: func(i int) string { return coins[i].denom },
-		item: func(i int) string {
-			denom := coins[i].denom
-			if denom == IBCDenom && q.args["resolve_denom"] == "true" {
-				denom = tracedDenom
-			}
-			return coinJSON(denom, q.balance(a, coins[i]))
-		},
+	return list(q, "balances", a.coins, coin.name, func(c coin) string {
+		if c.denom == IBCDenom && q.args["resolve_denom"] == "true" {
+			return coinJSON(tracedDenom, q.balance(a, c))
+		}
+		return coinJSON(c.denom, q.balance(a, c))
 	})
 }
 
-func balanceByDenom(q *query) ([]byte, error) {
+// validDenom is what the bank takes for a denomination.
+var validDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
+
+// inDenom serves an amount of the denomination that is asked for.
+func (q *query) inDenom(name string, amount func(denom string) int64) (string, error) {
+	denom := q.args["denom"]
+	if !validDenom.MatchString(denom) {
+		return "", fail(invalidArgument, "invalid denom: %s", denom)
+	}
+	return fmt.Sprintf(`{%q:%s}`, name, coinJSON(denom, amount(denom))), nil
+}
+
+func balanceByDenom(q *query) (string, error) {
 	raw, err := q.holder()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	denom := q.args["denom"]
-	if !validDenom.MatchString(denom) {
-		return nil, fail(invalidArgument, "invalid denom: %s", denom)
-	}
-	var amount int64
-	if a := q.byAddress[raw]; a != nil {
-		for _, c := range a.coins {
-			if c.denom == denom {
-				amount = q.balance(a, c)
+	return q.inDenom("balance", func(denom string) (amount int64) {
+		if a := q.byAddress[raw]; a != nil {
+			for _, c := range a.coins {
+				if c.denom == denom {
+					amount = q.balance(a, c)
+				}
 			}
 		}
-	}
-	return fmt.Appendf(nil, `{"balance":%s}`, coinJSON(denom, amount)), nil
-}
-
-func supplyOf(q *query) ([]byte, error) {
-	denom := q.args["denom"]
-	if !validDenom.MatchString(denom) {
-		return nil, fail(invalidArgument, "invalid denom: %s", denom)
-	}
-	return fmt.Appendf(nil, `{"amount":%s}`, coinJSON(denom, q.supply(denom))), nil
-}
-
-func supplies(q *query) ([]byte, error) {
-	coins := q.byAddress[mustDecode(accountPrefix, WideDelegator)].coins
-	return q.page.render(listing{
-		name: "supply", size: len(coins),
-		key:  func(i int) string { return coins[i].denom },
-		item: func(i int) string { return coinJSON(coins[i].denom, q.supply(coins[i].denom)) },
+		return amount
 	})
+}
+
+func supplyOf(q *query) (string, error) { return q.inDenom("amount", q.supply) }
+
+func supplies(q *query) (string, error) {
+	coins := q.byAddress[mustDecode(accountPrefix, WideDelegator)].coins
+	return list(q, "supply", coins, coin.name, func(c coin) string { return coinJSON(c.denom, q.supply(c.denom)) })
 }
 
 // sendEnabled lists the denominations that are named, or all.
-func sendEnabled(q *query) ([]byte, error) {
+func sendEnabled(q *query) (string, error) {
 	if len(q.list["denoms"]) > 0 {
-		return []byte(documents()[q.path+"?denoms=token&denoms=stake"]), nil
+		return documents()[q.path+"?denoms=token&denoms=stake"], nil
 	}
 	return document(q)
 }

@@ -37,69 +37,55 @@ func (q *query) blockJSON(h int64) string {
 	).Replace(documents()["block"])
 }
 
-// latestBlock is the newest of CometBFT, which the state may not have reached.
-func latestBlock(q *query) ([]byte, error) { return []byte(q.blockJSON(q.node.Stored())), nil }
-
-// heightAsked reads a height from the path, which pinning does not move.
-func (q *query) heightAsked() (int64, error) {
-	height, err := strconv.ParseInt(q.args["height"], 10, 64)
-	switch {
-	case err != nil:
-		return 0, err
-	case height > q.node.Stored():
-		return 0, fail(invalidArgument, "requested block height is bigger then the chain length")
-	case height <= 0:
-		return 0, fail(unknown, "height must be greater than 0, but got %d", height)
-	}
-	return height, nil
+// latest serves what CometBFT has at its newest height, which the state may not have
+// reached, or so many blocks later.
+func latest(ahead int64, serve func(*query, int64) (string, error)) handler {
+	return func(q *query) (string, error) { return serve(q, q.node.Stored()+ahead) }
 }
 
-func blockAt(q *query) ([]byte, error) {
-	height, err := q.heightAsked()
-	if err != nil {
-		return nil, err
+// atHeight serves what CometBFT has at the height in the path, which pinning does not move.
+func atHeight(serve func(*query, int64) (string, error)) handler {
+	return func(q *query) (string, error) {
+		height, err := strconv.ParseInt(q.args["height"], 10, 64)
+		switch {
+		case err != nil:
+			return "", err
+		case height > q.node.Stored():
+			return "", fail(invalidArgument, "requested block height is bigger then the chain length")
+		case height <= 0:
+			return "", fail(unknown, "height must be greater than 0, but got %d", height)
+		}
+		return serve(q, height)
 	}
-	return []byte(q.blockJSON(height)), nil
 }
 
-func latestValidators(q *query) ([]byte, error) { return q.validatorSet(q.node.Stored() + 1) }
-
-func validatorsAt(q *query) ([]byte, error) {
-	height, err := q.heightAsked()
-	if err != nil {
-		return nil, err
-	}
-	return q.validatorSet(height)
-}
+func block(q *query, height int64) (string, error) { return q.blockJSON(height), nil }
 
 // validatorSet is the document of the set with another height.
-func (q *query) validatorSet(height int64) ([]byte, error) {
+func validatorSet(q *query, height int64) (string, error) {
 	document := documents()["/cosmos/base/tendermint/v1beta1/validatorsets/latest"]
 	_, rest, _ := strings.Cut(document, ",")
 	body, err := q.paged("{" + rest)
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(nil, `{"block_height":"%d","validators":%s,"pagination":{"next_key":null,"total":"%d"}}`,
-		height, gjson.GetBytes(body, "validators").Raw, gjson.Get(document, "validators.#").Int()), nil
+	return fmt.Sprintf(`{"block_height":"%d","validators":%s,"pagination":{"next_key":null,"total":"%d"}}`,
+		height, gjson.Get(body, "validators").Raw, gjson.Get(document, "validators.#").Int()), err
 }
 
-func nodeStatus(q *query) ([]byte, error) {
-	return fmt.Appendf(nil, `{"earliest_store_height":"0","height":"%d","timestamp":%q,"app_hash":%q,"validator_hash":%q}`,
+func nodeStatus(q *query) (string, error) {
+	return fmt.Sprintf(`{"earliest_store_height":"0","height":"%d","timestamp":%q,"app_hash":%q,"validator_hash":%q}`,
 		q.height, stamp(q.node.BlockTime(q.height)), base64Text(q.node.AppHash(q.height-1)), q.hash("validators", 0)), nil
 }
 
-func syncing(q *query) ([]byte, error) {
-	return fmt.Appendf(nil, `{"syncing":%t}`, q.node.CatchingUp()), nil
+func syncing(q *query) (string, error) {
+	return fmt.Sprintf(`{"syncing":%t}`, q.node.CatchingUp()), nil
 }
 
 // abciQuery reads a store at a height of its own.
-func abciQuery(q *query) ([]byte, error) {
+func abciQuery(q *query) (string, error) {
 	height, err := strconv.ParseInt(q.args["height"], 10, 64)
 	if err != nil || height == 0 {
 		height = q.node.Height()
 	}
-	return fmt.Appendf(nil, `{"code":0,"log":"","info":"","index":"0","key":%q,"value":%q,"proof_ops":null,"height":"%d","codespace":""}`,
+	return fmt.Sprintf(`{"code":0,"log":"","info":"","index":"0","key":%q,"value":%q,"proof_ops":null,"height":"%d","codespace":""}`,
 		base64Text([]byte(q.args["data"])), q.hash(q.args["path"], height), height), nil
 }
 
@@ -113,20 +99,15 @@ func (s state) signingInfo(v *validator) string {
 		v.consensus, start, s.height-start, max(0, missed))
 }
 
-func signingInfos(q *query) ([]byte, error) {
-	all := q.members()
-	return q.page.render(listing{
-		name: "info", size: len(all),
-		key:  func(i int) string { return prefixed(all[i].consensus) },
-		item: func(i int) string { return q.signingInfo(all[i]) },
-	})
+func signingInfos(q *query) (string, error) {
+	return list(q, "info", q.members(), func(v *validator) string { return prefixed(v.consensus) }, q.signingInfo)
 }
 
-func signingInfoOf(q *query) ([]byte, error) {
+func signingInfoOf(q *query) (string, error) {
 	for _, v := range q.members() {
 		if strings.EqualFold(v.consensus, q.args["cons_address"]) {
-			return fmt.Appendf(nil, `{"val_signing_info":%s}`, q.signingInfo(v)), nil
+			return fmt.Sprintf(`{"val_signing_info":%s}`, q.signingInfo(v)), nil
 		}
 	}
-	return nil, fail(notFound, "SigningInfo not found for validator %s", q.args["cons_address"])
+	return "", fail(notFound, "SigningInfo not found for validator %s", q.args["cons_address"])
 }

@@ -17,15 +17,14 @@ const pending = 1 << 62
 
 // broadcastTx takes a transaction in. Refused ones are 200, too; with the mode ASYNC
 // nobody says why.
-func broadcastTx(q *query) ([]byte, error) {
-	r := q.posted
-	async := r.Mode == "BROADCAST_MODE_ASYNC"
-	if r.Mode != "BROADCAST_MODE_SYNC" && !async {
-		return nil, fail(unknown, "unsupported return type unspecified; supported types: sync, async")
+func broadcastTx(q *query) (string, error) {
+	async := q.posted.Mode == "BROADCAST_MODE_ASYNC"
+	if q.posted.Mode != "BROADCAST_MODE_SYNC" && !async {
+		return "", fail(unknown, "unsupported return type unspecified; supported types: sync, async")
 	}
-	b, ok := parseTx(r.Bytes)
+	b, ok := parseTx(q.posted.Bytes)
 	if !ok {
-		return txResponse(hashOf(r.Bytes), 2, "invalid length; proto: invalid field number: tx parse error: tx parse error"), nil
+		return txResponse(hashOf(q.posted.Bytes), 2, "invalid length; proto: invalid field number: tx parse error: tx parse error"), nil
 	}
 	if q.chain.mempool.find(b.hash, pending) != nil {
 		return txResponse(b.hash, 19, ""), nil
@@ -43,41 +42,40 @@ func broadcastTx(q *query) ([]byte, error) {
 
 // due says whether a transaction's sequence is the next one of its sender.
 func (q *query) due(b *broadcast) (expected int64, due bool) {
-	a := q.byAddress[b.from]
-	if a == nil {
-		return 0, b.sequence == 0
+	if a := q.byAddress[b.from]; a != nil {
+		expected = q.sent(a) + q.chain.mempool.sent(b.from, pending) - q.chain.mempool.sent(b.from, q.height)
 	}
-	expected = q.sent(a) + q.chain.mempool.sent(b.from, pending) - q.chain.mempool.sent(b.from, q.height)
 	return expected, b.sequence == expected
 }
 
-func txResponse(hash string, code int, log string) []byte {
+func txResponse(hash string, code int, log string) string {
 	space := ""
 	if code != 0 {
 		space = "sdk"
 	}
-	return fmt.Appendf(nil, `{"tx_response":{"height":"0","txhash":%q,"codespace":%q,"code":%d,"data":"","raw_log":%q,"logs":[],"info":"","gas_wanted":"0","gas_used":"0","tx":null,"timestamp":"","events":[]}}`,
+	return fmt.Sprintf(`{"tx_response":{"height":"0","txhash":%q,"codespace":%q,"code":%d,"data":"","raw_log":%q,"logs":[],"info":"","gas_wanted":"0","gas_used":"0","tx":null,"timestamp":"","events":[]}}`,
 		hash, space, code, log)
 }
 
-func simulate(q *query) ([]byte, error) {
-	r := q.posted
-	b, ok := parseTx(r.Bytes)
-	if !ok {
-		return nil, fail(unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
+// ofTx serves the transaction in the body.
+func ofTx(serve func(*query, *broadcast) (string, error)) handler {
+	return func(q *query) (string, error) {
+		b, ok := parseTx(q.posted.Bytes)
+		if !ok {
+			return "", fail(unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
+		}
+		return serve(q, b)
 	}
+}
+
+func simulate(q *query, b *broadcast) (string, error) {
 	if expected, due := q.due(b); !due {
-		return nil, fail(unknown, "account sequence mismatch, expected %d, got %d: incorrect account sequence [cosmos/cosmos-sdk@v0.53.6/x/auth/ante/sigverify.go:364] with gas used: '33446'", expected, b.sequence)
+		return "", fail(unknown, "account sequence mismatch, expected %d, got %d: incorrect account sequence [cosmos/cosmos-sdk@v0.53.6/x/auth/ante/sigverify.go:364] with gas used: '33446'", expected, b.sequence)
 	}
-	return []byte(documents()["simulate"]), nil
+	return documents()["simulate"], nil
 }
 
 // decodeTx shows a transaction as the chain understands it.
-func decodeTx(q *query) ([]byte, error) {
-	r := q.posted
-	b, ok := parseTx(r.Bytes)
-	if !ok {
-		return nil, fail(unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
-	}
-	return fmt.Appendf(nil, `{"tx":%s}`, gjson.Get(taken(b), "tx").Raw), nil
+func decodeTx(_ *query, b *broadcast) (string, error) {
+	return fmt.Sprintf(`{"tx":%s}`, gjson.Get(taken(b), "tx").Raw), nil
 }

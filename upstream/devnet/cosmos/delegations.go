@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"fmt"
+	"slices"
 )
 
 // delegationJSON renders a delegation with its balance.
@@ -11,46 +12,43 @@ func (s state) delegationJSON(k *stake) string {
 		accountText(k.who.raw), k.to.operator, tokens, coinJSON("stake", tokens))
 }
 
-// delegations lists those of an account.
-func delegations(q *query) ([]byte, error) {
-	raw, err := q.account("delegator_addr")
-	if err != nil {
-		return nil, err
+// stakes are the delegations of the delegator in the path.
+func (q *query) stakes() []*stake {
+	if a := q.byAddress[q.delegator]; a != nil {
+		return q.present(a.stakes)
 	}
-	stakes := q.stakesOf(raw)
-	return q.page.render(listing{
-		name: "delegation_responses", size: len(stakes),
-		key:  func(i int) string { return prefixed(stakes[i].to.raw) },
-		item: func(i int) string { return q.delegationJSON(stakes[i]) },
-	})
+	return nil
+}
+
+// stake is the delegation of the delegator at the validator; nil for none.
+func (q *query) stake() *stake {
+	stakes := q.stakes()
+	if i := slices.IndexFunc(stakes, func(k *stake) bool { return k.to.raw == q.operator }); i >= 0 {
+		return stakes[i]
+	}
+	return nil
+}
+
+// delegations lists those of an account.
+func delegations(q *query) (string, error) {
+	return list(q, "delegation_responses", q.stakes(), func(k *stake) string { return k.to.pageKey() }, q.delegationJSON)
 }
 
 // validatorDelegations lists those at a validator.
-func validatorDelegations(q *query) ([]byte, error) {
-	raw, err := q.operator("validator_addr")
-	if err != nil {
-		return nil, err
-	}
+func validatorDelegations(q *query) (string, error) {
 	var stakes []*stake
-	if v := q.member(raw); v != nil {
+	if v := q.member(q.operator); v != nil {
 		stakes = q.present(v.stakes)
 	}
-	return q.page.render(listing{
-		name: "delegation_responses", size: len(stakes),
-		key:  func(i int) string { return stakes[i].who.raw },
-		item: func(i int) string { return q.delegationJSON(stakes[i]) },
-	})
+	return list(q, "delegation_responses", stakes, func(k *stake) string { return k.who.raw }, q.delegationJSON)
 }
 
-func delegationOf(q *query) ([]byte, error) {
-	k, err := q.pair()
-	if err != nil {
-		return nil, err
-	}
+func delegationOf(q *query) (string, error) {
+	k := q.stake()
 	if k == nil {
-		return nil, fail(notFound, "delegation with delegator %s not found for validator %s", q.args["delegator_addr"], q.args["validator_addr"])
+		return "", fail(notFound, "delegation with delegator %s not found for validator %s", q.args["delegator_addr"], q.args["validator_addr"])
 	}
-	return fmt.Appendf(nil, `{"delegation_response":%s}`, q.delegationJSON(k)), nil
+	return fmt.Sprintf(`{"delegation_response":%s}`, q.delegationJSON(k)), nil
 }
 
 // An unbonding lasts so many blocks. The wide delegator begins one as often.
@@ -63,72 +61,38 @@ func (s state) unbondingJSON(v *validator) string {
 		WideDelegator, v.operator, began, nominalTime(began+unbondingBlocks), 100+began/unbondingBlocks)
 }
 
-// unbondingAt says whether an account is taking its stake from a validator.
-func (s state) unbondingAt(raw string, v *validator) bool {
-	return s.height > opening && v != nil && raw == mustDecode(accountPrefix, WideDelegator) && v.operator == members[0].operator
+// unbondings are the validators that an account is taking its stake from: one or none.
+func (s state) unbondings(raw string, v *validator) []*validator {
+	if s.height > opening && v != nil && raw == mustDecode(accountPrefix, WideDelegator) && v.operator == members[0].operator {
+		return []*validator{v}
+	}
+	return nil
 }
 
-func delegatorUnbondings(q *query) ([]byte, error) {
-	raw, err := q.account("delegator_addr")
-	if err != nil {
-		return nil, err
-	}
-	return unbondings(q, raw, q.operated(members[0].operator))
+func delegatorUnbondings(q *query) (string, error) {
+	return list(q, "unbonding_responses", q.unbondings(q.delegator, q.operated(members[0].operator)), (*validator).pageKey, q.unbondingJSON)
 }
 
-func validatorUnbondings(q *query) ([]byte, error) {
-	raw, err := q.operator("validator_addr")
-	if err != nil {
-		return nil, err
-	}
-	return unbondings(q, mustDecode(accountPrefix, WideDelegator), q.member(raw))
+func validatorUnbondings(q *query) (string, error) {
+	return list(q, "unbonding_responses", q.unbondings(mustDecode(accountPrefix, WideDelegator), q.member(q.operator)), (*validator).pageKey, q.unbondingJSON)
 }
 
-// unbondings lists the one there may be.
-func unbondings(q *query, delegator string, v *validator) ([]byte, error) {
-	size := 0
-	if q.unbondingAt(delegator, v) {
-		size = 1
+func unbondingOf(q *query) (string, error) {
+	v := q.member(q.operator)
+	if q.unbondings(q.delegator, v) == nil {
+		return "", fail(notFound, "unbonding delegation with delegator %s not found for validator %s", q.args["delegator_addr"], q.args["validator_addr"])
 	}
-	return q.page.render(listing{
-		name: "unbonding_responses", size: size,
-		key:  func(int) string { return prefixed(v.raw) },
-		item: func(int) string { return q.unbondingJSON(v) },
-	})
+	return fmt.Sprintf(`{"unbond":%s}`, q.unbondingJSON(v)), nil
 }
 
-func unbondingOf(q *query) ([]byte, error) {
-	delegator, err := q.account("delegator_addr")
-	if err != nil {
-		return nil, err
-	}
-	operator, err := q.operator("validator_addr")
-	if err != nil {
-		return nil, err
-	}
-	v := q.member(operator)
-	if !q.unbondingAt(delegator, v) {
-		return nil, fail(notFound, "unbonding delegation with delegator %s not found for validator %s", q.args["delegator_addr"], q.args["validator_addr"])
-	}
-	return fmt.Appendf(nil, `{"unbond":%s}`, q.unbondingJSON(v)), nil
-}
-
-func redelegations(q *query) ([]byte, error) {
-	raw, err := q.account("delegator_addr")
-	if err != nil {
-		return nil, err
-	}
-	size := 0
-	if q.height > opening && raw == mustDecode(accountPrefix, redelegator) {
-		size = 1
+func redelegations(q *query) (string, error) {
+	var sources []*validator
+	if q.height > opening && q.delegator == mustDecode(accountPrefix, redelegator) {
+		sources = []*validator{q.operated(second)}
 	}
 	began := q.height - q.height%unbondingBlocks
-	return q.page.render(listing{
-		name: "redelegation_responses", size: size,
-		key: func(int) string { return prefixed(q.operated(second).raw) },
-		item: func(int) string {
-			return fmt.Sprintf(`{"redelegation":{"delegator_address":%q,"validator_src_address":%q,"validator_dst_address":%q,"entries":null},"entries":[{"redelegation_entry":{"creation_height":%d,"completion_time":%q,"initial_balance":"30","shares_dst":"30.000000000000000000","unbonding_id":%d},"balance":"30"}]}`,
-				redelegator, second, members[4].operator, began, nominalTime(began+unbondingBlocks), 200+began/unbondingBlocks)
-		},
+	return list(q, "redelegation_responses", sources, (*validator).pageKey, func(*validator) string {
+		return fmt.Sprintf(`{"redelegation":{"delegator_address":%q,"validator_src_address":%q,"validator_dst_address":%q,"entries":null},"entries":[{"redelegation_entry":{"creation_height":%d,"completion_time":%q,"initial_balance":"30","shares_dst":"30.000000000000000000","unbonding_id":%d},"balance":"30"}]}`,
+			redelegator, second, members[4].operator, began, nominalTime(began+unbondingBlocks), 200+began/unbondingBlocks)
 	})
 }

@@ -29,67 +29,68 @@ var documents = sync.OnceValue(func() map[string]string {
 })
 
 // document answers with what stands under a path, paged if it is a list.
-func document(q *query) ([]byte, error) {
+func document(q *query) (string, error) {
 	text, ok := documents()[q.path]
 	if !ok {
-		return nil, notImplemented
+		return "", notImplemented
 	}
 	return q.paged(strings.ReplaceAll(text, shownChain, q.state.chain.id))
 }
 
 // paged is a page of a document that has pagination, else the document.
-func (q *query) paged(text string) ([]byte, error) {
+func (q *query) paged(text string) (string, error) {
 	if !gjson.Get(text, "pagination.total").Exists() {
-		return []byte(text), nil
+		return text, nil
 	}
-	name, items := firstMember(text)
-	body, err := q.page.render(listing{
-		name: name, size: len(items),
-		key:  func(i int) string { return fmt.Sprintf("%08d", i) },
-		item: func(i int) string { return items[i].Raw },
+	var name string
+	var items []string
+	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
+		name, items = key.String(), rawItems(value)
+		return false // the list is the first member
 	})
+	body, err := listTexts(q, name, items)
 	if height := gjson.Get(text, "height"); err == nil && height.Exists() {
-		return fmt.Appendf(body[:len(body)-1], `,"height":%s}`, height.Raw), nil
+		return fmt.Sprintf(`%s,"height":%s}`, body[:len(body)-1], height.Raw), nil
 	}
 	return body, err
 }
 
-// firstMember is the list that a document begins with.
-func firstMember(text string) (name string, items []gjson.Result) {
-	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
-		name, items = key.String(), value.Array()
-		return false
-	})
-	return name, items
+func rawItems(list gjson.Result) (items []string) {
+	for _, item := range list.Array() {
+		items = append(items, item.Raw)
+	}
+	return items
 }
 
-// documentOr answers with a document, or fails as the module does.
-func documentOr(code int, format string, names ...string) func(*query) ([]byte, error) {
-	return func(q *query) ([]byte, error) {
+// documentElse answers with a document, or otherwise where there is none.
+func documentElse(otherwise handler) handler {
+	return func(q *query) (string, error) {
 		if body, err := document(q); !errors.Is(err, notImplemented) {
 			return body, err
 		}
+		return otherwise(q)
+	}
+}
+
+// documentOr answers with a document, or fails as the module does.
+func documentOr(code int, format string, names ...string) handler {
+	return documentElse(func(q *query) (string, error) {
 		values := make([]any, len(names))
 		for i, name := range names {
 			values[i] = q.args[name]
 		}
-		return nil, fail(code, format, values...)
-	}
+		return "", fail(code, format, values...)
+	})
 }
 
 // documentOrEmpty answers with a document, or an empty list.
-func documentOrEmpty(name string) func(*query) ([]byte, error) {
-	return func(q *query) ([]byte, error) {
-		if body, err := document(q); !errors.Is(err, notImplemented) {
-			return body, err
-		}
-		return q.page.render(listing{name: name})
-	}
+func documentOrEmpty(name string) handler {
+	return documentElse(func(q *query) (string, error) { return listTexts(q, name, nil) })
 }
 
 // byParameters answers with the document of path and query, or as otherwise says.
-func byParameters(otherwise func(*query) ([]byte, error), names ...string) func(*query) ([]byte, error) {
-	return func(q *query) ([]byte, error) {
+func byParameters(otherwise handler, names ...string) handler {
+	return func(q *query) (string, error) {
 		path, sep := q.path, "?"
 		for _, name := range names {
 			if value, given := q.args[name]; given {

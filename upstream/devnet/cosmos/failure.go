@@ -3,6 +3,7 @@ package cosmos
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 )
@@ -37,6 +38,15 @@ func (f *failure) Error() string { return f.text }
 
 func fail(code int, format string, a ...any) error {
 	return &failure{code, fmt.Sprintf(format, a...)}
+}
+
+// failed is an error as a failure.
+func failed(err error) *failure {
+	var f *failure
+	if !errors.As(err, &f) {
+		return &failure{unknown, err.Error()}
+	}
+	return f
 }
 
 // notImplemented answers what has no route.

@@ -1,7 +1,7 @@
 package cosmos
 
 import (
-	"errors"
+	"io"
 	"net/http"
 	"path"
 	"strconv"
@@ -37,22 +37,13 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, err := g.answer(w, r)
-	g.write(w, body, err)
-}
-
-// write sends an answer or an error.
-func (g *gateway) write(w http.ResponseWriter, body []byte, err error) {
 	w.Header().Set("Content-Type", "application/json")
-	status := http.StatusOK
 	if err != nil {
-		var f *failure
-		if !errors.As(err, &f) {
-			f = &failure{unknown, err.Error()}
-		}
-		body, status = f.body(), statuses[f.code]
+		f := failed(err)
+		w.WriteHeader(statuses[f.code])
+		body = string(f.body())
 	}
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = io.WriteString(w, body) // the client may be gone
 }
 
 // cleanPath resolves // and .. but keeps a trailing slash.
@@ -65,18 +56,18 @@ func cleanPath(p string) string {
 }
 
 // answer finds the route, reads the parameters, the height, and then the state.
-func (g *gateway) answer(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error) {
 	components := strings.Split(dropVerb(r.URL.Path)[1:], "/")
 	route, vars := find(methodOf(r), components)
 	if route == nil {
-		return nil, notImplemented
+		return "", notImplemented
 	}
-	q := &query{chain: g.chain, node: g.node, uri: r.URL, path: "/" + strings.Join(components, "/")}
-	if err := q.read(r, route, vars); err != nil {
-		return nil, &failure{invalidArgument, err.Error()}
+	q := &query{chain: g.chain, node: g.node, path: "/" + strings.Join(components, "/"), vars: vars}
+	if err := q.read(r, route); err != nil {
+		return "", &failure{invalidArgument, err.Error()}
 	}
 	if r.Header.Get("Grpc-Timeout") != "" {
-		return nil, &failure{deadlineExceeded, "context deadline exceeded"}
+		return "", &failure{deadlineExceeded, "context deadline exceeded"}
 	}
 	if route.local {
 		q.state = g.chain.at(g.node.Height(), g.node)
@@ -86,16 +77,18 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) ([]byte, error)
 }
 
 // query answers what goes through the application.
-func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q *query) ([]byte, error) {
+func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q *query) (body string, err error) {
 	height, err := g.heightOf(r.Header)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	g.count(r.URL.RequestURI(), height)
 	q.state = g.chain.at(height, g.node)
-	body, err := route.serve(q)
+	if err = q.addresses(); err == nil {
+		body, err = route.serve(q)
+	}
 	if err != nil && g.options.NoGRPC {
-		return nil, plainText(err)
+		return "", plainText(err)
 	}
 	text := strconv.FormatInt(height, 10)
 	if !g.options.NoGRPC {
@@ -110,10 +103,7 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 
 // plainText is how an error reads when it comes without gRPC.
 func plainText(err error) error {
-	var f *failure
-	if !errors.As(err, &f) {
-		return err
-	}
+	f := failed(err)
 	text := "rpc error: code = " + codeNames[f.code] + " desc = " + f.text
 	if f.code == notFound {
 		text += ": key not found"

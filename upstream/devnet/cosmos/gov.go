@@ -17,53 +17,39 @@ func (s state) proposal(id string) string {
 	return gjson.Get(documents()["/cosmos/gov/v1/proposals/"+id], "proposal").Raw
 }
 
-// proposalAsked finds the proposal among the arguments.
-func (q *query) proposalAsked() (string, error) {
-	id := q.args["proposal_id"]
-	if id == "0" {
-		return "", fail(invalidArgument, "proposal id can not be 0")
+// ofProposal serves the proposal that the path names.
+func ofProposal(serve func(q *query, proposal string) (string, error)) handler {
+	return func(q *query) (string, error) {
+		id := q.args["proposal_id"]
+		if id == "0" {
+			return "", fail(invalidArgument, "proposal id can not be 0")
+		}
+		p := q.proposal(id)
+		if p == "" {
+			return "", fail(notFound, "proposal %s doesn't exist", id)
+		}
+		return serve(q, p)
 	}
-	if p := q.proposal(id); p != "" {
-		return p, nil
-	}
-	return "", fail(notFound, "proposal %s doesn't exist", id)
 }
 
-func proposals(q *query) ([]byte, error) {
+func proposalOf(_ *query, p string) (string, error) { return fmt.Sprintf(`{"proposal":%s}`, p), nil }
+
+func proposals(q *query) (string, error) {
+	status := q.args["proposal_status"]
 	var some []string
 	for id := 1; q.proposal(strconv.Itoa(id)) != ""; id++ {
 		p := q.proposal(strconv.Itoa(id))
-		status := q.args["proposal_status"]
 		if status == "" || status == proposalStatuses[0] || gjson.Get(p, "status").String() == status {
 			some = append(some, p)
 		}
 	}
-	return q.page.render(listing{
-		name: "proposals", size: len(some),
-		key:  func(i int) string { return fmt.Sprintf("%08d", gjson.Get(some[i], "id").Int()) },
-		item: func(i int) string { return some[i] },
-	})
+	return list(q, "proposals", some, func(p string) string { return fmt.Sprintf("%08d", gjson.Get(p, "id").Int()) }, func(p string) string { return p })
 }
 
-func proposalOf(q *query) ([]byte, error) {
-	p, err := q.proposalAsked()
-	return fmt.Appendf(nil, `{"proposal":%s}`, p), err
-}
-
-// legacyProposals fails: one proposal that v1beta1 cannot show spoils the list.
-func legacyProposals(*query) ([]byte, error) { return nil, errLegacy }
-
+// errLegacy fails the list of v1beta1, too: one proposal that it cannot show spoils it.
 var errLegacy = fail(unknown, "codespace sdk code 29: invalid type: can't convert a gov/v1 Proposal to gov/v1beta1 Proposal when amount of proposal messages not exactly one")
 
-func legacyProposalOf(q *query) ([]byte, error) {
-	if _, err := q.proposalAsked(); err != nil {
-		return nil, err
-	}
-	if body, err := document(q); err == nil {
-		return body, nil
-	}
-	return nil, errLegacy
-}
+func legacyProposalOf(q *query, _ string) (string, error) { return documentElse(failing(errLegacy))(q) }
 
 // voters are those who have voted on the proposal that is being voted on.
 func (s state) voters(id string) []*account {
@@ -81,7 +67,7 @@ func (s state) voters(id string) []*account {
 	return voters
 }
 
-// choices are the options of a vote, without their prefix, as tallies count them.
+// choices are the options of a vote, without their prefix.
 var choices = []string{"YES", "ABSTAIN", "NO", "NO_WITH_VETO"}
 
 // choice is what an account votes for.
@@ -93,15 +79,11 @@ func voteJSON(id string, a *account, extra, last string) string {
 }
 
 // votes serves the votes in the form of v1 or v1beta1.
-func votes(extra, last string) func(*query) ([]byte, error) {
-	return func(q *query) ([]byte, error) {
+func votes(extra, last string) handler {
+	return func(q *query) (string, error) {
 		id := q.args["proposal_id"]
-		voters := q.voters(id)
-		return q.page.render(listing{
-			name: "votes", size: len(voters),
-			key:  func(i int) string { return prefixed(voters[i].raw) },
-			item: func(i int) string { return voteJSON(id, voters[i], extra, last) },
-		})
+		return list(q, "votes", q.voters(id), func(a *account) string { return prefixed(a.raw) },
+			func(a *account) string { return voteJSON(id, a, extra, last) })
 	}
 }
 
@@ -111,37 +93,31 @@ const (
 	legacyVote = `"option":"VOTE_OPTION_UNSPECIFIED",`
 )
 
-func voteOf(q *query) ([]byte, error) {
-	raw, err := q.account("voter")
-	if err != nil {
-		return nil, err
-	}
+func voteOf(q *query) (string, error) {
 	id := q.args["proposal_id"]
 	for _, a := range q.voters(id) {
-		if a.raw == raw {
-			return fmt.Appendf(nil, `{"vote":%s}`, voteJSON(id, a, "", v1Vote)), nil
+		if a.raw == q.delegator {
+			return fmt.Sprintf(`{"vote":%s}`, voteJSON(id, a, "", v1Vote)), nil
 		}
 	}
-	return nil, fail(invalidArgument, "voter: %s not found for proposal: %s", q.args["voter"], id)
+	return "", fail(invalidArgument, "voter: %s not found for proposal: %s", q.args["voter"], id)
 }
 
-// tally counts what the voters hold, or says how the vote ended.
-func tally(suffix string) func(*query) ([]byte, error) {
-	return func(q *query) ([]byte, error) {
-		p, err := q.proposalAsked()
-		if err != nil {
-			return nil, err
-		}
-		var counts [4]int64
-		for i, name := range []string{"yes", "abstain", "no", "no_with_veto"} {
-			counts[i] = gjson.Get(p, "final_tally_result."+name+"_count").Int()
-		}
+// tally counts what the voters hold, or says how the vote ended. The names of its counts
+// have a suffix.
+func tally(suffix string) handler {
+	return ofProposal(func(q *query, p string) (string, error) {
+		var held [4]int64
 		for _, a := range q.voters(q.args["proposal_id"]) {
 			for _, k := range a.stakes {
-				counts[choice(a)] += q.tokens(k)
+				held[choice(a)] += q.tokens(k)
 			}
 		}
-		return fmt.Appendf(nil, `{"tally":{"yes%[1]s":"%[2]d","abstain%[1]s":"%[3]d","no%[1]s":"%[4]d","no_with_veto%[1]s":"%[5]d"}}`,
-			suffix, counts[0], counts[1], counts[2], counts[3]), nil
-	}
+		counts := make([]string, len(choices))
+		for i, name := range choices {
+			name = strings.ToLower(name)
+			counts[i] = fmt.Sprintf(`"%s%s":"%d"`, name, suffix, held[i]+gjson.Get(p, "final_tally_result."+name+"_count").Int())
+		}
+		return fmt.Sprintf(`{"tally":{%s}}`, strings.Join(counts, ",")), nil
+	})
 }

@@ -3,6 +3,7 @@ package cosmos
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,9 +16,8 @@ const maxBroadcast = 100_000
 
 // A mempool holds what was broadcast. The next block takes everything in.
 type mempool struct {
-	mu   sync.Mutex
-	txs  []*broadcast
-	hash map[string]*broadcast
+	mu  sync.Mutex
+	txs []*broadcast
 }
 
 // A broadcast is a transaction from outside: one that sends coins, or something
@@ -40,28 +40,27 @@ func hashOf(raw []byte) string {
 func (m *mempool) take(b *broadcast) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.hash[b.hash] != nil {
+	if slices.ContainsFunc(m.txs, func(other *broadcast) bool { return other.hash == b.hash }) {
 		return
 	}
-	if m.hash == nil || len(m.txs) >= maxBroadcast {
-		m.hash, m.txs = map[string]*broadcast{}, nil
+	if len(m.txs) >= maxBroadcast {
+		m.txs = nil
 	}
-	m.hash[b.hash], m.txs = b, append(m.txs, b)
+	m.txs = append(m.txs, b)
 }
 
 // find is a transaction by its hash, if it is in a block up to a height.
-func (m *mempool) find(hash string, height int64) *broadcast {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if b := m.hash[hash]; b != nil && b.height <= height {
-		return b
-	}
-	return nil
+func (m *mempool) find(hash string, height int64) (found *broadcast) {
+	m.each(height, func(b *broadcast) {
+		if b.hash == hash {
+			found = b
+		}
+	})
+	return found
 }
 
 // sent counts the transactions of an account in blocks up to a height.
-func (m *mempool) sent(raw string, height int64) int64 {
-	var sum int64
+func (m *mempool) sent(raw string, height int64) (sum int64) {
 	m.each(height, func(b *broadcast) {
 		if b.from == raw {
 			sum++
@@ -71,8 +70,7 @@ func (m *mempool) sent(raw string, height int64) int64 {
 }
 
 // moved is what transactions up to a height have added to an account.
-func (m *mempool) moved(raw string, height int64) int64 {
-	var sum int64
+func (m *mempool) moved(raw string, height int64) (sum int64) {
 	m.each(height, func(b *broadcast) {
 		if b.from == raw {
 			sum -= b.amount + fee
@@ -97,68 +95,41 @@ func (m *mempool) each(height int64, visit func(*broadcast)) {
 // parseTx reads a raw transaction as far as the chain understands it: the first
 // message's sender, receiver and amount, and the first signer's sequence.
 func parseTx(raw []byte) (*broadcast, bool) {
-	body, ok := field(raw, 1)
-	auth, signed := field(raw, 2)
-	if !ok || !signed {
+	body, auth := field(raw, 1), field(raw, 2)
+	if body == nil || auth == nil {
 		return nil, false
 	}
 	b := &broadcast{hash: hashOf(raw)}
-	msg, _ := field(body, 1)
-	msg, _ = field(msg, 2)
-	b.from, b.to = addressIn(msg, 1), addressIn(msg, 2)
-	coin, _ := field(msg, 3)
-	amount, _ := field(coin, 2)
-	b.amount, _ = strconv.ParseInt(string(amount), 10, 64)
-	signer, _ := field(auth, 1)
-	b.sequence = number(signer, 3)
+	msg := field(field(body, 1), 2)
+	b.from, _ = decode(accountPrefix, string(field(msg, 1)))
+	b.to, _ = decode(accountPrefix, string(field(msg, 2)))
+	b.amount, _ = strconv.ParseInt(string(field(field(msg, 3), 2)), 10, 64)
+	sequence, _ := protowire.ConsumeVarint(value(field(auth, 1), 3, protowire.VarintType))
+	b.sequence = int64(sequence)
 	return b, true
 }
 
-func addressIn(msg []byte, num protowire.Number) string {
-	text, _ := field(msg, num)
-	raw, err := decode(accountPrefix, string(text))
-	if err != nil {
-		return ""
-	}
-	return string(raw)
+// field is the first length-delimited field of a number in a message; nil for none.
+func field(msg []byte, want protowire.Number) []byte {
+	content, _ := protowire.ConsumeBytes(value(msg, want, protowire.BytesType))
+	return content
 }
 
-// field is the first length-delimited field of a number in a message.
-func field(msg []byte, want protowire.Number) ([]byte, bool) {
+// value is the first encoded value of a number and type in a message; nil for none.
+func value(msg []byte, want protowire.Number, kind protowire.Type) []byte {
 	for len(msg) > 0 {
-		num, kind, n := protowire.ConsumeTag(msg)
+		num, typ, n := protowire.ConsumeTag(msg)
 		if n < 0 {
-			return nil, false
+			return nil
 		}
-		msg = msg[n:]
-		if num == want && kind == protowire.BytesType {
-			value, n := protowire.ConsumeBytes(msg)
-			return value, n >= 0
+		size := protowire.ConsumeFieldValue(num, typ, msg[n:])
+		switch {
+		case size < 0:
+			return nil
+		case num == want && typ == kind:
+			return msg[n : n+size]
 		}
-		if n = protowire.ConsumeFieldValue(num, kind, msg); n < 0 {
-			return nil, false
-		}
-		msg = msg[n:]
+		msg = msg[n+size:]
 	}
-	return nil, false
-}
-
-// number is the first varint of a number in a message; 0 for none.
-func number(msg []byte, want protowire.Number) int64 {
-	for len(msg) > 0 {
-		num, kind, n := protowire.ConsumeTag(msg)
-		if n < 0 {
-			return 0
-		}
-		msg = msg[n:]
-		if num == want && kind == protowire.VarintType {
-			value, _ := protowire.ConsumeVarint(msg)
-			return int64(value)
-		}
-		if n = protowire.ConsumeFieldValue(num, kind, msg); n < 0 {
-			return 0
-		}
-		msg = msg[n:]
-	}
-	return 0
+	return nil
 }

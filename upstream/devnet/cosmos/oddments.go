@@ -7,37 +7,43 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// fixed always answers the same; failing always fails the same way.
+func fixed(body string) handler { return func(*query) (string, error) { return body, nil } }
+func failing(err error) handler { return func(*query) (string, error) { return "", err } }
+
 // evidenceOf finds none.
-func evidenceOf(q *query) ([]byte, error) {
+func evidenceOf(q *query) (string, error) {
 	if _, err := hex.DecodeString(q.args["hash"]); err != nil {
-		return nil, fail(unknown, "invalid evidence hash: %v", err)
+		return "", fail(unknown, "invalid evidence hash: %v", err)
 	}
-	return nil, fail(notFound, "evidence %s not found", q.args["hash"])
+	return "", fail(notFound, "evidence %s not found", q.args["hash"])
 }
 
-func nftOf(q *query) ([]byte, error) {
-	class, id := q.args["class_id"], q.args["id"]
-	list := documents()["/cosmos/nft/v1beta1/nfts?class_id="+class]
-	for _, n := range gjson.Get(list, "nfts").Array() {
-		if n.Get("id").String() == id {
-			return fmt.Appendf(nil, `{"nft":%s}`, n.Raw), nil
+// memberOf is the one in the list of a document that has a name; "" for none.
+func memberOf(path, list, field, name string) string {
+	for _, item := range gjson.Get(documents()[path], list).Array() {
+		if item.Get(field).String() == name {
+			return item.Raw
 		}
 	}
-	return nil, fail(unknown, "codespace nft code 6: nft does not exist: not found nft: class: %s, id: %s", class, id)
+	return ""
 }
 
-// unapplied answers for a plan that was never carried out.
-func unapplied(*query) ([]byte, error) { return []byte(`{"height":"0"}`), nil }
+func nftOf(q *query) (string, error) {
+	class, id := q.args["class_id"], q.args["id"]
+	if one := memberOf("/cosmos/nft/v1beta1/nfts?class_id="+class, "nfts", "id", id); one != "" {
+		return fmt.Sprintf(`{"nft":%s}`, one), nil
+	}
+	return "", fail(unknown, "codespace nft code 6: nft does not exist: not found nft: class: %s, id: %s", class, id)
+}
 
-func moduleVersions(q *query) ([]byte, error) {
+func moduleVersions(q *query) (string, error) {
 	name, given := q.args["module_name"]
 	if !given {
 		return document(q)
 	}
-	for _, m := range gjson.Get(documents()[q.path], "module_versions").Array() {
-		if m.Get("name").String() == name {
-			return fmt.Appendf(nil, `{"module_versions":[%s]}`, m.Raw), nil
-		}
+	if one := memberOf(q.path, "module_versions", "name", name); one != "" {
+		return fmt.Sprintf(`{"module_versions":[%s]}`, one), nil
 	}
-	return nil, fail(unknown, "codespace upgrade code 2: module version not found: x/upgrade: QueryModuleVersions module %s not found", name)
+	return "", fail(unknown, "codespace upgrade code 2: module version not found: x/upgrade: QueryModuleVersions module %s not found", name)
 }

@@ -36,54 +36,60 @@ func (p *page) set(name, value string) {
 // errBoth is the words of most modules for a key together with an offset.
 var errBoth = fail(internal, "invalid request, either offset or key is expected, got both")
 
-// A listing is a list in the order of its keys.
-type listing struct {
-	name string
-	size int
-	key  func(i int) string
-	item func(i int) string
-}
-
-// render answers with one page of a list.
-func (p page) render(l listing) ([]byte, error) {
+// list answers with the page that is asked for of a list in the order of its keys.
+func list[T any](q *query, name string, all []T, key, item func(T) string) (string, error) {
+	p, size := q.page, len(all)
 	if p.key != "" && p.offset > 0 {
-		return nil, errBoth
+		return "", errBoth
 	}
 	if p.limit == 0 {
 		p.limit, p.count = defaultLimit, true
 	}
-	start := p.start(l)
-	count := min(uint64(max(0, l.size-start)), p.limit)
-	items := make([]string, count)
+	at := func(place int) T {
+		if p.reverse {
+			place = size - 1 - place
+		}
+		return all[place]
+	}
+	start := p.start(size, func(i int) string { return key(all[i]) })
+	items := make([]string, min(uint64(max(0, size-start)), p.limit))
 	for i := range items {
-		items[i] = l.item(p.at(l, start+i))
+		items[i] = item(at(start + i))
 	}
-	next := "null"
-	if end := start + len(items); end < l.size {
-		next = strconv.Quote(base64.StdEncoding.EncodeToString([]byte(l.key(p.at(l, end)))))
+	next, total := "null", 0
+	if end := start + len(items); end < size {
+		next = strconv.Quote(base64.StdEncoding.EncodeToString([]byte(key(at(end)))))
 	}
-	total := 0
 	if p.count && p.key == "" {
-		total = l.size
+		total = size
 	}
-	return fmt.Appendf(nil, `{%q:[%s],"pagination":{"next_key":%s,"total":"%d"}}`, l.name, strings.Join(items, ","), next, total), nil
+	return fmt.Sprintf(`{%q:[%s],"pagination":{"next_key":%s,"total":"%d"}}`, name, strings.Join(items, ","), next, total), nil
 }
 
-// at is the index of the item at a place, in the direction of the page.
-func (p page) at(l listing, place int) int {
-	if p.reverse {
-		return l.size - 1 - place
-	}
-	return place
-}
-
-// start is the place of the first item.
-func (p page) start(l listing) int {
+// start is the place of the first item, in the direction of the page.
+func (p page) start(size int, key func(i int) string) int {
 	if p.key == "" {
-		return int(min(p.offset, uint64(l.size)))
+		return int(min(p.offset, uint64(size)))
 	}
 	if p.reverse { // the last key that is not above
-		return l.size - sort.Search(l.size, func(i int) bool { return l.key(i) > p.key })
+		return size - sort.Search(size, func(i int) bool { return key(i) > p.key })
 	}
-	return sort.Search(l.size, func(i int) bool { return l.key(i) >= p.key })
+	return sort.Search(size, func(i int) bool { return key(i) >= p.key })
+}
+
+// An entry is an item of a list that has no keys of its own.
+type entry struct{ key, text string }
+
+// entries gives texts the keys of their places.
+func entries(texts []string) []entry {
+	all := make([]entry, len(texts))
+	for i, text := range texts {
+		all[i] = entry{fmt.Sprintf("%08d", i), text}
+	}
+	return all
+}
+
+// listTexts is list for texts in their order.
+func listTexts(q *query, name string, texts []string) (string, error) {
+	return list(q, name, entries(texts), func(e entry) string { return e.key }, func(e entry) string { return e.text })
 }

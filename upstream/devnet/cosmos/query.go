@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,12 +19,14 @@ type query struct {
 	state
 	chain  *Chain
 	node   Node
-	uri    *url.URL
 	path   string            // as it was routed
+	vars   map[string]string // what stands for the names in the pattern of the path
 	args   map[string]string // from path and query, by proto name; numbers in base 10, bytes decoded
 	list   map[string][]string
 	page   page
 	posted txRequest // the body of a POST
+
+	delegator, operator string // raw addresses of the path
 }
 
 // A kind is the type of a field.
@@ -59,9 +62,9 @@ var pageFields = []string{"key", "offset", "limit", "count_total", "reverse"}
 const maxBody = 1 << 20
 
 // read fills the request in from path, query and body.
-func (q *query) read(r *http.Request, route *route, vars map[string]string) error {
+func (q *query) read(r *http.Request, route *route) error {
 	q.args, q.list = map[string]string{}, map[string][]string{}
-	for name, value := range vars {
+	for name, value := range q.vars {
 		parsed, err := parse(kinds[name], value)
 		if err != nil {
 			return fmt.Errorf("type mismatch, parameter: %s, error: %w", name, err)
@@ -75,7 +78,7 @@ func (q *query) read(r *http.Request, route *route, vars map[string]string) erro
 	if err := r.ParseForm(); err != nil {
 		return err
 	}
-	return q.populate(route, r.Form, vars)
+	return q.populate(route, r.Form)
 }
 
 // listSuffix is how a name carries a value: name[value].
@@ -83,18 +86,13 @@ var listSuffix = regexp.MustCompile(`^(.*)\[(.*)\]$`)
 
 // populate reads the parameters that the route's request has. Others are ignored, but
 // for what stands below a field that has nothing below it.
-func (q *query) populate(route *route, form url.Values, vars map[string]string) error {
-	names := make([]string, 0, len(form))
-	for name := range form {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+func (q *query) populate(route *route, form url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(form)) {
 		values := form[name]
 		if m := listSuffix.FindStringSubmatch(name); m != nil {
 			name, values = m[1], append([]string{m[2]}, values...)
 		}
-		if err := q.field(route, strings.Split(name, "."), values, vars); err != nil {
+		if err := q.field(route, strings.Split(name, "."), values); err != nil {
 			return err
 		}
 	}
@@ -102,9 +100,9 @@ func (q *query) populate(route *route, form url.Values, vars map[string]string) 
 }
 
 // field reads one parameter.
-func (q *query) field(route *route, names, values []string, vars map[string]string) error {
+func (q *query) field(route *route, names, values []string) error {
 	fields := strings.Fields(route.params)
-	for field := range vars { // known to the filter by its proto name alone
+	for field := range q.vars { // known to the filter by its proto name alone
 		if names[0] == field {
 			return nil
 		}

@@ -10,10 +10,13 @@ import (
 type route struct {
 	pattern string
 	params  string // of the query, by proto name
-	serve   func(*query) ([]byte, error)
+	serve   handler
 	method  string // default GET
 	local   bool   // answered beside the application: no height comes in or out
 }
+
+// A handler answers a query.
+type handler func(*query) (string, error)
 
 const (
 	auth         = "/cosmos/auth/v1beta1"
@@ -35,9 +38,9 @@ const (
 // routes are the paths of the API, in the order in which they are tried.
 var routes = []route{
 	{pattern: auth + "/accounts", params: "pagination", serve: accounts},
-	{pattern: auth + "/accounts/{address}", serve: accountOf},
-	{pattern: auth + "/account_info/{address}", serve: accountInfoOf},
-	{pattern: auth + "/address_by_id/{id}", params: "account_id", serve: addressByID},
+	{pattern: auth + "/accounts/{address}", serve: ofAccount("account", state.accountJSON)},
+	{pattern: auth + "/account_info/{address}", serve: ofAccount("info", state.accountInfo)},
+	{pattern: auth + "/address_by_id/{id}", params: "account_id", serve: failing(fail(invalidArgument, "requesting with id isn't supported, try to request using account-id"))},
 	{pattern: auth + "/bech32/{address_bytes}", serve: bech32Of},
 	{pattern: auth + "/module_accounts/{name}", serve: documentOr(notFound, "account %s not found", "name")},
 	{pattern: authz + "/grants", params: "granter grantee msg_type_url pagination",
@@ -57,15 +60,15 @@ var routes = []route{
 	{pattern: bank + "/denom_owners/{denom=**}", params: "pagination", serve: documentOrEmpty("denom_owners")},
 	{pattern: "/cosmos/base/node/v1beta1/status", serve: nodeStatus},
 	{pattern: tendermint + "/syncing", serve: syncing},
-	{pattern: tendermint + "/blocks/latest", serve: latestBlock},
-	{pattern: tendermint + "/blocks/{height}", serve: blockAt},
-	{pattern: tendermint + "/validatorsets/latest", params: "pagination", serve: latestValidators},
-	{pattern: tendermint + "/validatorsets/{height}", params: "pagination", serve: validatorsAt},
+	{pattern: tendermint + "/blocks/latest", serve: latest(0, block)},
+	{pattern: tendermint + "/blocks/{height}", serve: atHeight(block)},
+	{pattern: tendermint + "/validatorsets/latest", params: "pagination", serve: latest(1, validatorSet)},
+	{pattern: tendermint + "/validatorsets/{height}", params: "pagination", serve: atHeight(validatorSet)},
 	{pattern: tendermint + "/abci_query", params: "data path height prove", serve: abciQuery},
-	{pattern: distribution + "/validators/{validator_address}", serve: earningsOf},
-	{pattern: distribution + "/validators/{validator_address}/commission", serve: commissionOf},
-	{pattern: distribution + "/validators/{validator_address}/outstanding_rewards", serve: outstandingOf},
-	{pattern: distribution + "/validators/{validator_address}/slashes", params: "starting_height ending_height pagination", serve: slashes},
+	{pattern: distribution + "/validators/{validator_address}", serve: rewarded(earningsOf)},
+	{pattern: distribution + "/validators/{validator_address}/commission", serve: rewarded(commissionOf)},
+	{pattern: distribution + "/validators/{validator_address}/outstanding_rewards", serve: rewarded(outstandingOf)},
+	{pattern: distribution + "/validators/{validator_address}/slashes", params: "starting_height ending_height pagination", serve: rewarded(slashes)},
 	{pattern: distribution + "/delegators/{delegator_address}/rewards", serve: delegatorRewards},
 	{pattern: distribution + "/delegators/{delegator_address}/rewards/{validator_address}", serve: delegationRewards},
 	{pattern: distribution + "/delegators/{delegator_address}/validators", serve: rewardedValidators},
@@ -77,15 +80,15 @@ var routes = []route{
 	{pattern: feegrant + "/issued/{granter}", params: "pagination", serve: documentOrEmpty("allowances")},
 	{pattern: gov + "/params/{params_type}", serve: documentOr(invalidArgument, "unknown params type: %s", "params_type")},
 	{pattern: gov + "/proposals", params: "proposal_status voter depositor pagination", serve: proposals},
-	{pattern: gov + "/proposals/{proposal_id}", serve: proposalOf},
+	{pattern: gov + "/proposals/{proposal_id}", serve: ofProposal(proposalOf)},
 	{pattern: gov + "/proposals/{proposal_id}/deposits", params: "pagination", serve: documentOrEmpty("deposits")},
 	{pattern: gov + "/proposals/{proposal_id}/deposits/{depositor}", serve: documentOr(invalidArgument, "depositer: %s not found for proposal: %s", "depositor", "proposal_id")},
 	{pattern: gov + "/proposals/{proposal_id}/tally", serve: tally("_count")},
 	{pattern: gov + "/proposals/{proposal_id}/votes", params: "pagination", serve: votes("", v1Vote)},
 	{pattern: gov + "/proposals/{proposal_id}/votes/{voter}", serve: voteOf},
 	{pattern: govLegacy + "/params/{params_type}", serve: documentOr(invalidArgument, "unknown params type: %s", "params_type")},
-	{pattern: govLegacy + "/proposals", params: "proposal_status voter depositor pagination", serve: legacyProposals},
-	{pattern: govLegacy + "/proposals/{proposal_id}", serve: legacyProposalOf},
+	{pattern: govLegacy + "/proposals", params: "proposal_status voter depositor pagination", serve: failing(errLegacy)},
+	{pattern: govLegacy + "/proposals/{proposal_id}", serve: ofProposal(legacyProposalOf)},
 	{pattern: govLegacy + "/proposals/{proposal_id}/deposits", params: "pagination", serve: documentOrEmpty("deposits")},
 	{pattern: govLegacy + "/proposals/{proposal_id}/tally", serve: tally("")},
 	{pattern: govLegacy + "/proposals/{proposal_id}/votes", params: "pagination", serve: votes(legacyVote, "")},
@@ -122,9 +125,9 @@ var routes = []route{
 	{pattern: transactions + "/txs", serve: broadcastTx, method: http.MethodPost, local: true},
 	{pattern: transactions + "/txs/{hash}", serve: txByHash},
 	{pattern: transactions + "/txs/block/{height}", params: "pagination", serve: txsInBlock},
-	{pattern: transactions + "/simulate", serve: simulate, method: http.MethodPost},
-	{pattern: transactions + "/decode", serve: decodeTx, method: http.MethodPost},
-	{pattern: "/cosmos/upgrade/v1beta1/applied_plan/{name}", serve: unapplied},
+	{pattern: transactions + "/simulate", serve: ofTx(simulate), method: http.MethodPost},
+	{pattern: transactions + "/decode", serve: ofTx(decodeTx), method: http.MethodPost},
+	{pattern: "/cosmos/upgrade/v1beta1/applied_plan/{name}", serve: fixed(`{"height":"0"}`)},
 	{pattern: "/cosmos/upgrade/v1beta1/module_versions", params: "module_name", serve: moduleVersions},
 	{pattern: "/ibc/core/client/v1/client_states/{client_id}", serve: documentOr(notFound, "%s: light client not found", "client_id")},
 	{pattern: transfer + "/denoms/{hash=**}", serve: documentOr(invalidArgument, "invalid denom trace hash: , error: expected size to be 32 bytes, got 1 bytes")},

@@ -1,9 +1,7 @@
 package cosmos
 
 import (
-	"encoding/base64"
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -20,21 +18,15 @@ func (s state) validatorJSON(v *validator) string {
 		v.operator, v.key, v.jailed, v.status(), tokens, tokens, v.moniker, unbonding, at, v.rate, nominalTime(opening), ids)
 }
 
-// validatorPage lists validators by operator.
-func validatorPage(q *query, name string, all []*validator) ([]byte, error) {
-	return q.page.render(listing{
-		name: name, size: len(all),
-		key:  func(i int) string { return prefixed(all[i].raw) },
-		item: func(i int) string { return q.validatorJSON(all[i]) },
-	})
-}
+// pageKey is the key of a validator in lists of validators.
+func (v *validator) pageKey() string { return prefixed(v.raw) }
 
-func validators(q *query) ([]byte, error) {
+func validators(q *query) (string, error) {
 	status := q.args["status"]
 	switch status {
 	case "", "BOND_STATUS_BONDED", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING":
 	default:
-		return nil, fail(invalidArgument, "invalid validator status %s", status)
+		return "", fail(invalidArgument, "invalid validator status %s", status)
 	}
 	var some []*validator
 	for _, v := range q.members() {
@@ -42,22 +34,30 @@ func validators(q *query) ([]byte, error) {
 			some = append(some, v)
 		}
 	}
-	return validatorPage(q, "validators", some)
+	return list(q, "validators", some, (*validator).pageKey, q.validatorJSON)
 }
 
-func validatorOf(q *query) ([]byte, error) {
-	raw, err := q.operator("validator_addr")
-	if err != nil {
-		return nil, err
-	}
-	v := q.member(raw)
+func validatorOf(q *query) (string, error) {
+	v := q.member(q.operator)
 	if v == nil {
-		return nil, fail(notFound, "validator %s not found", q.args["validator_addr"])
+		return "", fail(notFound, "validator %s not found", q.args["validator_addr"])
 	}
-	return fmt.Appendf(nil, `{"validator":%s}`, q.validatorJSON(v)), nil
+	return fmt.Sprintf(`{"validator":%s}`, q.validatorJSON(v)), nil
 }
 
-func pool(q *query) ([]byte, error) {
+func delegatorValidators(q *query) (string, error) {
+	return list(q, "validators", q.stakes(), func(k *stake) string { return k.to.pageKey() }, func(k *stake) string { return q.validatorJSON(k.to) })
+}
+
+func delegatorValidator(q *query) (string, error) {
+	k := q.stake()
+	if k == nil {
+		return "", fail(internal, "no delegation for (address, validator) tuple")
+	}
+	return fmt.Sprintf(`{"validator":%s}`, q.validatorJSON(k.to)), nil
+}
+
+func pool(q *query) (string, error) {
 	var bonded, not int64
 	for _, v := range q.members() {
 		if v.jailed {
@@ -66,21 +66,21 @@ func pool(q *query) ([]byte, error) {
 			bonded += q.bonded(v)
 		}
 	}
-	return fmt.Appendf(nil, `{"pool":{"not_bonded_tokens":"%d","bonded_tokens":"%d"}}`, not, bonded), nil
+	return fmt.Sprintf(`{"pool":{"not_bonded_tokens":"%d","bonded_tokens":"%d"}}`, not, bonded), nil
 }
 
 // rememberedHistory is the parameter historical_entries.
 const rememberedHistory = 10_000
 
-func historicalInfo(q *query) ([]byte, error) {
+func historicalInfo(q *query) (string, error) {
 	height, err := strconv.ParseInt(q.args["height"], 10, 64)
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case height < 0:
-		return nil, fail(invalidArgument, "height cannot be negative")
+		return "", fail(invalidArgument, "height cannot be negative")
 	case height == 0 || height > q.height || height <= q.height-rememberedHistory:
-		return nil, fail(notFound, "historical info for height %d not found", height)
+		return "", fail(notFound, "historical info for height %d not found", height)
 	}
 	past := q.chain.at(height, q.node)
 	var set string
@@ -89,62 +89,7 @@ func historicalInfo(q *query) ([]byte, error) {
 			set += "," + past.validatorJSON(v)
 		}
 	}
-	return fmt.Appendf(nil, `{"hist":{"header":{"version":{"block":"0","app":"0"},"chain_id":%q,"height":"%d","time":%q,"last_block_id":{"hash":null,"part_set_header":{"total":0,"hash":null}},`+
+	return fmt.Sprintf(`{"hist":{"header":{"version":{"block":"0","app":"0"},"chain_id":%q,"height":"%d","time":%q,"last_block_id":{"hash":null,"part_set_header":{"total":0,"hash":null}},`+
 		`"last_commit_hash":null,"data_hash":null,"validators_hash":null,"next_validators_hash":%q,"consensus_hash":null,"app_hash":%q,"last_results_hash":null,"evidence_hash":null,"proposer_address":%q},"valset":[%s]}}`,
 		q.chain.id, height, nominalTime(height), q.hash("validators", 0), q.hash("state", height), q.hash("proposer", 0)[:28], set[1:]), nil
-}
-
-// hash is some digest in base64 that stands for a part of the chain.
-func (s state) hash(what string, n int64) string {
-	return base64.StdEncoding.EncodeToString(digest(s.seed, what, n))
-}
-
-func delegatorValidators(q *query) ([]byte, error) {
-	raw, err := q.account("delegator_addr")
-	if err != nil {
-		return nil, err
-	}
-	var some []*validator
-	for _, k := range q.stakesOf(raw) {
-		some = append(some, k.to)
-	}
-	return validatorPage(q, "validators", some)
-}
-
-func delegatorValidator(q *query) ([]byte, error) {
-	k, err := q.pair()
-	if err != nil {
-		return nil, err
-	}
-	if k == nil {
-		return nil, fail(internal, "no delegation for (address, validator) tuple")
-	}
-	return fmt.Appendf(nil, `{"validator":%s}`, q.validatorJSON(k.to)), nil
-}
-
-// stakesOf are the delegations of an account.
-func (s state) stakesOf(raw string) []*stake {
-	a := s.byAddress[raw]
-	if a == nil {
-		return nil
-	}
-	return s.present(a.stakes)
-}
-
-// pair is the delegation of a delegator at a validator; nil for none.
-func (q *query) pair() (*stake, error) {
-	delegator, err := q.account("delegator_addr")
-	if err != nil {
-		return nil, err
-	}
-	operator, err := q.operator("validator_addr")
-	if err != nil {
-		return nil, err
-	}
-	stakes := q.stakesOf(delegator)
-	i := slices.IndexFunc(stakes, func(k *stake) bool { return k.to.raw == operator })
-	if i < 0 {
-		return nil, nil
-	}
-	return stakes[i], nil
 }

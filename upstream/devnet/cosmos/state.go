@@ -160,6 +160,9 @@ func (s state) earned(k *stake) int64 {
 // commission is what a validator has kept, in millionths.
 func (s state) commission(v *validator) int64 { return s.bonded(v) / 1000 * (s.height%500 + 1) }
 
+// hash is some digest in base64 that stands for a part of the chain.
+func (s state) hash(what string, n int64) string { return base64Text(digest(s.seed, what, n)) }
+
 // stamp is a time as the API writes it.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 

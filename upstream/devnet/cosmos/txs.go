@@ -81,16 +81,16 @@ func (s state) tx(hash string, tip int64) string {
 	return ""
 }
 
-func txByHash(q *query) ([]byte, error) {
+func txByHash(q *query) (string, error) {
 	raw, err := hex.DecodeString(q.args["hash"])
 	if err != nil {
-		return nil, fail(unknown, "%v", err)
+		return "", fail(unknown, "%v", err)
 	}
 	found := q.tx(strings.ToUpper(hex.EncodeToString(raw)), q.node.Height())
 	if found == "" {
-		return nil, fail(notFound, "tx not found: %s", q.args["hash"])
+		return "", fail(notFound, "tx not found: %s", q.args["hash"])
 	}
-	return []byte(found), nil
+	return found, nil
 }
 
 // txsOf are the transactions in a block.
@@ -109,24 +109,26 @@ func (s state) txsOf(height int64) []string {
 	return all
 }
 
-func txsInBlock(q *query) ([]byte, error) {
+func txsInBlock(q *query) (string, error) {
 	height, err := strconv.ParseInt(q.args["height"], 10, 64)
 	tip := q.node.Height()
 	if err != nil || height < 1 || height > tip {
-		return nil, fail(unknown, "codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, tip)
+		return "", fail(unknown, "codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, tip)
 	}
 	txs := q.txsOf(height)
-	page, err := q.page.render(listing{
-		name: "txs", size: len(txs),
-		key:  func(i int) string { return fmt.Sprintf("%08d", i) },
-		item: func(i int) string { return gjson.Get(txs[i], "tx").Raw },
-	})
-	if err != nil {
-		return nil, err
-	}
+	page, err := listTexts(q, "txs", each(txs, "tx"))
 	block := q.blockJSON(height)
-	return fmt.Appendf(nil, `{"txs":%s,"block_id":%s,"block":%s,"pagination":{"next_key":null,"total":"%d"}}`,
-		gjson.GetBytes(page, "txs").Raw, gjson.Get(block, "block_id").Raw, gjson.Get(block, "block").Raw, len(txs)), nil
+	return fmt.Sprintf(`{"txs":%s,"block_id":%s,"block":%s,"pagination":{"next_key":null,"total":"%d"}}`,
+		gjson.Get(page, "txs").Raw, gjson.Get(block, "block_id").Raw, gjson.Get(block, "block").Raw, len(txs)), err
+}
+
+// each is a member of every document.
+func each(documents []string, member string) []string {
+	all := make([]string, len(documents))
+	for i, document := range documents {
+		all[i] = gjson.Get(document, member).Raw
+	}
+	return all
 }
 
 // The searches that the chain understands.
@@ -139,13 +141,13 @@ var (
 const defaultSearch = 100
 
 // searchTxs finds transactions by height or sender. Pages are numbered; pagination means nothing.
-func searchTxs(q *query) ([]byte, error) {
+func searchTxs(q *query) (string, error) {
 	words := q.args["query"]
 	switch {
 	case words == "":
-		return nil, fail(internal, "query cannot be empty")
+		return "", fail(internal, "query cannot be empty")
 	case !searchAny.MatchString(words):
-		return nil, fail(internal, "failed to search for txs: offset 4: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator")
+		return "", fail(internal, "failed to search for txs: offset 4: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator")
 	}
 	size, at := q.found(words)
 	limit, _ := strconv.Atoi(q.args["limit"])
@@ -155,18 +157,18 @@ func searchTxs(q *query) ([]byte, error) {
 	}
 	number = max(1, number)
 	if pages := max(1, (size+limit-1)/limit); number > pages {
-		return nil, fail(internal, "failed to search for txs: page should be within [1, %d] range, given %d", pages, number)
+		return "", fail(internal, "failed to search for txs: page should be within [1, %d] range, given %d", pages, number)
 	}
-	var txs, responses []string
+	var txs []string
 	for i := (number - 1) * limit; i < min(size, number*limit); i++ {
-		place := i
 		if q.args["order_by"] == "ORDER_BY_DESC" {
-			place = size - 1 - i
+			txs = append(txs, at(size-1-i))
+		} else {
+			txs = append(txs, at(i))
 		}
-		tx := at(place)
-		txs, responses = append(txs, gjson.Get(tx, "tx").Raw), append(responses, gjson.Get(tx, "tx_response").Raw)
 	}
-	return fmt.Appendf(nil, `{"txs":[%s],"tx_responses":[%s],"pagination":null,"total":"%d"}`, strings.Join(txs, ","), strings.Join(responses, ","), size), nil
+	return fmt.Sprintf(`{"txs":[%s],"tx_responses":[%s],"pagination":null,"total":"%d"}`,
+		strings.Join(each(txs, "tx"), ","), strings.Join(each(txs, "tx_response"), ","), size), nil
 }
 
 // found is how many transactions a search finds, and each of them.
