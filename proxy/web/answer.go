@@ -1,9 +1,11 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -66,17 +68,6 @@ type Responder struct {
 	byOrigin bool // the answer to one origin is not that to another
 }
 
-// An asker is what of a request decides the form of its answer.
-type asker struct {
-	codings accepted
-	tags    []string // If-None-Match
-	head    bool
-}
-
-func askerOf(r *http.Request) asker {
-	return asker{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
-}
-
 // Respond writes an answer, or says that the client has it already.
 func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) {
 	h, from := collect(), askerOf(r)
@@ -133,52 +124,6 @@ func (h *headers) setLines(lines []Line, height int64) {
 	}
 }
 
-// negotiate chooses the coding, or finds that the client has the content.
-func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
-	e := a.Entry
-	coding := from.codings.best(len(e.Body))
-	if has, ok := clientHas(from.tags, e.ETag, coding); ok {
-		h.setTag(e.ETag, has)
-		return http.StatusNotModified, nil
-	}
-	must := from.codings[codings.Identity] == 0
-	if from.head {
-		return http.StatusOK, rs.describe(h, a, coding, must)
-	}
-	coding, body = rs.encoded(a, coding, must)
-	if coding != codings.Identity {
-		h.set("Content-Encoding", coding.String())
-	}
-	h.setBody(e.Type, body)
-	h.setTag(e.ETag, coding)
-	return http.StatusOK, body
-}
-
-// describe collects the headers that a GET would get, for a HEAD. No body is made
-// for that; the length of one that was never made is not told.
-func (rs *Responder) describe(h *headers, a *Answer, coding codings.Coding, must bool) (body []byte) {
-	body, coding = rs.bodies.Made(a.Entry.Content, coding, must)
-	if coding != codings.Identity {
-		h.set("Content-Encoding", coding.String())
-	}
-	if body != nil {
-		h.setBody(a.Entry.Type, body)
-	} else {
-		h.set("Content-Type", a.Entry.Type)
-	}
-	h.setTag(a.Entry.ETag, coding)
-	return body
-}
-
-// encoded gives the body in a coding; or plain while that is being made, unless
-// the client must have it so.
-func (rs *Responder) encoded(a *Answer, coding codings.Coding, must bool) (codings.Coding, []byte) {
-	if body, ok := rs.bodies.Encoded(a.Key, a.Entry.Content, coding, must); ok {
-		return coding, body
-	}
-	return codings.Identity, a.Entry.Body
-}
-
 // setVary names the request headers that choose between answers of one URL.
 func (rs *Responder) setVary(h *headers, own string) {
 	text := h.begin("Vary")
@@ -208,4 +153,76 @@ func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body [
 func (h *headers) setBody(typ string, body []byte) {
 	h.setInt("Content-Length", int64(len(body)))
 	h.set("Content-Type", typ)
+}
+
+// headers collects response headers and sets them with two allocations in
+// all: the values are rendered into one text, and their slices cut from one
+// array. Names must be in canonical form.
+type headers struct {
+	n    int
+	name [maxHeaders]string
+	end  [maxHeaders]int // where the value ends in the text
+	text []byte
+	room [headerRoom]byte // the text's first home
+}
+
+const (
+	maxHeaders = 20  // more are a programming error
+	headerRoom = 400 // all values of an ordinary answer
+)
+
+var collectors = sync.Pool{New: func() any { return new(headers) }}
+
+// collect begins a collection, which writeTo ends.
+func collect() *headers {
+	h := collectors.Get().(*headers) //nolint:forcetypeassert // the pool has no others
+	h.n, h.text = 0, h.room[:0]
+	return h
+}
+
+// begin starts the value of a header; what is appended to the result and
+// given to finish is that value.
+func (h *headers) begin(name string) []byte {
+	h.name[h.n] = name
+	return h.text
+}
+
+func (h *headers) finish(text []byte) {
+	h.text = text
+	h.end[h.n] = len(text)
+	h.n++
+}
+
+func (h *headers) set(name, value string) {
+	h.finish(append(h.begin(name), value...))
+}
+
+func (h *headers) setInt(name string, value int64) {
+	h.finish(strconv.AppendInt(h.begin(name), value, 10))
+}
+
+// appendTo appends the headers as they are sent, and must be the last that is
+// done with h. ok is false if one of them cannot be sent as it is.
+func (h *headers) appendTo(b []byte) (text []byte, ok bool) {
+	start := 0
+	for i := range h.n {
+		b = append(append(b, h.name[i]...), ": "...)
+		b = append(append(b, h.text[start:h.end[i]]...), "\r\n"...)
+		start = h.end[i]
+	}
+	ok = bytes.IndexByte(h.text, '\n') < 0 && bytes.IndexByte(h.text, '\r') < 0
+	collectors.Put(h)
+	return b, ok
+}
+
+// writeTo sets the headers collected, and must be the last that is done with h.
+func (h *headers) writeTo(header http.Header) {
+	text, start := string(h.text), 0
+	values := make([]string, h.n)
+	for i := range h.n {
+		values[i] = text[start:h.end[i]]
+		header[h.name[i]] = values[i : i+1 : i+1] // full: an append by others must not reach the next value
+		start = h.end[i]
+	}
+	collectors.Put(h)
 }

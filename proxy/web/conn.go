@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/lane"
@@ -31,6 +32,10 @@ type writeBuffer struct {
 	text []byte
 	room [2 * 4 << 10]byte
 }
+
+// seen is the highest block that a client was answered at on its connection, so
+// that later answers there do not go back behind it.
+type seen struct{ epoch, height atomic.Int64 }
 
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
@@ -83,6 +88,25 @@ func ConnStateBelowTLS(c *tls.Conn, state http.ConnState) {
 func connOf(r *http.Request) *Conn {
 	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
+}
+
+// Called is to be told every request that comes from a client's connection.
+func Called(r *http.Request) {
+	if c := connOf(r); c != nil && c.lane != nil {
+		c.lane.Called(r)
+	}
+}
+
+// laneOf is where the answer to a request may be repeated, nil for nowhere. Who
+// collects traces wants to decide for each request whether it is collected.
+func (s *Stack) laneOf(r *http.Request) *lane.Conn {
+	if s.recorder.Traces() {
+		return nil
+	}
+	if c := connOf(r); c != nil && c.lane != nil && c.lane.Wants() {
+		return c.lane
+	}
+	return nil
 }
 
 // Read reads for net/http, and answers in its place what the fast lane can.
@@ -156,4 +180,56 @@ func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
 	defer c.release()
 	_, _ = w.Write(body)
 	_ = http.NewResponseController(w).Flush() // what net/http has left
+}
+
+// A socket notes when its client was last active.
+type socket struct {
+	net.Conn
+	active atomic.Int64 // Unix time in nanoseconds
+	busy   atomic.Bool  // net/http has a request that is not answered yet
+}
+
+func newSocket(c net.Conn) *socket {
+	s := &socket{Conn: c}
+	s.touch()
+	return s
+}
+
+func (s *socket) touch() { s.active.Store(time.Now().UnixNano()) }
+
+// Read notes the time of what it reads.
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if n > 0 {
+		s.touch()
+	}
+	return n, err
+}
+
+// follow notes whether a request is being answered. A client whose answer is sent
+// has all its time to say the next thing.
+func (s *socket) follow(state http.ConnState) {
+	if state == http.StateIdle {
+		s.touch()
+	}
+	s.busy.Store(state == http.StateActive)
+}
+
+// Idle says since when nothing came from the client; not idle is a connection
+// whose request is being answered.
+func (s *socket) Idle() (since time.Time, idle bool) {
+	return time.Unix(0, s.active.Load()), !s.busy.Load()
+}
+
+// WriteBuffers writes all of the pieces in one system call, where the connection
+// below can.
+func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) { return pieces.WriteTo(s.Conn) }
+
+// CloseWrite closes the connection to the client alone, as http.Server does
+// before it leaves a client that is still sending.
+func (s *socket) CloseWrite() error {
+	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }

@@ -1,13 +1,20 @@
 package web
 
 import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -64,7 +71,9 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 	if rec.Err != nil {
 		s.explain(c, rec, render)
 	}
-	s.remember(c, rec)
+	if rec.memory != nil && rec.Err == nil {
+		s.remember(c, rec)
+	}
 	s.recorder.End(&rec.Record, &record.End{
 		Asked: record.AskedBy(c.Request), Client: s.admission.Address(c.Request),
 		Status: c.Writer.Status(), Size: max(0, c.Writer.Size()), Took: time.Since(rec.Start),
@@ -89,3 +98,122 @@ func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
 	}
 	render(c, f)
 }
+
+// NoRoute is the route's name where there is none: paths are not labels.
+const NoRoute = "none"
+
+// A Record is what one request is remembered by, in the log and in metrics, and
+// what of its connection matters to its handler.
+type Record struct {
+	record.Record
+
+	key    limits.Key // the request's, where one is required
+	client *Conn      // nil: it is not ours
+	conn   *lane.Conn // nil: the answer is of no use to the fast lane
+	memory Memory
+}
+
+// Seen is the highest block of an epoch that the request's client was answered at
+// on its connection; 0 for none.
+func (rec *Record) Seen(epoch int64) int64 {
+	if rec.client == nil || rec.client.seen.epoch.Load() != epoch {
+		return 0
+	}
+	return rec.client.seen.height.Load()
+}
+
+// Show notes the block that the client is about to be answered at. Requests of a
+// connection come one after the other.
+func (rec *Record) Show(epoch, height int64) {
+	if rec.client == nil {
+		return
+	}
+	rec.client.seen.epoch.Store(epoch)
+	rec.client.seen.height.Store(height)
+}
+
+// Repeatable tells a handler whether a Memory would be of use.
+func (rec *Record) Repeatable() bool { return rec.conn != nil }
+
+// Once keeps the request from being answered again without its handler.
+func (rec *Record) Once() { rec.conn = nil }
+
+// Repeat has the request answered by m when it comes again, if memory answers it
+// now.
+func (rec *Record) Repeat(m Memory) { rec.memory = m }
+
+// fail notes why the request is not answered, for the client and for the log.
+func (rec *Record) fail(err error) { rec.Err, rec.Outcome = err, "" }
+
+// requestID takes the client's id if it is harmless, else makes one. An id has
+// to be one of a kind, and no secret.
+func requestID(h http.Header) string {
+	if sent := h[RequestIDHeader]; len(sent) > 0 && safeID(sent[0]) {
+		return sent[0]
+	}
+	var room [32]byte
+	return string(appendID(room[:0]))
+}
+
+// appendID makes an id.
+func appendID(b []byte) []byte {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return hex.AppendEncode(b, id[:])
+}
+
+func safeID(id string) bool {
+	for _, c := range []byte(id) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {
+			return false
+		}
+	}
+	return 0 < len(id) && len(id) <= 64
+}
+
+// A LazyDeadline is a context with a deadline whose timer is set only when
+// a caller waits for it. Most requests are answered from memory without waiting,
+// and the timer would cost them as much as the answer.
+type LazyDeadline struct {
+	context.Context //nolint:containedctx // it is one itself
+	at              time.Time
+	once            sync.Once
+	armed           context.Context //nolint:containedctx // the same with a timer
+	cancel          context.CancelFunc
+}
+
+// WithLazyDeadline gives a context a deadline. Release must be called in the end.
+func WithLazyDeadline(parent context.Context, at time.Time) *LazyDeadline {
+	return &LazyDeadline{Context: parent, at: at}
+}
+
+func (d *LazyDeadline) arm() {
+	d.armed, d.cancel = context.WithDeadline(d.Context, d.at)
+}
+
+// Deadline is the deadline, timer or not.
+func (d *LazyDeadline) Deadline() (time.Time, bool) { return d.at, true }
+
+// Done sets the timer.
+func (d *LazyDeadline) Done() <-chan struct{} {
+	d.once.Do(d.arm)
+	return d.armed.Done()
+}
+
+// Err sets the timer too: its answer must agree with Done's.
+func (d *LazyDeadline) Err() error {
+	d.once.Do(d.arm)
+	return d.armed.Err()
+}
+
+// Release stops the timer, if there is one, and must be called at the end.
+// A caller that begins to wait after that has the parent, which ends with the
+// request.
+func (d *LazyDeadline) Release() {
+	d.once.Do(func() { d.armed, d.cancel = d.Context, func() {} })
+	d.cancel()
+}
+
+// Deadline is the end of the time of a request that began at the start.
+func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }

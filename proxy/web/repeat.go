@@ -2,6 +2,8 @@ package web
 
 import (
 	"net/http"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -19,25 +21,6 @@ type Memory interface {
 	Recall(rec *Record, a *Answer) bool
 }
 
-// Called is to be told every request that comes from a client's connection.
-func Called(r *http.Request) {
-	if c := connOf(r); c != nil && c.lane != nil {
-		c.lane.Called(r)
-	}
-}
-
-// laneOf is where the answer to a request may be repeated, nil for nowhere. Who
-// collects traces wants to decide for each request whether it is collected.
-func (s *Stack) laneOf(r *http.Request) *lane.Conn {
-	if s.recorder.Traces() {
-		return nil
-	}
-	if c := connOf(r); c != nil && c.lane != nil && c.lane.Wants() {
-		return c.lane
-	}
-	return nil
-}
-
 // NoLane says why no request is answered in the fast lane, "" if some are.
 func (s *Stack) NoLane() string {
 	switch {
@@ -51,19 +34,9 @@ func (s *Stack) NoLane() string {
 	return ""
 }
 
-// Repeatable tells a handler whether a Memory would be of use.
-func (rec *Record) Repeatable() bool { return rec.conn != nil }
-
-// Once keeps the request from being answered again without its handler.
-func (rec *Record) Once() { rec.conn = nil }
-
-// Repeat has the request answered by m when it comes again, if memory answers it
-// now.
-func (rec *Record) Repeat(m Memory) { rec.memory = m }
-
 // remember leaves behind what is needed to answer the same bytes again.
 func (s *Stack) remember(c *gin.Context, rec *Record) {
-	if rec.memory == nil || rec.Err != nil || rec.Outcome != cache.Hit.String() || rec.Store != "memory" {
+	if rec.Outcome != cache.Hit.String() || rec.Store != "memory" {
 		return
 	}
 	header := c.Request.Header
@@ -180,4 +153,29 @@ func (n *replay) identify(own string, sent []byte) {
 	default:
 		n.id = appendID(n.room[:0])
 	}
+}
+
+// appendStatusLine appends the first line of an answer.
+func appendStatusLine(b []byte, status int) []byte {
+	b = strconv.AppendInt(append(b, "HTTP/1.1 "...), int64(status), 10)
+	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
+}
+
+// A dateText is a time as the Date header has it, which is another one each
+// second.
+type dateText struct {
+	second int64
+	text   string
+}
+
+var lastDate atomic.Pointer[dateText]
+
+// appendDate appends the time as the Date header has it.
+func appendDate(b []byte, t time.Time) []byte {
+	d := lastDate.Load()
+	if second := t.Unix(); d == nil || d.second != second {
+		d = &dateText{second, t.UTC().Format(http.TimeFormat)}
+		lastDate.Store(d)
+	}
+	return append(b, d.text...)
 }

@@ -6,15 +6,15 @@
 //
 //  1. conn.go wraps the client's connection, so that an answer leaves in one
 //     system call;
-//  2. handle.go gives the request an id and a record (record.go), refuses what is
-//     too large, asks package limits whether the client's address may ask
-//     (admission.go), and calls the interface's handler;
-//  3. the handler may ask for a key, for a deadline without a timer until a caller
-//     waits for it (deadline.go), for a place to wait for a block, and whether the
-//     client wants no cached answer (nocache.go);
+//  2. handle.go gives the request an id and a record, refuses what is too large,
+//     asks package limits whether the client's address may ask, and calls the
+//     interface's handler;
+//  3. the handler may ask for a key (admission.go), for a deadline without a timer
+//     until a caller waits for it (handle.go), for a place to wait for a block, and
+//     whether the client wants no cached answer (freshness.go);
 //  4. answer.go writes what came through the cache: freshness.go says how old it
-//     is and how long it serves, etag.go whether the client has it already,
-//     encoding.go in which coding it is sent; headers.go collects the headers;
+//     is and how long it serves, negotiate.go whether the client has it already and
+//     in which coding it is sent;
 //  5. failure.go turns an error into a status and a public text, which the
 //     interface renders in its own form;
 //  6. package record takes the record.

@@ -1,10 +1,70 @@
 package web
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache/codings"
 )
+
+// An asker is what of a request decides the form of its answer.
+type asker struct {
+	codings accepted
+	tags    []string // If-None-Match
+	head    bool
+}
+
+func askerOf(r *http.Request) asker {
+	return asker{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
+}
+
+// negotiate chooses the coding, or finds that the client has the content.
+func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
+	e := a.Entry
+	coding := from.codings.best(len(e.Body))
+	if has, ok := clientHas(from.tags, e.ETag, coding); ok {
+		h.setTag(e.ETag, has)
+		return http.StatusNotModified, nil
+	}
+	must := from.codings[codings.Identity] == 0
+	if from.head {
+		return http.StatusOK, rs.describe(h, a, coding, must)
+	}
+	coding, body = rs.encoded(a, coding, must)
+	if coding != codings.Identity {
+		h.set("Content-Encoding", coding.String())
+	}
+	h.setBody(e.Type, body)
+	h.setTag(e.ETag, coding)
+	return http.StatusOK, body
+}
+
+// describe collects the headers that a GET would get, for a HEAD. No body is made
+// for that; the length of one that was never made is not told.
+func (rs *Responder) describe(h *headers, a *Answer, coding codings.Coding, must bool) (body []byte) {
+	body, coding = rs.bodies.Made(a.Entry.Content, coding, must)
+	if coding != codings.Identity {
+		h.set("Content-Encoding", coding.String())
+	}
+	if body != nil {
+		h.setBody(a.Entry.Type, body)
+	} else {
+		h.set("Content-Type", a.Entry.Type)
+	}
+	h.setTag(a.Entry.ETag, coding)
+	return body
+}
+
+// encoded gives the body in a coding; or plain while that is being made, unless
+// the client must have it so.
+func (rs *Responder) encoded(a *Answer, coding codings.Coding, must bool) (codings.Coding, []byte) {
+	if coding != codings.Identity {
+		if body, ok := rs.bodies.Encoded(a.Key, a.Entry.Content, coding, must); ok {
+			return coding, body
+		}
+	}
+	return codings.Identity, a.Entry.Body
+}
 
 const (
 	minEncoded = 1 << 10 // bytes; a smaller body fits into the packet that its headers are in
@@ -113,4 +173,48 @@ func (a accepted) best(size int) codings.Coding {
 		}
 	}
 	return best
+}
+
+// tagEnds end the validator of a body in each coding. In each it is another
+// text of bytes, so it needs another strong validator.
+var tagEnds = [len(preferred)]string{codings.Identity: `"`, codings.Gzip: `-gzip"`, codings.Zstd: `-zstd"`, codings.Brotli: `-br"`}
+
+// setTag sets the validator of the content in a coding.
+func (h *headers) setTag(etag string, coding codings.Coding) {
+	text := append(h.begin("Etag"), strings.TrimSuffix(etag, `"`)...)
+	h.finish(append(text, tagEnds[coding]...))
+}
+
+// clientHas finds out from the values of If-None-Match whether the client has the content, and in
+// which coding: the one it would get now, if it has that. Having it in any is as
+// good. Tags are compared weakly, as RFC 9110 says: a compressing proxy on the
+// way may have weakened them.
+func clientHas(tags []string, etag string, now codings.Coding) (coding codings.Coding, ok bool) {
+	for _, value := range tags {
+		for tag := range strings.SplitSeq(value, ",") {
+			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+			in, known := tagged(tag, etag)
+			if tag == "*" || known && in == now {
+				return now, true
+			}
+			if known && !ok {
+				coding, ok = in, true
+			}
+		}
+	}
+	return coding, ok
+}
+
+// tagged tells in which coding a tag is the content's.
+func tagged(tag, etag string) (codings.Coding, bool) {
+	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(etag, `"`))
+	if !ok || etag == "" {
+		return 0, false
+	}
+	for coding, tagEnd := range tagEnds {
+		if end == tagEnd {
+			return codings.Coding(coding), true
+		}
+	}
+	return 0, false
 }
