@@ -82,3 +82,11 @@ func (l *accessLog) skips(status int) bool {
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// traceID is the trace a request is collected in, "" for none.
+func (rec *Record) traceID() string {
+	if rec.span == nil || !rec.span.SpanContext().IsSampled() {
+		return ""
+	}
+	return rec.span.SpanContext().TraceID().String()
+}

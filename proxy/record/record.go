@@ -1,18 +1,21 @@
 // Package record remembers what became of requests.
 //
-//   - record.go is what one request is remembered by; recorder.go takes it;
+//   - record.go is what one request is remembered by, and what takes it at its end;
 //   - log.go writes it into the access log, template.go does so in less time for
 //     a request that is repeated, and buffer.go keeps lines for one system call;
 //   - metrics.go counts it, and trace.go tells the collector of traces.
 package record
 
 import (
+	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
@@ -93,4 +96,53 @@ func withoutKeys(query string) string {
 		return query
 	}
 	return keyInQuery.ReplaceAllString(query, "${1}redacted")
+}
+
+// Options configure a Recorder.
+type Options struct {
+	AccessLog    io.Writer             // gets a line of JSON for each request that is of Logger's level; nil: none
+	OnlyFailures bool                  // of these, only the lines for a status of 500 and more
+	SkipLog      float64               // share of the lines for successful requests (status below 400) that is not written; default 0
+	Logger       *slog.Logger          // whose level counts
+	Registerer   prometheus.Registerer // nil: metrics are kept to itself
+	Tracing      trace.TracerProvider  // nil: no traces
+}
+
+// A Recorder takes the records of requests. It is safe for concurrent use.
+type Recorder struct {
+	log     accessLog
+	metrics *metrics
+	tracer  trace.Tracer // nil: no traces
+}
+
+// New registers the metrics.
+func New(o Options) *Recorder {
+	return &Recorder{newAccessLog(o), newMetrics(o.Registerer), tracerOf(o.Tracing)}
+}
+
+// Traces tells whether requests may be traced, which is decided for each.
+func (r *Recorder) Traces() bool { return r.tracer != nil }
+
+// Begin gives back the request, in the context of its span if it is traced.
+func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
+	if r.tracer == nil {
+		return request
+	}
+	return r.trace(request, rec)
+}
+
+// End takes the record of a request that has ended.
+func (r *Recorder) End(rec *Record, end *End) {
+	r.metrics.observe(rec, end)
+	r.log.write(rec, end)
+	if rec.span != nil {
+		rec.endSpan(end)
+	}
+}
+
+// EndRepeated does the same for a request that a template was made of, in less
+// time. It returns the buffer that it was given, which may have grown.
+func (r *Recorder) EndRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
+	r.metrics.observe(rec, end)
+	return r.log.writeRepeated(t, rec, end, buffer)
 }

@@ -28,9 +28,6 @@ func (r *Recorder) trace(request *http.Request, rec *Record) *http.Request {
 // endSpan says of a request's span what it came to. Of an error it says what the
 // client was told.
 func (rec *Record) endSpan(end *End) {
-	if rec.span == nil {
-		return
-	}
 	if rec.span.IsRecording() {
 		rec.span.SetAttributes(
 			attribute.String("http.request.method", methodClass(end.Method)),
@@ -50,12 +47,4 @@ func (rec *Record) endSpan(end *End) {
 		}
 	}
 	rec.span.End()
-}
-
-// traceID is the trace a request is collected in, "" for none.
-func (rec *Record) traceID() string {
-	if rec.span == nil || !rec.span.SpanContext().IsSampled() {
-		return ""
-	}
-	return rec.span.SpanContext().TraceID().String()
 }
