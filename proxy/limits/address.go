@@ -7,6 +7,17 @@ import (
 	"strings"
 )
 
+// AdmitAddress lets a request pass for as long as its client's address may ask,
+// and says in headers of the answer how the client stands. The error is a
+// *Refusal.
+func (a *Admission) AdmitAddress(r *http.Request, answer http.Header) error {
+	rate := a.limits.Load().Address
+	if rate == (Rate{}) {
+		return nil
+	}
+	return a.admit(r.Context(), ownerOf(a.Address(r)), rate, answer)
+}
+
 // ForwardedFor is where proxies on the way leave whom they were asked by, the
 // nearest one last.
 const ForwardedFor = "X-Forwarded-For"

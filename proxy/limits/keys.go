@@ -62,3 +62,24 @@ func (k *keyring) find(r *http.Request) (found Key, err error) {
 
 // SetKeys puts other keys in force, from the next request on.
 func (a *Admission) SetKeys(keys []Key) { a.keys.set(keys) }
+
+// AdmitKey lets those pass who have a key, for as long as the name on it may ask,
+// and says so as AdmitAddress does.
+func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
+	key, err := a.keys.find(r)
+	if err != nil {
+		return Key{}, err
+	}
+	rate := a.rateOf(key)
+	if rate == (Rate{}) {
+		return key, nil
+	}
+	return key, a.admit(r.Context(), key.owner(), rate, answer)
+}
+
+func (a *Admission) rateOf(key Key) Rate {
+	if key.Rate != (Rate{}) {
+		return key.Rate
+	}
+	return a.limits.Load().Key
+}

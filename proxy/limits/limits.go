@@ -1,7 +1,7 @@
 // Package limits says who may ask, and how often.
 //
-//   - limits.go admits a request by its client's address (address.go) and by its
-//     API key (keys.go), or says why not;
+//   - address.go admits a request by its client's address, and keys.go by its API
+//     key; limits.go has the limits in force, and says why not;
 //   - limiter.go counts it: in this process (buckets.go), and in Redis where
 //     replicas share their limits (shared.go);
 //   - standing.go tells the client how it stands;
@@ -96,38 +96,6 @@ func (a *Admission) SetLimits(l Limits) { a.limits.Store(&l) }
 // replicas.
 func (a *Admission) SharesAddresses() bool {
 	return a.limiter.shared != nil && a.limits.Load().Address != Rate{}
-}
-
-// AdmitAddress lets a request pass for as long as its client's address may ask,
-// and says in headers of the answer how the client stands. The error is a
-// *Refusal.
-func (a *Admission) AdmitAddress(r *http.Request, answer http.Header) error {
-	rate := a.limits.Load().Address
-	if rate == (Rate{}) {
-		return nil
-	}
-	return a.admit(r.Context(), ownerOf(a.Address(r)), rate, answer)
-}
-
-// AdmitKey lets those pass who have a key, for as long as the name on it may ask,
-// and says so as AdmitAddress does.
-func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
-	key, err := a.keys.find(r)
-	if err != nil {
-		return Key{}, err
-	}
-	rate := a.rateOf(key)
-	if rate == (Rate{}) {
-		return key, nil
-	}
-	return key, a.admit(r.Context(), key.owner(), rate, answer)
-}
-
-func (a *Admission) rateOf(key Key) Rate {
-	if key.Rate != (Rate{}) {
-		return key.Rate
-	}
-	return a.limits.Load().Key
 }
 
 // admit spends a request of one limit.
