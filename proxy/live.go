@@ -18,21 +18,6 @@ import (
 // more. It is for the beginning of a shutdown.
 func (s *Server) Drain() { s.streams.Drain() }
 
-// orStream answers requests for a stream of the route with one.
-func (s *Server) orStream(rt web.Route) gin.HandlerFunc {
-	streamed := s.streams.Handle(rt.Render, s.chain.Admit, func(c *gin.Context) ([]stream.Source, error) {
-		feed, err := rt.Feed(c)
-		return []stream.Source{{Feed: feed}}, err
-	})
-	return func(c *gin.Context) {
-		if stream.Wanted(c.Request) {
-			streamed(c)
-		} else {
-			rt.Handler(c)
-		}
-	}
-}
-
 // renderer writes failures in the form of the chain's interface.
 func (s *Server) renderer() web.Renderer {
 	if s.cosmos != nil {

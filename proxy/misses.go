@@ -8,7 +8,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -33,7 +32,7 @@ func (s *Server) mountCosmos() {
 			return
 		}
 		rt := s.cosmos.Route(c.Request)
-		if rt.Feed != nil && stream.Wanted(c.Request) {
+		if rt.Feed != nil && wantsStream(c.Request) {
 			s.orStream(rt)(c)
 			return
 		}

@@ -13,15 +13,15 @@
 //
 // undeclared.go stands for the chain as long as it is not known what its nodes speak.
 // live.go streams several answers in one connection. readahead.go has the cache read
-// what is asked for in every block as soon as one comes. misses.go answers what no route does. explain.go says what a request would come
-// to, and explain_why.go why, in sentences. selection.go names the keys to be
-// purged.
+// what is asked for in every block as soon as one comes. misses.go answers what no
+// route does. explain.go says what a request would come to, and explain_why.go why,
+// in sentences. control.go is what operators change while it serves, and how they
+// name the keys to be purged.
 package proxy
 
 import (
 	"errors"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,7 +33,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/docs"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -176,28 +175,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.engine.ServeHTTP(w, s.tidied(r))
 }
 
-// SetClasses puts other classes, and other policies of single routes, in force
-// from the next request on. An error says that a route does not exist; then
-// nothing has changed.
-func (s *Server) SetClasses(classes chain.Classes, own map[string]cache.Policy) error {
-	defer s.stack.Forget()
-	defer s.o.Cache.ForgetAhead()
-	return s.now().chain.SetClasses(classes, own)
+// now is what answers at present.
+func (s *Server) now() *Server {
+	if next := s.spoken.Load(); next != nil {
+		return next
+	}
+	return s
 }
 
-// SetKeys puts other keys in force, from the next request on.
-func (s *Server) SetKeys(keys []limits.Key) { s.stack.SetKeys(keys) }
+// orStream answers requests for a stream of the route with one.
+func (s *Server) orStream(rt web.Route) gin.HandlerFunc {
+	streamed := s.streams.Handle(rt.Render, s.chain.Admit, func(c *gin.Context) ([]stream.Source, error) {
+		feed, err := rt.Feed(c)
+		return []stream.Source{{Feed: feed}}, err
+	})
+	return func(c *gin.Context) {
+		if wantsStream(c.Request) {
+			streamed(c)
+		} else {
+			rt.Handler(c)
+		}
+	}
+}
 
-// SetLimits puts other limits in force, from the next request on.
-func (s *Server) SetLimits(l limits.Limits) { s.stack.SetLimits(l) }
-
-// Trusts tells whether an address is that of a trusted proxy, behind which there
-// are many clients.
-func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Trusts(addr) }
-
-// Forget has the fast lane forget all requests: what they ask for has become
-// another thing, or is gone.
-func (s *Server) Forget() { s.stack.Forget() }
+// wantsStream tells whether a request asks for a stream.
+func wantsStream(r *http.Request) bool {
+	accept := r.Header["Accept"]
+	return len(accept) > 0 && strings.Contains(accept[0], stream.EventType)
+}
 
 // tidied is the request with its path in its one spelling. In the dialect of the SDK the node tells
 // spellings apart.

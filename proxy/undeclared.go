@@ -63,11 +63,3 @@ func (s *Server) Speak(c *Cosmos) error {
 	s.Forget()
 	return nil
 }
-
-// now is what answers at present.
-func (s *Server) now() *Server {
-	if next := s.spoken.Load(); next != nil {
-		return next
-	}
-	return s
-}

@@ -23,7 +23,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,12 +84,6 @@ func New(o Options, stack *web.Stack) *Handler {
 func (h *Handler) Drain() {
 	h.drained.Store(true)
 	h.topics.wake()
-}
-
-// Wanted tells whether a request asks for a stream.
-func Wanted(r *http.Request) bool {
-	accept := r.Header["Accept"]
-	return len(accept) > 0 && strings.Contains(accept[0], EventType)
 }
 
 // EventType is the media type of streams.
