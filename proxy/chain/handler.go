@@ -6,12 +6,10 @@
 //  1. routes.go has the row of the table that it belongs to; parameters.go and
 //     pages.go say how the values of the row's parameters are read;
 //  2. parser.go reads the row's parameters, and nothing else of the request,
-//     into one canonical cacheRequest (request.go): the cache key and what the
-//     node is asked;
-//  3. endpoint.go settles at which block it is to be answered (heights.go,
-//     reader.go; walk.go for later pages of a list, whose key walkkey.go reads),
-//     asks the cache by the policy of the row's class (classes.go), and has the
-//     answer written;
+//     into one canonical cacheRequest: the cache key and what the node is asked;
+//  3. endpoint.go settles at which block it is to be answered (reader.go; walk.go
+//     for later pages of a list), asks the cache by the policy of the row's class
+//     (classes.go), and has the answer written;
 //  4. origin.go, on a miss, makes an entry of the node's answer, in the shape that
 //     package documented gives it, with the height in its next page key (stamp.go);
 //  5. envelope.go writes what failed on the way in the interface's form.

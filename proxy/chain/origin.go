@@ -14,6 +14,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// request is the cacheRequest as the node is asked it.
+func (q cacheRequest) request() node.Request {
+	path, _ := url.PathUnescape(q.path) // it was escaped here
+	r := node.Request{Path: path, Query: q.query, Height: q.height, Cost: q.cost}
+	if r.Height == 0 {
+		r.Height = node.AtTip
+	}
+	return r
+}
+
 // brokenLife is the life of an answer by which the node says that it failed:
 // long enough to spare it a stampede.
 const brokenLife = time.Second

@@ -156,3 +156,18 @@ func parseBool(name, value string) (bool, error) {
 	}
 	return false, malformed(name, value, "true or false")
 }
+
+// A queryWriter appends parameters to a path.
+type queryWriter struct {
+	text []byte
+	path int // where the path ends
+}
+
+func (w queryWriter) name(name string) queryWriter {
+	sep := byte('&')
+	if len(w.text) == w.path {
+		sep = '?'
+	}
+	w.text = append(append(append(w.text, sep), name...), '=')
+	return w
+}

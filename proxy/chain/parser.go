@@ -59,6 +59,18 @@ func newRequestParser(rt Route, o *Options) *requestParser {
 	return p
 }
 
+// A cacheRequest is a request reduced to what its answer depends on. Requests
+// for the same have equal ones, however they were spelled.
+type cacheRequest struct {
+	key    string // canonical path and query, behind the shape; @ and the height if there is one
+	path   string // of the key, percent-encoded: what the node is asked
+	query  string
+	page   page    // what is asked of a list
+	walk   walkKey // what the page key said besides; zero where it is the node's own
+	height int64   // block to be read at; 0 for the newest
+	cost   node.Cost
+}
+
 // maxParameters is the most that any route reads from the query.
 const maxParameters = len(PageNames) + 3
 

@@ -17,7 +17,7 @@ import (
 // stay too, afterwards the body is made anew. Nodes that prune keep more blocks.
 const stampBlocks = 8
 
-// A stamp puts the height of an answer into its next page key (walkkey.go).
+// A stamp puts the height of an answer into its next page key (walk.go).
 type stamp struct {
 	ep     *endpoint
 	q      cacheRequest

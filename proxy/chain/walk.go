@@ -1,11 +1,86 @@
 package chain
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream/node"
 )
+
+// A walkKey is the next page key that tipcache hands out for a list in the
+// documented shape: the node's own key and the height at which the page before
+// was made. The next page is read at that height, so that a walk over a list is
+// one snapshot of it.
+//
+// Its text is walkKeyPrefix and unpadded URL-safe base64 of: height and epoch as
+// unsigned varints, the node's raw key, and a checksum over these, the chain and
+// the path.
+type walkKey struct {
+	height int64
+	epoch  uint64 // a key of an earlier epoch names a height of another history
+	raw    string // the node's key, as bytes
+}
+
+const (
+	walkKeyPrefix   = "tip-"
+	walkChecksumLen = 8
+)
+
+var errWalkKey = errors.New("not a page key of this list")
+
+// isWalkKey tells a walk key from the node's own keys.
+func isWalkKey(text string) bool { return strings.HasPrefix(text, walkKeyPrefix) }
+
+// text writes the key for the list at a canonical path of a chain.
+func (k walkKey) text(chainID, path string) string {
+	b := binary.AppendUvarint(nil, uint64(k.height))
+	b = binary.AppendUvarint(b, k.epoch)
+	b = append(b, k.raw...)
+	b = append(b, walkChecksum(chainID, path, b)...)
+	return walkKeyPrefix + base64.RawURLEncoding.EncodeToString(b)
+}
+
+// parseWalkKey reads a key that text wrote for the same chain and path.
+// Anything else is errWalkKey.
+func parseWalkKey(text, chainID, path string) (k walkKey, err error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimPrefix(text, walkKeyPrefix))
+	if err != nil || len(b) < walkChecksumLen || !isWalkKey(text) {
+		return k, errWalkKey
+	}
+	b, sum := b[:len(b)-walkChecksumLen], b[len(b)-walkChecksumLen:]
+	if !bytes.Equal(sum, walkChecksum(chainID, path, b)) {
+		return k, errWalkKey
+	}
+	height, n := binary.Uvarint(b)
+	if n <= 0 || height == 0 || height > 1<<62 {
+		return k, errWalkKey
+	}
+	epoch, m := binary.Uvarint(b[n:])
+	if m <= 0 || len(b) == n+m {
+		return k, errWalkKey
+	}
+	return walkKey{height: int64(height), epoch: epoch, raw: string(b[n+m:])}, nil
+}
+
+// walkChecksum guards against keys that were altered, or handed to another list
+// or chain. It is no secret: whoever forges a key gets a page that could have
+// been asked for anyway.
+func walkChecksum(chainID, path string, payload []byte) []byte {
+	h := sha256.New()
+	for _, part := range []string{chainID, path} {
+		h.Write(binary.AppendUvarint(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	h.Write(payload)
+	return h.Sum(nil)[:walkChecksumLen]
+}
 
 // snapshot is the request as one about the block that its page key names. It is
 // not ok where there is no such block to be read: the request names another one,
@@ -31,3 +106,10 @@ func (ep *endpoint) awaitReplica(ctx context.Context, height int64, tip node.Tip
 
 // outOfReach tells of an answer to a pinned read that no node has the block.
 func outOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
+
+// at is the request as a question about one block.
+func (q cacheRequest) at(height int64) cacheRequest {
+	q.key += "@" + strconv.FormatInt(height, 10)
+	q.height = height
+	return q
+}
