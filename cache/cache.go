@@ -80,6 +80,6 @@ func (c *Cache) Fresh(q Query, now time.Time) (res Result, ok bool) {
 		return res, false
 	}
 	at.asks.Add()
-	c.counts.served(Hit, inMemory)
+	c.count(Hit, inMemory)
 	return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}, true
 }

@@ -69,11 +69,6 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 	return confirmed
 }
 
-// expired tells whether e is absent whatever a policy says.
-func (e *Entry) expired(now time.Time) bool {
-	return !e.Expires.IsZero() && !now.Before(e.Expires)
-}
-
 // newerThan orders two entries of one key. Heights decide where both are known
 // and differ, else the time of reading: an answer of unknown height can only be
 // placed by its time. An entry is newer than its equal, so the last one stays.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -31,13 +32,13 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	switch q.state(at, c.o.Now()) {
 	case Fresh:
 		at.asks.Add()
-		c.counts.served(Hit, inMemory)
+		c.count(Hit, inMemory)
 		return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}, nil
 	case Stale:
 		if c.moment(&q, at) == 0 {
 			c.revalidate(ctx, ch, at, q, origin)
 			at.asks.Add()
-			c.counts.served(StaleHit, inMemory)
+			c.count(StaleHit, inMemory)
 			return Result{Entry: at.entry, Outcome: StaleHit, Store: inMemory}, nil
 		}
 	case StaleIfError:
@@ -45,14 +46,19 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 		// a stalled one would hold up every caller.
 		if err := at.failure(); err != nil {
 			c.revalidate(ctx, ch, at, q, origin)
-			c.counts.served(StaleError, inMemory)
+			c.count(StaleError, inMemory)
 			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
 		}
 	}
 	c.noteAhead(ch, at, &q, origin)
 	res, err := c.wait(ctx, ch, q, origin, at)
-	c.counts.served(res.Outcome, res.Store)
+	c.count(res.Outcome, res.Store)
 	return res, err
+}
+
+// count counts a finished request.
+func (c *Cache) count(o Outcome, store string) {
+	c.counts.requests[o][slices.Index(stores[:], store)].Add(1)
 }
 
 // wait answers q from a flight; for a key that memory does not have, one read of

@@ -1,15 +1,39 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	otterstats "github.com/maypok86/otter/v2/stats"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
 )
+
+// counts are the running numbers. It records the evictions of the memory store.
+type counts struct {
+	otterstats.NoopRecorder
+
+	requests [StaleError + 1][len(stores)]atomic.Uint64 // by outcome and store
+	variants [codings.Count]atomic.Uint64
+	ahead    ahead.Counts
+
+	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals, warmed atomic.Uint64
+
+	writing      atomic.Int64             // leases on their way back to the shared store
+	leaseWaiting atomic.Int64             // flights that wait for another replica's lease
+	leaseSeconds *prometheus.HistogramVec // by how the wait ended
+}
+
+func (n *counts) leaseWaited(end string, began time.Time) {
+	n.leaseSeconds.WithLabelValues(end).Observe(time.Since(began).Seconds())
+}
+
+// RecordEviction counts an entry that memory gave up for want of room.
+func (n *counts) RecordEviction(uint32) { n.evictions.Add(1) }
 
 // register puts the metrics on the registerer, and sets what takes them off. The
 // numbers are read when they are collected.
@@ -56,9 +80,9 @@ func (c *Cache) metrics() []prometheus.Collector {
 		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.entries()) }),
 	}
 	for o := range n.requests {
-		for i, store := range []string{"none", inMemory, inShared} {
+		for i, store := range stores {
 			all = append(all, counter("requests_total", "Finished requests by outcome and by the store that served them.",
-				&n.requests[o][i], "outcome", Outcome(o).String(), "store", store))
+				&n.requests[o][i], "outcome", Outcome(o).String(), "store", cmp.Or(store, "none")))
 		}
 	}
 	for r := range n.ahead {

@@ -57,6 +57,11 @@ func (p Policy) Fixes(e *Entry) bool {
 	return p.Immutable && (!p.OnlyFound || e.Status == http.StatusOK)
 }
 
+// expired tells whether e is absent whatever a policy says.
+func (e *Entry) expired(now time.Time) bool {
+	return !e.Expires.IsZero() && !now.Before(e.Expires)
+}
+
 func (p Policy) byBlocks(behind int64, age time.Duration) State {
 	switch {
 	case behind <= p.FreshBlocks:
@@ -109,4 +114,39 @@ func (q *Query) above(e *Entry) bool { return q.MaxHeight > 0 && e.Height > q.Ma
 // stands tells whether a slot can stand in however old it is.
 func (q *Query) stands(s *slot, now time.Time) bool {
 	return s != nil && !s.entry.expired(now) && s.entry.Height >= q.MinHeight && !q.above(s.entry)
+}
+
+// Outcome says how a query was answered. The zero Outcome is that of an error.
+type Outcome int
+
+// The outcomes.
+const (
+	Hit        Outcome = iota + 1 // a fresh entry was at hand
+	StaleHit                      // a stale entry was at hand, and a newer one did not come in time
+	Miss                          // the origin was asked
+	StaleError                    // the origin failed; an older entry stands in
+)
+
+// String gives the outcome as metrics and logs have it.
+func (o Outcome) String() string {
+	return [...]string{"error", "hit", "stale", "miss", "stale_error"}[o]
+}
+
+// The stores an entry can be found in.
+const (
+	fromOrigin = ""
+	inMemory   = "memory"
+	inShared   = "shared"
+)
+
+var stores = [...]string{fromOrigin, inMemory, inShared}
+
+// Result is the answer to a query.
+type Result struct {
+	Entry     *Entry
+	Outcome   Outcome
+	Store     string // where Entry was found: "memory" or "shared"; "" when it comes from the origin
+	Forward   string // why the origin was asked, as RFC 9211 says it: "uri-miss", "stale", "request" (it was fresh, but not new enough for this caller); "" when it was not
+	Collapsed bool   // Entry comes from another caller's flight
+	Err       error  // what the origin failed with, when Outcome is StaleError
 }

@@ -27,39 +27,6 @@ var errClosed = errors.New("cache: closed")
 // carries.
 type Origin func(ctx context.Context, prev *Entry) (*Entry, error)
 
-// Outcome says how a query was answered. The zero Outcome is that of an error.
-type Outcome int
-
-// The outcomes.
-const (
-	Hit        Outcome = iota + 1 // a fresh entry was at hand
-	StaleHit                      // a stale entry was at hand, and a newer one did not come in time
-	Miss                          // the origin was asked
-	StaleError                    // the origin failed; an older entry stands in
-)
-
-// String gives the outcome as metrics and logs have it.
-func (o Outcome) String() string {
-	return [...]string{"error", "hit", "stale", "miss", "stale_error"}[o]
-}
-
-// The stores an entry can be found in.
-const (
-	fromOrigin = ""
-	inMemory   = "memory"
-	inShared   = "shared"
-)
-
-// Result is the answer to a query.
-type Result struct {
-	Entry     *Entry
-	Outcome   Outcome
-	Store     string // where Entry was found: "memory" or "shared"; "" when it comes from the origin
-	Forward   string // why the origin was asked, as RFC 9211 says it: "uri-miss", "stale", "request" (it was fresh, but not new enough for this caller); "" when it was not
-	Collapsed bool   // Entry comes from another caller's flight
-	Err       error  // what the origin failed with, when Outcome is StaleError
-}
-
 type backgroundKey struct{}
 
 func inBackground(ctx context.Context) context.Context {
