@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -111,15 +112,20 @@ admin_token: %q
 chain: {id: devnet-1, dialect: %s, shape: node, nodes: [%q], comet: [%q], timeout: 400ms, queue: 300ms}
 redis: {url: %q}
 cache: {flight: 2s, lease: 500ms, patience: 100ms}
-collections: {store: "sqlite::memory:", auth: none, timeout: 500ms}
+collections: {store: %q, auth: none, timeout: 500ms}
 log: {level: debug}
 tracing: {endpoint: %q, ratio: 1}
 `, secrets["admin token"], dialect, with(t, echo(t, http.StatusNotFound, envelope, status)+key, secrets["node password"]), with(t, echo(t, http.StatusOK, reply)+key, secrets["comet password"]),
-					with(t, "redis://"+echoRedis(t), secrets["redis password"]), with(t, echo(t, http.StatusBadRequest, envelope), secrets["collector password"])+"/"+secrets["collector path"])
+					with(t, "redis://"+echoRedis(t), secrets["redis password"]),
+					with(t, "postgres://"+postgrestest.Echo(t)+"/db?sslmode=disable", secrets["store password"]), with(t, echo(t, http.StatusBadRequest, envelope), secrets["collector password"])+"/"+secrets["collector path"])
 				if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				r := serveFile(t, d, file, heard)
+				r.eventually("a statement refused", func() bool {
+					fmt.Fprintln(heard, r.list("{}"))
+					return strings.Contains(heard.String(), "SQLSTATE XX000")
+				})
 				bearer := []string{"Authorization", "Bearer " + secrets["admin token"]}
 				for i := range 16 {
 					for _, path := range []string{"/staking/pool", "/cosmos/staking/v1beta1/pool", "/cosmos/base/tendermint/v1beta1/node_info"} {
@@ -135,11 +141,34 @@ tracing: {endpoint: %q, ratio: 1}
 				r.eventually("Redis refused", func() bool { return strings.Contains(heard.String(), "shared store failed") })
 			})
 			mustNotTell(t, heard.String())
-			for _, hidden := range []string{"not done: auth *** ***", "Authorization:[Basic ***]", "from=http://***", "spans were not sent"} {
+			for _, hidden := range []string{"not done: auth *** ***", "Authorization:[Basic ***]", "from=http://***", "spans were not sent", "wrong: ***", "not done: ***"} {
 				if !strings.Contains(heard.String(), hidden) {
 					t.Errorf("nothing was heard of %s", hidden)
 				}
 			}
 		})
+	}
+}
+
+func TestWhatOriginsEchoIsNotToldByACheck(t *testing.T) {
+	heard := &told{}
+	refusal := func(text string) any {
+		return map[string]any{"jsonrpc": "2.0", "error": map[string]any{"code": -1, "message": text}}
+	}
+	args := []string{
+		"check", "--connect", "--node", "none", "--collections-auth", "none", "--index", "--network", "aeneid",
+		"--store", with(t, "postgres://"+postgrestest.Echo(t)+"/db?sslmode=disable", secrets["store password"]),
+		"--evm", with(t, echo(t, http.StatusOK, refusal)+"/"+secrets["node key"], secrets["execution password"]),
+	}
+	for range 4 { // the origins take turns
+		if err := run(t.Context(), args, streams{heard, heard}); err == nil {
+			t.Error("all parts are well")
+		}
+	}
+	mustNotTell(t, heard.String())
+	for _, hidden := range []string{"wrong: ***", "not done: ***", "malformed HTTP status code", "eth_chainId: 200 OK"} {
+		if !strings.Contains(heard.String(), hidden) {
+			t.Errorf("nothing was heard of %s in:\n%s", hidden, heard)
+		}
 	}
 }

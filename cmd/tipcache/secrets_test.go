@@ -56,6 +56,7 @@ var secrets = map[string]string{
 	"collector path":     "collectorpath-d2a1",
 	"collector header":   "collectorheader-77b0",
 	"node key":           "nodekey-51ce",
+	"execution password": "execution-e3b0",
 }
 
 // with puts credentials into a URL.

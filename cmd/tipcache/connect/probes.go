@@ -116,19 +116,18 @@ func findFile(path string) (string, error) {
 }
 
 func findPostgres(ctx context.Context, url string) (version string, err error) {
-	c, err := pgx.Connect(ctx, url)
+	o, err := pgx.ParseConfig(url)
 	if err != nil {
-		return "", errors.New(withoutSecret(err, url))
+		return "", errors.New("not a postgres URL") // err quotes it
+	}
+	hide := upstream.NewRedactor(nil, o.Password)
+	c, err := pgx.ConnectConfig(ctx, o)
+	if err != nil {
+		return "", upstream.RedactError(err, hide)
 	}
 	defer c.Close(ctx)
 	err = c.QueryRow(ctx, "select 'PostgreSQL ' || current_setting('server_version')").Scan(&version)
-	return version, err
-}
-
-// withoutSecret is the text of an error that may repeat what follows // in a URL.
-func withoutSecret(err error, url string) string {
-	_, secret, _ := strings.Cut(url, "//")
-	return strings.ReplaceAll(err.Error(), secret, "***")
+	return hide.Replace(version), upstream.RedactError(err, hide)
 }
 
 // nobody is an address that has no contract.
@@ -185,10 +184,11 @@ func ethNumber(ctx context.Context, client, method string) (int64, error) {
 	if err != nil {
 		return 0, errors.New("not a URL") // err repeats it
 	}
+	hide := upstream.NewRedactor(req.URL)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, errors.Unwrap(err) // without the URL, which may hold a key
+		return 0, upstream.RedactError(upstream.Bare(err), hide)
 	}
 	defer resp.Body.Close()
 	var answer struct {
@@ -196,12 +196,11 @@ func ethNumber(ctx context.Context, client, method string) (int64, error) {
 		Error  struct{ Message string } `json:"error"`
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&answer); err != nil {
-		return 0, fmt.Errorf("%s: no JSON-RPC: %w", resp.Status, err)
+		return 0, upstream.RedactError(fmt.Errorf("%s: no JSON-RPC: %w", resp.Status, err), hide)
 	}
 	n, err := strconv.ParseInt(answer.Result, 0, 64)
 	if err != nil {
-		err = fmt.Errorf("%s: %s: %s", method, resp.Status, answer.Error.Message)
-		return 0, upstream.RedactError(err, upstream.NewRedactor(req.URL))
+		return 0, upstream.RedactError(fmt.Errorf("%s: %s: %s", method, resp.Status, answer.Error.Message), hide)
 	}
 	return n, nil
 }

@@ -63,18 +63,9 @@ func Open(base string, o collections.Options) (string, collections.Driver, error
 func (s *httpStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
 	page, err := s.ask(ctx, q)
 	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Err != nil {
-		silent.Err = s.redacted(silent.Err)
+		silent.Err = upstream.RedactError(silent.Err, s.secret)
 	}
 	return page, err
-}
-
-// redacted is an error without the key. It keeps what callers look for in it.
-func (s *httpStore) redacted(err error) error {
-	text := s.secret.Replace(err.Error())
-	if text == err.Error() {
-		return err
-	}
-	return errors.New(text)
 }
 
 func (s *httpStore) ask(ctx context.Context, q collections.Query) (collections.Page, error) {

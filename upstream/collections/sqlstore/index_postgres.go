@@ -82,7 +82,7 @@ func (s *postgresStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.
 	if errors.Is(err, ledger.ErrCursorMoved) {
 		return ledger.ErrCursorMoved
 	}
-	return postgresError(err)
+	return s.failed(err)
 }
 
 // tallyBatch are the statements that count a tally, sent together. The first one

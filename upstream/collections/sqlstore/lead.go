@@ -40,7 +40,7 @@ func (s *postgresStore) Lead(ctx context.Context, work func(context.Context) err
 	}
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 	if err != nil {
-		return postgresError(err)
+		return s.failed(err)
 	}
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadTimeout)
@@ -52,7 +52,7 @@ func (s *postgresStore) Lead(ctx context.Context, work func(context.Context) err
 		return err
 	})
 	if err := awaitLead(ctx, conn); err != nil {
-		return err
+		return s.failed(err)
 	}
 	working, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -64,7 +64,7 @@ func (s *postgresStore) Lead(ctx context.Context, work func(context.Context) err
 	cancel(nil)
 	<-watched
 	if cause := context.Cause(working); errors.Is(cause, errLeadLost) {
-		return postgresError(cause)
+		return s.failed(cause)
 	}
 	return err
 }
@@ -78,7 +78,7 @@ func awaitLead(ctx context.Context, conn *pgx.Conn) error {
 			return conn.QueryRow(ctx, tryLead, int64(leaderLock)).Scan(&ours)
 		})
 		if err != nil {
-			return postgresError(err)
+			return err
 		}
 		if ours {
 			return nil

@@ -32,6 +32,7 @@ const connectTimeout = 3 * time.Second
 // and migrates the schema before anything else.
 type postgresStore struct {
 	pool   *pgxpool.Pool
+	hide   *strings.Replacer // the password, which a server, or what stands before it, may repeat
 	totals totals
 
 	migrated atomic.Bool
@@ -58,12 +59,13 @@ func OpenPostgres(ctx context.Context, url string, o collections.Options) (strin
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "tipcache"
 	}
+	hide := upstream.NewRedactor(nil, config.ConnConfig.Password)
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 	if err != nil {
-		return "", nil, fmt.Errorf("collections: %w", err)
+		return "", nil, fmt.Errorf("collections: %w", upstream.RedactError(err, hide))
 	}
 	name := postgresName(config.ConnConfig)
-	s := &postgresStore{pool: pool, turn: make(chan struct{}, 1)}
+	s := &postgresStore{pool: pool, hide: hide, turn: make(chan struct{}, 1)}
 	if err := s.ready(ctx); err != nil {
 		silent, ok := errors.AsType[*upstream.Error](err)
 		if !ok || silent.Kind == upstream.BadAnswer {
@@ -92,7 +94,7 @@ func (s *postgresStore) ready(ctx context.Context) error {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
-		return postgresError(ctx.Err())
+		return s.failed(ctx.Err())
 	}
 	if s.migrated.Load() {
 		return nil
@@ -100,7 +102,7 @@ func (s *postgresStore) ready(ctx context.Context) error {
 	if s.failure != nil && time.Since(s.failedAt) < retryMigration {
 		return s.failure
 	}
-	err := postgresError(s.migrate(ctx))
+	err := s.failed(s.migrate(ctx))
 	if !errors.Is(err, context.Canceled) {
 		s.failure, s.failedAt = err, time.Now()
 	}
@@ -173,7 +175,7 @@ func (s *postgresStore) twice(ctx context.Context, read func() error) error {
 		s.pool.Reset()
 		err = read()
 	}
-	return postgresError(err)
+	return s.failed(err)
 }
 
 // read reads a page. The statement is planned anew each time
@@ -210,6 +212,11 @@ func lost(err error) bool {
 	}
 	silent, ok := errors.AsType[*upstream.Error](postgresError(err))
 	return ok && silent.Kind == upstream.Unreachable
+}
+
+// failed is a failure as it is told: classified, and without the password.
+func (s *postgresStore) failed(err error) error {
+	return postgresError(upstream.RedactError(err, s.hide))
 }
 
 // postgresError classifies a failure. What is classified already stays.

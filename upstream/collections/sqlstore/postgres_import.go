@@ -23,7 +23,7 @@ func (s *postgresStore) Load(ctx context.Context, all iter.Seq2[collections.Coll
 		return err
 	}
 	if err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return merge(ctx, tx, all) }); err != nil {
-		return postgresError(err)
+		return s.failed(err)
 	}
 	// Pages are read from indexes alone, which takes a visibility map, and the
 	// planner needs to know how asset counts are spread. Autovacuum would get
