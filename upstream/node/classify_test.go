@@ -59,7 +59,7 @@ func TestEveryRecordedFailureIsClassified(t *testing.T) {
 					_, _ = w.Write([]byte(r.Raw))
 				}
 			})
-			answer, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+			answer, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 			if got := outcome(answer, err); got != r.Want {
 				t.Fatalf("got %s (answer %+v, error %v), want %s", got, answer, err, r.Want)
 			}
@@ -127,7 +127,7 @@ func TestAnAnswerSaysWhatItMeans(t *testing.T) {
 					_, _ = w.Write([]byte(tt.body))
 				}
 			})
-			got, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+			got, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 			if tt.want == nil {
 				wantKind(t, err, upstream.BadAnswer)
 				return

@@ -40,7 +40,7 @@ func hijack(w http.ResponseWriter) *net.TCPConn {
 func TestSilenceIsAnErrorOfItsKind(t *testing.T) {
 	tests := []struct {
 		name   string
-		answer http.HandlerFunc
+		answer http.HandlerFunc // silent for ever: want is Timeout
 		want   upstream.Kind
 	}{
 		{"the connection is closed without an answer", func(http.ResponseWriter, *http.Request) {
@@ -76,26 +76,21 @@ func TestSilenceIsAnErrorOfItsKind(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := rest(t, Options{Timeout: 200 * time.Millisecond, MaxBody: 1000}, tt.answer)
-			start := time.Now()
-			_, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/staking/params"})
-			wantKind(t, err, tt.want)
-			if took := time.Since(start); took > 4*time.Second {
-				t.Errorf("took %s", took)
+			timeout := time.Minute
+			if tt.want == upstream.Timeout {
+				timeout = 200 * time.Millisecond
 			}
+			p := rest(t, Options{Timeout: timeout, MaxBody: 1000}, tt.answer)
+			_, err := p.Fetch(t.Context(), Request{Path: "/staking/params"}) // whose time alone ends
+			wantKind(t, err, tt.want)
 		})
 	}
 }
 
 func TestARefusedConnectionIsUnreachable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	const address = "127.0.0.1:1"
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://user:secret@" + address + "/key"}}})
-	_, err = p.Fetch(within(t, 5*time.Second), Request{Path: "/x"})
+	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	got := wantKind(t, err, upstream.Unreachable)
 	if strings.Contains(got.Error(), "secret") || strings.Contains(got.Error(), "key") || strings.Contains(got.Msg, address) {
 		t.Errorf("the error tells too much: %v", got)
@@ -109,7 +104,7 @@ func TestABodyOfExactlyTheLimitIsTaken(t *testing.T) {
 	p := rest(t, Options{MaxBody: int64(len(success))}, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, success)
 	})
-	if _, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"}); err != nil {
+	if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -122,7 +117,7 @@ func TestTheRequestIsWhatTheNodeUnderstands(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://me:secret@" + server.Listener.Addr().String() + "/node/"}}})
-	answer, err := p.Fetch(within(t, 5*time.Second), Request{
+	answer, err := p.Fetch(within(t, time.Minute), Request{
 		Path: "/upgrade/applied_plan/a b?c", Query: "pagination.limit=5&pagination.key=%14%BB", Height: 7,
 	})
 	if err != nil {
@@ -148,7 +143,7 @@ func TestAReadOfTheLatestNamesNoHeight(t *testing.T) {
 		fmt.Fprint(w, success)
 	})
 	for _, height := range []int64{0, AtTip} { // no tip is known
-		answer, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x", Height: height})
+		answer, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: height})
 		if err != nil || answer.Height != 0 {
 			t.Errorf("height %d: answer %+v, error %v", height, answer, err)
 		}
@@ -168,7 +163,7 @@ func TestAnIdleConnectionThatDiedCostsNothing(t *testing.T) {
 	t.Cleanup(server.Close)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}})
 	for range 50 {
-		if _, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x"}); err != nil {
+		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 type memoryLedger struct {
 	mu        sync.Mutex
 	down      bool
+	refusals  int // while it was down
 	agreed    Agreement
 	confirmed time.Time
 }
@@ -22,6 +23,7 @@ func (l *memoryLedger) do(f func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.down {
+		l.refusals++
 		return errors.New("down")
 	}
 	f()
@@ -170,7 +172,7 @@ func TestReplicasAgreeOnAnEpoch(t *testing.T) {
 	n.height = 950
 	n.start(n.address)
 	eventually(t, "the epoch of both", func() bool { return a.Tip().Epoch > 0 && a.Tip().Epoch == b.Tip().Epoch })
-	time.Sleep(time.Second)
+	heardFor(t, time.Second, a, b)
 	if a.Tip().Epoch != epochOf(t, l) || b.Tip().Epoch != epochOf(t, l) {
 		t.Errorf("epochs %d and %d, agreed on %d", a.Tip().Epoch, b.Tip().Epoch, epochOf(t, l))
 	}
@@ -198,7 +200,7 @@ func TestWhoStartsLearnsWhichChainTheOthersHadRead(t *testing.T) {
 				eventually(t, "another epoch", func() bool { return p.Tip().Epoch > 0 && epochOf(t, l) == p.Tip().Epoch })
 				return
 			}
-			time.Sleep(time.Second)
+			heardFor(t, time.Second, p)
 			if p.Tip().Epoch != 0 || epochOf(t, l) != 0 {
 				t.Errorf("epoch %d, agreed on %d", p.Tip().Epoch, epochOf(t, l))
 			}
@@ -207,13 +209,14 @@ func TestWhoStartsLearnsWhichChainTheOthersHadRead(t *testing.T) {
 }
 
 func TestANodeThatLagsDoesNotEndTheOthersEpoch(t *testing.T) {
-	l := new(memoryLedger)
+	t.Parallel() // it takes longer than the one ahead may be kept from confirming what it has
+	o := Options{Ledger: new(memoryLedger), RollbackAfter: 3 * time.Second}
 	ahead, behind := newFakeNode(t, 99), newFakeNode(t, 80)
-	a := sharing(t, l, ahead)
+	a := run(t, o, ahead)
 	eventually(t, "the subscription", connected(a))
 	ahead.commit(100)
-	b := sharing(t, l, behind)
-	time.Sleep(1500 * time.Millisecond)
+	b := run(t, o, behind)
+	heardFor(t, 2*o.RollbackAfter, b)
 	if a.Tip().Epoch != 0 || b.Tip().Epoch != 0 {
 		t.Errorf("epochs %d and %d, want none", a.Tip().Epoch, b.Tip().Epoch)
 	}
@@ -225,7 +228,11 @@ func TestNobodyIsToldOfAnEpochThatIsNotAgreedOn(t *testing.T) {
 	told := make(chan int64, 10)
 	p := run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond, OnEpoch: func(_ string, epoch int64) { told <- epoch }}, n)
 	wantTip(t, p, 100)
-	time.Sleep(200 * time.Millisecond)
+	eventually(t, "that the others were asked for it", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.refusals > 3
+	})
 	if len(told) > 0 {
 		t.Errorf("told of %d", <-told)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type fakeNode struct {
 	rest       http.HandlerFunc // instead of the usual answers
 	sockets    []*websocket.Conn
 	asked      []string // X-Block-Height of the requests, "" for none; the pool's own probes are left out
+	checks     int      // requests for /status
 }
 
 func newFakeNode(t *testing.T, height int64) *fakeNode {
@@ -49,12 +51,16 @@ func newFakeNode(t *testing.T, height int64) *fakeNode {
 	return n
 }
 
+// ports counts those that were given away, from one that is drawn: no two nodes
+// of a process have the same, and hardly ever those of two.
+var firstPort, ports = rand.Int32N(8_000), new(atomic.Int32)
+
 // freeAddress is one that a node can come back on: its port is below those that
-// the kernel gives to connections.
+// the kernel gives to connections, and no other package's tests use these.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 22_000+rand.IntN(10_000))
+		address := fmt.Sprintf("127.0.0.1:%d", 24_000+(firstPort+ports.Add(1))%8_000)
 		if listener, err := net.Listen("tcp", address); err == nil {
 			_ = listener.Close()
 			return address
@@ -166,6 +172,7 @@ func (n *fakeNode) heights() (all []string) {
 func (n *fakeNode) serveStatus(w http.ResponseWriter, _ *http.Request) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.checks++
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"node_info":{"network":%q},"sync_info":{"latest_block_height":"%d",`+
 		`"latest_block_time":%q,"earliest_block_height":"%d","catching_up":%t}}}`,
 		n.chain, n.height+n.ahead+n.lie, n.blockTime.UTC().Format(time.RFC3339Nano), n.earliest, n.catchingUp)
@@ -239,49 +246,6 @@ func refuse(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusInternalServerError)
 	fmt.Fprintf(w, `{"code":500,"msg":null,"error":%q}`+"\n", text)
-}
-
-// newPool makes a pool without running it, with times fit for a test.
-func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
-	t.Helper()
-	for _, n := range nodes {
-		o.Endpoints = append(o.Endpoints, n.endpoint())
-	}
-	o.BlockInterval = or(o.BlockInterval, 50*time.Millisecond)
-	p, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close() })
-	return p
-}
-
-// run makes a pool and runs it until it knows the tip of the nodes.
-func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
-	t.Helper()
-	p := newPool(t, o, nodes...)
-	go func() { _ = p.Run(context.Background()) }()
-	eventually(t, "every node was asked", func() bool {
-		return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.look().Unseen })
-	})
-	return p
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("not in time: %s", what)
-}
-
-func within(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // storyProbe is what the pool asks by itself.

@@ -51,10 +51,8 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestHealthTellsWhatIsKnownOfEachEndpoint(t *testing.T) {
 	ahead, behind := newFakeNode(t, 105), newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, ahead, behind)
-	eventually(t, "both subscriptions and probes", func() bool {
-		h := p.Health()
-		return h[0].Connected && h[1].Connected && h[0].Answering && h[1].Answering
-	})
+	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
+	probed(t, p)
 	got := p.Health()
 	for i := range got {
 		if age := got[i].BlockAge; age <= 0 || age > time.Minute {
@@ -148,7 +146,7 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute, Registerer: registry}, n)
-	eventually(t, "the probe", func() bool { return p.Health()[0].Answering })
+	probed(t, p)
 	mustFetch(t, p, Request{Height: AtTip, Cost: Scan})
 	mustFetch(t, p, Request{Height: 1000})
 	got := gather(t, registry, n.address)

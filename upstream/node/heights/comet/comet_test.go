@@ -18,7 +18,7 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(base, time.Second, time.Second)
+	c := New(base, time.Minute, time.Minute)
 	t.Cleanup(c.CloseIdle)
 	got, err := c.Status(t.Context())
 	if err != nil {
