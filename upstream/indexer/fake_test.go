@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
@@ -27,7 +28,7 @@ type fakeEVM struct {
 	faults   faults
 	requests int
 	calls    map[string]int // by method
-	asked    []int64        // blocks of each eth_getLogs that was answered with logs or none
+	windows  []int64        // blocks of each eth_getLogs that was answered with logs or none
 }
 
 type faults struct {
@@ -84,6 +85,27 @@ func (e *fakeEVM) called(method string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.calls[method]
+}
+
+// asked waits until so many more requests have come.
+func (e *fakeEVM) asked(t *testing.T, more int) {
+	t.Helper()
+	count := func() int {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.requests
+	}
+	before := count()
+	eventually(t, "some more requests", func() bool { return count() >= before+more })
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
 }
 
 type rpcCall struct {
@@ -301,7 +323,7 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 		return nil, &rpcError{4444, "pruned history unavailable"}, false
 	}
 	e.mu.Lock()
-	e.asked = append(e.asked, to-from+1)
+	e.windows = append(e.windows, to-from+1)
 	e.mu.Unlock()
 	return e.logs(from, min(to, head), wanted.Address, wanted.Topics[0]), nil, false
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -46,14 +45,12 @@ func TestMetricsTellWhereItIs(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- x.Run(t.Context()) }()
 	await(t, store, h.head())
-	// The counters follow the store.
-	got, state := scrape(t, r)
-	for range 1000 {
-		if got, state = scrape(t, r); got["tipcache_indexer_cursor_block"] == float64(h.head()) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	var got map[string]float64
+	var state string
+	eventually(t, "the counters, which follow the store", func() bool {
+		got, state = scrape(t, r)
+		return got["tipcache_indexer_cursor_block"] == float64(h.head())
+	})
 	if state != "running" || got["tipcache_indexer_head_block"] != float64(h.head()) || got["tipcache_indexer_lag_blocks"] != 0 ||
 		got["tipcache_indexer_ignored_total"] == 0 || got["tipcache_indexer_logs_total"] <= got["tipcache_indexer_ignored_total"] {
 		t.Errorf("%s, %v", state, got)
@@ -81,9 +78,7 @@ func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() { ended <- x.Run(t.Context()) }()
-	for !x.Status().Running {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "that it runs", func() bool { return x.Status().Running })
 	got, state := scrape(t, r)
 	for _, name := range []string{"cursor_block", "head_block", "lag_blocks", "lag_seconds"} {
 		if _, told := got["tipcache_indexer_"+name]; told || state != "running" {

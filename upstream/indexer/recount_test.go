@@ -3,6 +3,7 @@ package indexer_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // quick are options for tests: no pause is long.
 func quick(store indexer.Store, endpoints ...*fakeEVM) indexer.Options {
 	o := indexer.Options{
-		Network: story, Store: store, Pause: time.Millisecond, Poll: time.Millisecond, Timeout: 5 * time.Second, Grace: 300 * time.Millisecond,
+		Network: story, Store: store, Pause: time.Millisecond, Poll: time.Millisecond, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond,
 	}
 	for _, e := range endpoints {
 		o.Endpoints = append(o.Endpoints, e.URL)
@@ -156,15 +157,11 @@ func TestTwoIndexersOfOneStoreCountOnce(t *testing.T) {
 
 func await(t *testing.T, store *collections.Store, block int64) {
 	t.Helper()
-	for range 6000 {
+	eventually(t, fmt.Sprintf("block %d in the store", block), func() bool {
 		cursor, err := store.Cursor(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cursor.Block == block {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("the store never came to block %d", block)
+		return cursor.Block == block
+	})
 }
