@@ -1,9 +1,6 @@
 package devnet
 
-import (
-	"fmt"
-	"strconv"
-)
+import "fmt"
 
 // denom is the name of the token.
 const denom = "stake"
@@ -22,58 +19,37 @@ const (
 	errNoPeriod    refusal = "period delegation does not exist"
 )
 
-// appendDelegation appends a delegation with what it is worth.
-func (s state) appendDelegation(b []byte, v *validator, k *stake) []byte {
-	added := s.added(v, k)
-	b = append(b, `{"delegation":{"delegator_address":"`...)
-	b = k.delegator.appendTo(b)
-	b = append(b, `","validator_address":"`...)
-	b = v.operator.appendTo(b)
-	b = append(b, `","shares":"`...)
-	b = decimal{whole: k.tokens + added}.appendTo(b)
-	b = append(b, `","rewards_shares":"`...)
-	b = k.rewardsShares(v, added).appendTo(b)
-	b = append(b, `"},"balance":`...)
-	return append(appendCoin(b, v.worth(k.tokens+added)), '}')
+// noneFor refuses what there is not between the delegator and the validator of the path.
+func (q *query) noneFor(what string) error {
+	return fmt.Errorf("rpc error: code = NotFound desc = %s with delegator %s not found for validator %s",
+		what, bech32Text(accountPrefix, q.delegator), bech32Text(validatorPrefix, q.operator))
 }
 
-func appendCoin(b []byte, amount uint64) []byte {
-	b = append(b, `{"denom":"`+denom+`","amount":"`...)
-	return append(strconv.AppendUint(b, amount, 10), `"}`...)
+// delegation appends a delegation with what it is worth.
+func (q *query) delegation(v *validator, k *stake) {
+	added := q.added(v, k)
+	q.text(`{"delegation":{"delegator_address":"`, k.delegator, `","validator_address":"`, v.operator, `","shares":"`, decimal{whole: k.tokens + added},
+		`","rewards_shares":"`, k.rewardsShares(v, added), `"},"balance":{"denom":"stake","amount":"`, v.worth(k.tokens+added), `"}}`)
 }
 
 // validatorDelegations answers with the delegations to a validator. Its page
 // keys are addresses without the length that other lists put before them.
 func validatorDelegations(q *query) error {
-	raw, err := q.operator(0)
-	if err != nil {
-		return err
+	return listPage(q, "delegation_responses", "[]", q.stakes(), func(k stake) []byte { return k.delegator[:] }, nil,
+		func(k stake) { q.delegation(q.validator, &k) })
+}
+
+// stakes are those at the validator of the path.
+func (q *query) stakes() []stake {
+	if q.validator == nil {
+		return nil
 	}
-	var stakes []stake
-	v := q.lookup(raw)
-	if v != nil {
-		stakes = v.stakes
-	}
-	page, err := paginate(q.request.Pagination, stakes, func(k stake) []byte { return k.delegator[:] }, nil)
-	if err != nil {
-		return err
-	}
-	q.list(`{"delegation_responses":`, len(page.items), "[]", func(i int) { q.out = q.appendDelegation(q.out, v, &page.items[i]) })
-	q.pagination(page.next, page.total)
-	return nil
+	return q.validator.stakes
 }
 
 // delegationCount answers with how many delegations a validator has.
 func delegationCount(q *query) error {
-	raw, err := q.operator(0)
-	if err != nil {
-		return err
-	}
-	count := 0
-	if v := q.lookup(raw); v != nil {
-		count = len(v.stakes)
-	}
-	q.textf(`{"total":"%d"}`, count)
+	q.textf(`{"total":"%d"}`, len(q.stakes()))
 	return nil
 }
 
@@ -85,54 +61,21 @@ func delegatorCount(q *query) error {
 
 // delegatorDelegations answers with the delegations of a delegator.
 func delegatorDelegations(q *query) error {
-	return q.delegatorPage(`{"delegation_responses":`, "[]", func(v *validator, k *stake) {
-		q.out = q.appendDelegation(q.out, v, k)
-	})
+	return q.delegatorPage("delegation_responses", "[]", q.delegation)
 }
 
 // delegatorPage answers with a page over the validators of a delegator.
-func (q *query) delegatorPage(open, none string, item func(*validator, *stake)) error {
-	raw, err := q.delegator(0)
-	if err != nil {
-		return err
-	}
-	page, err := paginate(q.request.Pagination, q.delegations(raw), operatorKey, nil)
-	if err != nil {
-		return err
-	}
-	q.list(open, len(page.items), none, func(i int) { item(page.items[i], page.items[i].find(raw)) })
-	q.pagination(page.next, page.total)
-	return nil
+func (q *query) delegatorPage(name, none string, item func(*validator, *stake)) error {
+	return listPage(q, name, none, q.accounts[string(q.delegator)], (*validator).key, nil,
+		func(v *validator) { item(v, v.find(q.delegator)) })
 }
 
 // delegationSingle answers with the delegation of a pair.
 func delegationSingle(q *query) error {
-	p, err := q.pair(1, 0)
-	if err != nil {
-		return err
+	if q.stake == nil {
+		return q.noneFor("delegation")
 	}
-	if p.stake == nil {
-		return fmt.Errorf("rpc error: code = NotFound desc = delegation with delegator %s not found for validator %s",
-			bech32Text(accountPrefix, p.delegator), bech32Text(validatorPrefix, p.operator))
-	}
-	q.text(`{"delegation_response":`)
-	q.out = q.appendDelegation(q.out, p.validator, p.stake)
-	q.text("}")
-	return nil
-}
-
-// stakedTokens answers with what a delegator has at each validator.
-func stakedTokens(q *query) error {
-	return q.delegatorPage(`{"delegation_staked_token":`, "null", func(v *validator, k *stake) {
-		q.textf(`{"validator_operator_address":%q,"staked_token":"%s"}`, v.operator, q.stakedToken(v, k))
-	})
-}
-
-// rewardsTokens answers with the weights of a delegator at each validator.
-func rewardsTokens(q *query) error {
-	return q.delegatorPage(`{"delegation_rewards_token":`, "null", func(v *validator, k *stake) {
-		q.textf(`{"validator_operator_address":%q,"rewards_token":"%s"}`, v.operator, q.rewardsToken(v, k))
-	})
+	return q.object("delegation_response", func() { q.delegation(q.validator, q.stake) })
 }
 
 func (s state) stakedToken(v *validator, k *stake) decimal {
@@ -143,34 +86,40 @@ func (s state) rewardsToken(v *validator, k *stake) decimal {
 	return k.rewardsShares(v, s.added(v, k)).slashed(v.slash)
 }
 
-// totalStakedTokens and totalRewardsTokens answer with the sums over all
-// validators of a delegator.
-func totalStakedTokens(q *query) error  { return q.delegatorSum("staked_token", q.stakedToken) }
-func totalRewardsTokens(q *query) error { return q.delegatorSum("rewards_token", q.rewardsToken) }
+// delegatorTokens answers with what a delegator has of some kind at each validator.
+func delegatorTokens(name string, of func(state, *validator, *stake) decimal) func(*query) error {
+	return func(q *query) error {
+		return q.delegatorPage("delegation_"+name, "null", func(v *validator, k *stake) {
+			q.textf(`{"validator_operator_address":"%s","%s":"%s"}`, v.operator, name, of(q.state, v, k))
+		})
+	}
+}
 
-func (q *query) delegatorSum(name string, of func(*validator, *stake) decimal) error {
-	raw, err := q.delegator(0)
-	if err != nil {
-		return err
+// delegatorSum answers with what a delegator has of it at all validators.
+func delegatorSum(name string, of func(state, *validator, *stake) decimal) func(*query) error {
+	return func(q *query) error {
+		var sum decimal
+		for _, v := range q.accounts[string(q.delegator)] {
+			sum = sum.add(of(q.state, v, v.find(q.delegator)))
+		}
+		q.textf(`{"%s":"%s"}`, name, sum)
+		return nil
 	}
-	var sum decimal
-	for _, v := range q.delegations(raw) {
-		sum = sum.add(of(v, v.find(raw)))
-	}
-	q.textf(`{"%s":"%s"}`, name, sum)
-	return nil
 }
 
 // totalStaked answers with what all validators have.
 func totalStaked(q *query) error {
 	notBonded, inBond := q.pool()
-	q.textf(`{"total_staked_token":"%d"}`, notBonded-q.unbondings.total+inBond)
+	q.textf(`{"total_staked_token":"%d"}`, notBonded+inBond)
 	return nil
 }
 
-// stakingPool answers with what is bonded and what is not.
+// stakingPool answers with what is bonded and what is not, or no longer.
 func stakingPool(q *query) error {
 	notBonded, inBond := q.pool()
+	for _, e := range q.unbondings {
+		notBonded += e.tokens
+	}
 	q.textf(`{"pool":{"not_bonded_tokens":"%d","bonded_tokens":"%d"}}`, notBonded, inBond)
 	return nil
 }

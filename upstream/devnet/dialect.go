@@ -38,7 +38,7 @@ func newCosmos(o Options) *cosmos.Chain {
 // restHandler is the REST API of a node.
 func (n *Node) restHandler(noGRPC bool) http.Handler {
 	if n.chain.cosmos == nil {
-		return &restServer{node: n}
+		return newRESTServer(n)
 	}
 	return n.chain.cosmos.Handler(sdkNode{n}, cosmos.NodeOptions{NoGRPC: noGRPC}, n.asked.count)
 }

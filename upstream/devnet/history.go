@@ -16,7 +16,7 @@ const rememberedHistory = 10_000
 // earlier height. Unlike the headers of CometBFT its time is reckoned from the
 // height, since it is part of the state.
 func historicalInfo(q *query) error {
-	height, err := strconv.ParseInt(q.vars[0], 10, 64)
+	height, err := strconv.ParseInt(q.http.PathValue("height"), 10, 64)
 	switch {
 	case err != nil:
 		return err
@@ -26,11 +26,12 @@ func historicalInfo(q *query) error {
 		return fmt.Errorf("rpc error: code = NotFound desc = historical info for height %d not found", height)
 	}
 	past := q.chain.at(height)
-	active := past.bondedByPower()
 	q.textf(`{"hist":{"header":{"version":{},"chain_id":%q,"height":"%d","time":%q,"last_block_id":{"part_set_header":{}},"next_validators_hash":%q,"app_hash":%q,"proposer_address":%q},`,
 		q.chain.id, height, stamp(genesisTime.Add(time.Duration(height)*2*time.Second)),
 		base64Text(past.hash("validators")), base64Text(past.hash("app")), base64Text(past.proposer))
-	q.list(`"valset":`, len(active), "null", func(i int) { q.out = past.appendValidator(q.out, active[i]) })
+	q.text(`"valset":`)
+	q.state = past
+	list(q, past.bondedByPower(), "null", q.appendValidator)
 	q.text("}}")
 	return nil
 }

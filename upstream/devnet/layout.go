@@ -20,11 +20,11 @@ type layout struct {
 	seed       uint64
 	validators []*validator // by operator address
 	byOperator map[address]*validator
-	accounts   map[address]*account
-	proposer   []byte  // consensus address of who makes all blocks
-	first      address // the delegator who has set everything that can be set
-	movers     int     // validators that take turns in getting new delegations
-	unbondings unbondings
+	accounts   map[string][]*validator // those that an account delegates to, by operator address
+	proposer   []byte                  // consensus address of who makes all blocks
+	first      address                 // the delegator who has set everything that can be set
+	movers     int                     // validators that take turns in getting new delegations
+	unbondings []unbondingEntry
 	moves      []redelegation
 }
 
@@ -39,8 +39,7 @@ type validator struct {
 	bonus  uint64 // on top of rewardRate
 	rate   uint64 // of commission, in 1/10,000
 	bech32 string // operator address, as rewards have it
-	head   []byte // rendered up to the value of tokens
-	middle []byte // rendered between the values of delegator_shares and rewards_tokens
+	about  []byte // its description
 
 	stakes  []stake   // by delegator address
 	staked  uint64    // their sum
@@ -65,16 +64,10 @@ type lot struct {
 	period uint8 // 0 is flexible
 }
 
-// An account is somebody who delegates.
-type account struct {
-	address address
-	stakes  []*validator // by operator address
-}
-
 // newLayout builds the cast of the chain from a height on: some validators, the
 // popular one of which has some delegators.
 func newLayout(seed uint64, height int64, validators, delegators int) *layout {
-	l := &layout{seed: seed, byOperator: map[address]*validator{}, accounts: map[address]*account{}}
+	l := &layout{seed: seed, byOperator: map[address]*validator{}, accounts: map[string][]*validator{}}
 	people := readCast()
 	l.first = people.delegators[everywhere]
 	l.proposer = consensusAddress(people.validators[signer].pubKey)
@@ -98,7 +91,8 @@ func newLayout(seed uint64, height int64, validators, delegators int) *layout {
 	slices.SortFunc(all, func(a, b *validator) int { return bytes.Compare(a.operator[:], b.operator[:]) })
 	for _, v := range all {
 		for i := range v.stakes {
-			l.account(v.stakes[i].delegator).add(v)
+			who := string(v.stakes[i].delegator[:])
+			l.accounts[who] = append(l.accounts[who], v)
 		}
 	}
 	return l
@@ -119,7 +113,7 @@ func newValidator(seed uint64, height int64, i int, m member) *validator {
 	v.bonus = noise(seed, "bonus", i, 5000)
 	v.rate = 500 + 10*uint64(i%50)
 	v.bech32 = bech32Text(validatorPrefix, m.operator[:])
-	v.render()
+	v.about = describe(i)
 	return v
 }
 
@@ -213,33 +207,10 @@ func (v *validator) find(delegator []byte) *stake {
 	return &v.stakes[i]
 }
 
-func (l *layout) account(a address) *account {
-	known := l.accounts[a]
-	if known == nil {
-		known = &account{address: a}
-		l.accounts[a] = known
-	}
-	return known
-}
-
-// add appends a validator: they come in order.
-func (a *account) add(v *validator) { a.stakes = append(a.stakes, v) }
-
 // lookup is the validator with that operator address, nil for none.
 func (l *layout) lookup(raw []byte) *validator {
 	if len(raw) != len(address{}) {
 		return nil
 	}
 	return l.byOperator[address(raw)]
-}
-
-// delegations are the validators that somebody delegates to.
-func (l *layout) delegations(raw []byte) []*validator {
-	if len(raw) != len(address{}) {
-		return nil
-	}
-	if a := l.accounts[address(raw)]; a != nil {
-		return a.stakes
-	}
-	return nil
 }

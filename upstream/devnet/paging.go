@@ -2,11 +2,11 @@ package devnet
 
 import (
 	"bytes"
-	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"sort"
-	"strconv"
+	"strings"
 )
 
 // A pagination is what a request says about the page it wants. The names of
@@ -101,23 +101,26 @@ func cut[T any](p pagination, count int, at func(int) T, key func(T) []byte, kee
 	return out
 }
 
-// pagination ends the message with the outcome of paging.
-func (q *query) pagination(next []byte, total uint64) {
-	q.text(",")
-	q.paginationOnly(next, total)
-}
-
-// paginationOnly is pagination without a list before it.
-func (q *query) paginationOnly(next []byte, total uint64) {
-	q.text(`"pagination":{`)
-	if next != nil {
-		q.text(`"next_key":"` + base64.StdEncoding.EncodeToString(next) + `"`)
+// listPage answers with the page that is asked for of a list that is ordered by
+// key. What it has no items for is none; "" leaves the member out.
+func listPage[T any](q *query, name, none string, all []T, key func(T) []byte, keep func(T) bool, item func(T)) error {
+	page, err := paginate(q.request.Pagination, all, key, keep)
+	if err != nil {
+		return err
 	}
-	if next != nil && total > 0 {
+	q.text("{")
+	if len(page.items) > 0 || none != "" {
+		q.textf("%q:", name)
+		list(q, page.items, none, item)
 		q.text(",")
 	}
-	if total > 0 {
-		q.text(`"total":"` + strconv.FormatUint(total, 10) + `"`)
+	var members []string
+	if page.next != nil {
+		members = append(members, fmt.Sprintf(`"next_key":%q`, base64Text(page.next)))
 	}
-	q.text("}}")
+	if page.total > 0 {
+		members = append(members, fmt.Sprintf(`"total":"%d"`, page.total))
+	}
+	q.textf(`"pagination":{%s}}`, strings.Join(members, ","))
+	return nil
 }

@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,8 +34,12 @@ func manyLots() []lot {
 	return lots
 }
 
-// lotsOf are the lots of a stake at this height: what events added is in the first.
-func (s state) lotsOf(v *validator, k *stake) []lot {
+// lots are those of the stake in the path, if any: what events added is in the first.
+func (q *query) lots() []lot {
+	k := q.stake
+	if k == nil {
+		return nil
+	}
 	lots := slices.Clone(k.lots)
 	if len(lots) == 0 {
 		lots = []lot{{id: "0", tokens: k.tokens, period: k.period}}
@@ -42,69 +47,30 @@ func (s state) lotsOf(v *validator, k *stake) []lot {
 			lots[0].id = strconv.Itoa(2000 + k.slot)
 		}
 	}
-	lots[0].tokens += s.added(v, k)
+	lots[0].tokens += q.added(q.validator, k)
 	return lots
 }
 
-func (s state) appendLot(b []byte, v *validator, delegator address, l lot) []byte {
-	b = append(b, `{"period_delegation":{"delegator_address":"`...)
-	b = delegator.appendTo(b)
-	b = append(b, `","validator_address":"`...)
-	b = v.operator.appendTo(b)
-	b = append(b, `","period_delegation_id":"`...)
-	b = append(b, l.id...)
-	b = append(b, `","shares":"`...)
-	b = decimal{whole: l.tokens}.appendTo(b)
-	b = append(b, `","rewards_shares":"`...)
-	b = v.share(l.tokens, l.period).appendTo(b)
+func (q *query) lot(l lot) {
+	v, period := q.validator, ""
 	if l.period != 0 {
-		b = append(b, `","period_type":`...)
-		b = append(strconv.AppendUint(b, uint64(l.period), 10), `,"end_time":"`...)
-	} else {
-		b = append(b, `","end_time":"`...)
+		period = fmt.Sprintf(`"period_type":%d,`, l.period)
 	}
-	b = createdTime.Add(periodTerms[l.period]).AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `"},"balance":`...)
-	return append(appendCoin(b, v.worth(l.tokens)), '}')
+	q.textf(`{"period_delegation":{"delegator_address":"%s","validator_address":"%s","period_delegation_id":"%s","shares":"%s","rewards_shares":"%s",%s"end_time":%q},"balance":{"denom":"stake","amount":"%d"}}`,
+		q.stake.delegator, v.operator, l.id, decimal{whole: l.tokens}, v.share(l.tokens, l.period), period, stamp(createdTime.Add(periodTerms[l.period])), v.worth(l.tokens))
 }
 
 // periodDelegations answers with the lots of a pair.
 func periodDelegations(q *query) error {
-	p, err := q.pair(1, 0)
-	if err != nil {
-		return err
-	}
-	var lots []lot
-	if p.stake != nil {
-		lots = q.lotsOf(p.validator, p.stake)
-	}
-	page, err := paginate(q.request.Pagination, lots, func(l lot) []byte { return []byte(l.id) }, nil)
-	if err != nil {
-		return err
-	}
-	q.list(`{"period_delegation_responses":`, len(page.items), "[]", func(i int) {
-		q.out = q.appendLot(q.out, p.validator, p.stake.delegator, page.items[i])
-	})
-	q.pagination(page.next, page.total)
-	return nil
+	return listPage(q, "period_delegation_responses", "[]", q.lots(), func(l lot) []byte { return []byte(l.id) }, nil, q.lot)
 }
 
 // periodDelegation answers with one lot of a pair.
 func periodDelegation(q *query) error {
-	p, err := q.pair(1, 0)
-	if err != nil {
-		return err
-	}
-	if p.stake == nil {
-		return errNoPeriod.rpc()
-	}
-	lots := q.lotsOf(p.validator, p.stake)
-	i := slices.IndexFunc(lots, func(l lot) bool { return l.id == q.vars[2] })
+	lots := q.lots()
+	i := slices.IndexFunc(lots, func(l lot) bool { return l.id == q.http.PathValue("id") })
 	if i < 0 {
 		return errNoPeriod.rpc()
 	}
-	q.text(`{"period_delegation_response":`)
-	q.out = q.appendLot(q.out, p.validator, p.stake.delegator, lots[i])
-	q.text("}")
-	return nil
+	return q.object("period_delegation_response", func() { q.lot(lots[i]) })
 }

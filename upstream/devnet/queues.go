@@ -48,34 +48,21 @@ func withdrawalQueue(q *query) error {
 	if len(queue) == 1 {
 		queue[0].kind, queue[0].who, queue[0].from = ofCommunity, communityAddress, nil
 	}
-	return q.withdrawals(queue)
+	return listPage(q, "withdrawals", "", queue, withdrawal.key, nil, q.withdrawal)
 }
 
 // rewardWithdrawalQueue answers with the rewards that are paid out.
-func rewardWithdrawalQueue(q *query) error { return q.withdrawals(q.queued(ofRewards, 8*billion)) }
+func rewardWithdrawalQueue(q *query) error {
+	return listPage(q, "withdrawals", "", q.queued(ofRewards, 8*billion), withdrawal.key, nil, q.withdrawal)
+}
 
-// withdrawals answers with a page of a queue; there is no list if it is empty.
-func (q *query) withdrawals(all []withdrawal) error {
-	page, err := paginate(q.request.Pagination, all, withdrawal.key, nil)
-	if err != nil {
-		return err
+func (q *query) withdrawal(w withdrawal) {
+	q.textf(`{"creation_height":"%d","execution_address":%q,"amount":"%d"`, q.height-q.height%4, w.who.checksum(), w.tokens)
+	if w.kind != ofStake {
+		q.textf(`,"withdrawal_type":%d`, w.kind)
 	}
-	if len(page.items) == 0 {
-		q.text("{")
-		q.paginationOnly(page.next, page.total)
-		return nil
+	if w.from != nil {
+		q.textf(`,"validator_address":"%s"`, w.from.operator)
 	}
-	q.list(`{"withdrawals":`, len(page.items), "", func(i int) {
-		w := page.items[i]
-		q.textf(`{"creation_height":"%d","execution_address":%q,"amount":"%d"`, q.height-q.height%4, w.who.checksum(), w.tokens)
-		if w.kind != ofStake {
-			q.textf(`,"withdrawal_type":%d`, w.kind)
-		}
-		if w.from != nil {
-			q.textf(`,"validator_address":%q`, w.from.operator)
-		}
-		q.text("}")
-	})
-	q.pagination(page.next, page.total)
-	return nil
+	q.text("}")
 }

@@ -45,26 +45,17 @@ type parameters url.Values
 // into fills a request in and reports everything that does not parse.
 func (p parameters) into(req *request) error {
 	var bad []string
-	number := func(field *uint64, name string) {
-		read(p, name, &bad, field, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
+	for name, field := range map[string]any{
+		"status": &req.Status, "denom": &req.Denom, "module_name": &req.ModuleName,
+		"src_validator_addr": &req.SrcValidatorAddr, "dst_validator_addr": &req.DstValidatorAddr,
+		"starting_height": &req.StartingHeight, "ending_height": &req.EndingHeight,
+		"pagination.key": &req.Pagination.Key, "pagination.offset": &req.Pagination.Offset, "pagination.limit": &req.Pagination.Limit,
+		"pagination.count_total": &req.Pagination.CountTotal, "pagination.reverse": &req.Pagination.Reverse,
+	} {
+		if err := p.read(name, field); err != nil {
+			bad = append(bad, fmt.Sprintf("* error decoding '%s': %v", name, err))
+		}
 	}
-	word := func(field *string, name string) {
-		read(p, name, &bad, field, func(s string) (string, error) { return s, nil })
-	}
-	flag := func(field *bool, name string) { read(p, name, &bad, field, strconv.ParseBool) }
-
-	word(&req.Status, "status")
-	word(&req.Denom, "denom")
-	word(&req.ModuleName, "module_name")
-	word(&req.SrcValidatorAddr, "src_validator_addr")
-	word(&req.DstValidatorAddr, "dst_validator_addr")
-	number(&req.StartingHeight, "starting_height")
-	number(&req.EndingHeight, "ending_height")
-	word(&req.Pagination.Key, "pagination.key")
-	number(&req.Pagination.Offset, "pagination.offset")
-	number(&req.Pagination.Limit, "pagination.limit")
-	flag(&req.Pagination.CountTotal, "pagination.count_total")
-	flag(&req.Pagination.Reverse, "pagination.reverse")
 	if len(bad) == 0 {
 		return nil
 	}
@@ -72,18 +63,21 @@ func (p parameters) into(req *request) error {
 	return fmt.Errorf("%d error(s) decoding:\n\n%s", len(bad), strings.Join(bad, "\n"))
 }
 
-// read parses the first value of a parameter into a field.
-func read[T any](p parameters, name string, bad *[]string, field *T, parse func(string) (T, error)) {
+// read parses the first value of a parameter, if there is one, into a field.
+func (p parameters) read(name string, field any) (err error) {
 	text, ok := p.first(name)
 	if !ok {
-		return
+		return nil
 	}
-	value, err := parse(text)
-	if err != nil {
-		*bad = append(*bad, fmt.Sprintf("* error decoding '%s': %v", name, err))
-		return
+	switch f := field.(type) {
+	case *string:
+		*f = text
+	case *uint64:
+		*f, err = strconv.ParseUint(text, 10, 64)
+	case *bool:
+		*f, err = strconv.ParseBool(text)
 	}
-	*field = value
+	return err
 }
 
 // first is the first value of a parameter: by its exact name, else by a name

@@ -14,25 +14,31 @@ import (
 // A restServer answers as the REST server of a node does.
 type restServer struct {
 	node    *Node
+	mux     *http.ServeMux
 	buffers sync.Pool // of *[]byte: long answers would be grown anew each time
 }
 
-// ServeHTTP routes by path alone: any method runs the handler.
+func newRESTServer(n *Node) *restServer {
+	s := &restServer{node: n, mux: http.NewServeMux(), buffers: sync.Pool{New: func() any { return new([]byte) }}}
+	for _, route := range routes {
+		s.mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, route) })
+	}
+	return s
+}
+
+// ServeHTTP routes by the decoded path alone: any method runs the handler.
 func (s *restServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if clean := cleanPath(r.URL.Path); clean != r.URL.Path {
 		redirect(w, r, clean)
 		return
 	}
-	route, vars := findRoute(r.URL.Path)
-	if route == nil {
-		http.NotFound(w, r)
-		return
-	}
+	r.URL.RawPath = ""
+	s.mux.ServeHTTP(w, r)
+}
+
+func (s *restServer) serve(w http.ResponseWriter, r *http.Request, route route) {
 	buffer, _ := s.buffers.Get().(*[]byte)
-	if buffer == nil {
-		buffer = new([]byte)
-	}
-	body, code := s.answer(r, route, &query{vars: vars, out: (*buffer)[:0]})
+	body, code := s.answer(route, &query{http: r, out: (*buffer)[:0]})
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_, _ = w.Write(body) // the client may be gone
@@ -58,9 +64,9 @@ func cleanPath(p string) string {
 }
 
 // answer runs a route and wraps its message in the envelope.
-func (s *restServer) answer(r *http.Request, route *route, q *query) ([]byte, int) {
+func (s *restServer) answer(route route, q *query) ([]byte, int) {
 	q.text(`{"code":200,"msg":`)
-	if err := s.run(q, r, route); err != nil {
+	if err := s.run(route, q); err != nil {
 		text, _ := json.Marshal(err.Error()) // strings always encode
 		return fmt.Appendf(q.out[:0], `{"code":500,"msg":null,"error":%s}`+"\n", text), http.StatusInternalServerError
 	}
@@ -68,19 +74,21 @@ func (s *restServer) answer(r *http.Request, route *route, q *query) ([]byte, in
 	return q.out, http.StatusOK
 }
 
-func (s *restServer) run(q *query, r *http.Request, route *route) error {
+func (s *restServer) run(route route, q *query) (err error) {
 	if route.request != "" {
-		var err error
-		if q.request, err = decode(r, route.request); err != nil {
+		if q.request, err = decode(q.http, route.request); err != nil {
 			return err
 		}
 	}
-	height, err := s.heightOf(r)
+	height, err := s.heightOf(q.http)
 	if err != nil {
 		return err
 	}
-	s.node.asked.count(r.URL.RequestURI(), height)
+	s.node.asked.count(q.http.RequestURI, height)
 	q.state = s.node.chain.at(height)
+	if err := q.addresses(); err != nil {
+		return err
+	}
 	return route.serve(q)
 }
 
@@ -103,76 +111,4 @@ func (s *restServer) heightOf(r *http.Request) (int64, error) {
 		return 0, fmt.Errorf("failed to create query context: failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d): invalid request", height, latest)
 	}
 	return height, nil
-}
-
-// A query is one request being answered: the state it reads, what it asks for
-// and the message as far as it is written.
-type query struct {
-	state
-	vars    []string // what stands for {} in the path
-	request request
-	out     []byte
-}
-
-func (q *query) text(s string)                 { q.out = append(q.out, s...) }
-func (q *query) textf(format string, a ...any) { q.out = fmt.Appendf(q.out, format, a...) }
-
-// list appends a JSON list after its opening; none is what an empty one is.
-func (q *query) list(open string, n int, none string, item func(i int)) {
-	q.text(open)
-	if n == 0 {
-		q.text(none)
-		return
-	}
-	for i := range n {
-		if i == 0 {
-			q.text("[")
-		} else {
-			q.text(",")
-		}
-		item(i)
-	}
-	q.text("]")
-}
-
-// delegator and operator read an address from the path. An empty one
-// is refused in the words of the staking service.
-func (q *query) delegator(i int) ([]byte, error) {
-	return q.address(i, "delegator address cannot be empty")
-}
-
-func (q *query) operator(i int) ([]byte, error) {
-	return q.address(i, "validator address cannot be empty")
-}
-
-// address is one whose refusal has other words when it is empty.
-func (q *query) address(i int, ifEmpty string) ([]byte, error) {
-	raw, err := parseHex(q.vars[i])
-	if err == nil && len(raw) == 0 {
-		return nil, fmt.Errorf("rpc error: code = InvalidArgument desc = %s", ifEmpty)
-	}
-	return raw, err
-}
-
-// A pair is a delegator and a validator, whether or not they exist.
-type pair struct {
-	delegator, operator []byte
-	validator           *validator // nil if unknown
-	stake               *stake     // nil if there is no delegation
-}
-
-// pair reads a delegator and a validator from the path.
-func (q *query) pair(delegator, validator int) (pair, error) {
-	var p pair
-	var err error
-	if p.delegator, err = q.delegator(delegator); err != nil {
-		return p, err
-	}
-	if p.operator, err = q.operator(validator); err != nil {
-		return p, err
-	}
-	if p.validator = q.lookup(p.operator); p.validator != nil {
-		p.stake = p.validator.find(p.delegator)
-	}
-	return p, nil
 }

@@ -1,5 +1,7 @@
 package devnet
 
+import "fmt"
+
 // rewardRate is what a unit of weight earns in a block, in 1/rewardScale; the
 // seed and the validator add to it.
 const (
@@ -30,119 +32,80 @@ func (s state) commission(v *validator) decimal {
 	return s.earned(v, s.rewardsShares(v).slashed(10_000-v.rate))
 }
 
-// appendCoins appends an amount as a list of coins: null where there is none.
-func appendCoins(b []byte, amount decimal) []byte {
+// coins is an amount as a list of coins: null where there is none.
+func coins(amount decimal) string {
 	if amount.isZero() {
-		return append(b, "null"...)
+		return "null"
 	}
-	b = append(b, `[{"denom":"`+denom+`","amount":"`...)
-	return append(amount.appendTo(b), `"}]`...)
+	return fmt.Sprintf(`[{"denom":"stake","amount":"%s"}]`, amount)
 }
 
 // delegatorRewards answers with what a delegator has earned at each validator.
 func delegatorRewards(q *query) error {
-	raw, err := q.address(0, "empty delegator address")
-	if err != nil {
-		return err
-	}
-	validators := q.delegations(raw)
+	validators := q.accounts[string(q.delegator)]
 	if len(validators) == 0 {
 		q.text(`{"rewards":null,"total":[]}`)
 		return nil
 	}
 	var total decimal
-	q.list(`{"rewards":`, len(validators), "null", func(i int) {
-		v := validators[i]
-		reward := q.reward(v, v.find(raw))
+	q.text(`{"rewards":`)
+	list(q, validators, "", func(v *validator) {
+		reward := q.reward(v, v.find(q.delegator))
 		total = total.add(reward)
-		q.text(`{"validator_address":"` + v.bech32 + `","reward":`)
-		q.out = append(appendCoins(q.out, reward), '}')
+		q.textf(`{"validator_address":"%s","reward":%s}`, v.bech32, coins(reward))
 	})
-	q.text(`,"total":`)
-	q.out = append(appendCoins(q.out, total), '}')
+	q.textf(`,"total":%s}`, coins(total))
 	return nil
 }
 
 // delegationRewards answers with what one delegation has earned.
 func delegationRewards(q *query) error {
-	p, err := q.pair(0, 1)
 	switch {
-	case err != nil:
-		return err
-	case p.validator == nil:
+	case q.validator == nil:
 		return errNoValidator
-	case p.stake == nil:
+	case q.stake == nil:
 		return errNoTuple
 	}
-	q.text(`{"rewards":`)
-	q.out = append(appendCoins(q.out, q.reward(p.validator, p.stake)), '}')
+	q.textf(`{"rewards":%s}`, coins(q.reward(q.validator, q.stake)))
 	return nil
 }
 
 // rewardedValidators answers with the addresses of a delegator's validators.
 func rewardedValidators(q *query) error {
-	raw, err := q.address(0, "empty delegator address")
-	if err != nil {
-		return err
-	}
-	validators := q.delegations(raw)
+	validators := q.accounts[string(q.delegator)]
 	if len(validators) == 0 {
 		q.text("{}")
 		return nil
 	}
-	q.list(`{"validators":`, len(validators), "", func(i int) { q.textf("%q", validators[i].operator) })
-	q.text("}")
-	return nil
+	return q.object("validators", func() { list(q, validators, "", func(v *validator) { q.textf(`"%s"`, v.operator) }) })
 }
 
-// existing is the validator of a path, which must exist.
-func (q *query) existing() (*validator, error) {
-	raw, err := q.address(0, "empty validator address")
-	if err != nil {
-		return nil, err
+// ofValidator answers about the validator of the path, which must exist.
+func ofValidator(serve func(*query, *validator)) func(*query) error {
+	return func(q *query) error {
+		if q.validator == nil {
+			return errNoValidator
+		}
+		serve(q, q.validator)
+		return nil
 	}
-	v := q.lookup(raw)
-	if v == nil {
-		return nil, errNoValidator
-	}
-	return v, nil
 }
 
 // validatorEarnings answers with what a validator has earned for itself.
-func validatorEarnings(q *query) error {
-	v, err := q.existing()
-	if err != nil {
-		return err
-	}
+func validatorEarnings(q *query, v *validator) {
 	var self decimal
 	if k := v.find(v.operator[:]); k != nil {
 		self = q.reward(v, k)
 	}
-	q.textf(`{"operator_address":%q,"self_bond_rewards":`, v.operator)
-	q.out = appendCoins(q.out, self)
-	q.text(`,"commission":`)
-	q.out = append(appendCoins(q.out, q.commission(v)), '}')
-	return nil
+	q.textf(`{"operator_address":"%s","self_bond_rewards":%s,"commission":%s}`, v.operator, coins(self), coins(q.commission(v)))
 }
 
 // validatorCommission answers with what a validator keeps.
-func validatorCommission(q *query) error {
-	v, err := q.existing()
-	if err != nil {
-		return err
-	}
-	q.text(`{"commission":{"commission":`)
-	q.out = append(appendCoins(q.out, q.commission(v)), "}}"...)
-	return nil
+func validatorCommission(q *query, v *validator) {
+	q.textf(`{"commission":{"commission":%s}}`, coins(q.commission(v)))
 }
 
 // outstandingRewards answers with what a validator and its delegators have earned.
-func outstandingRewards(q *query) error {
-	v, err := q.existing()
-	if err != nil {
-		return err
-	}
-	q.text(`{"rewards":{"rewards":`)
-	q.out = append(appendCoins(q.out, q.earned(v, q.rewardsShares(v))), "}}"...)
-	return nil
+func outstandingRewards(q *query, v *validator) {
+	q.textf(`{"rewards":{"rewards":%s}}`, coins(q.earned(v, q.rewardsShares(v))))
 }

@@ -1,10 +1,8 @@
 package devnet
 
-import "strings"
-
 // A route is one path of the node.
 type route struct {
-	pattern string // {} stands for one segment
+	pattern string // as http.ServeMux has it
 	request string // the node's request type; "" reads no parameters
 	serve   func(*query) error
 }
@@ -15,88 +13,58 @@ var routes = []route{
 
 	{"/bank/params", "", constant(bankParams)},
 	{"/bank/supply/by_denom", "getSupplyByDenomRequest", supply},
-	{"/bank/balances/{}/by_denom", "getBalancesByAddressDenomRequest", balance},
-	{"/bank/spendable_balances/{}/by_denom", "getSpendableBalancesByAddressDenomRequest", balance},
+	{"/bank/balances/{delegator}/by_denom", "getBalancesByAddressDenomRequest", balance},
+	{"/bank/spendable_balances/{delegator}/by_denom", "getSpendableBalancesByAddressDenomRequest", balance},
 
 	{"/distribution/params", "", constant(distributionParams)},
-	{"/distribution/validators/{}", "", validatorEarnings},
-	{"/distribution/validators/{}/commission", "", validatorCommission},
-	{"/distribution/validators/{}/outstanding_rewards", "", outstandingRewards},
-	{"/distribution/validators/{}/slashes", "getValidatorSlashesByValidatorAddressRequest", validatorSlashes},
-	{"/distribution/delegators/{}/validators", "", rewardedValidators},
-	{"/distribution/delegators/{}/rewards", "", delegatorRewards},
-	{"/distribution/delegators/{}/rewards/{}", "", delegationRewards},
+	{"/distribution/validators/{validator}", "", ofValidator(validatorEarnings)},
+	{"/distribution/validators/{validator}/commission", "", ofValidator(validatorCommission)},
+	{"/distribution/validators/{validator}/outstanding_rewards", "", ofValidator(outstandingRewards)},
+	{"/distribution/validators/{validator}/slashes", "getValidatorSlashesByValidatorAddressRequest", validatorSlashes},
+	{"/distribution/delegators/{delegator}/validators", "", rewardedValidators},
+	{"/distribution/delegators/{delegator}/rewards", "", delegatorRewards},
+	{"/distribution/delegators/{delegator}/rewards/{validator}", "", delegationRewards},
 
 	{"/evmengine/pending_upgrade", "", constant(pendingUpgrade)},
 
 	{"/evmstaking/params", "", constant(evmstakingParams)},
 	{"/evmstaking/withdrawal_queue", "getWithdrawalQueueRequest", withdrawalQueue},
 	{"/evmstaking/reward_withdrawal_queue", "getRewardWithdrawalQueueRequest", rewardWithdrawalQueue},
-	{"/evmstaking/delegators/{}/operator_address", "", operatorAddress},
-	{"/evmstaking/delegators/{}/withdraw_address", "", withdrawAddress},
-	{"/evmstaking/delegators/{}/reward_address", "", rewardAddress},
+	{"/evmstaking/delegators/{delegator}/operator_address", "", named("operator_address", operatorAddress)},
+	{"/evmstaking/delegators/{delegator}/withdraw_address", "", named("withdraw_address", withdrawAddress)},
+	{"/evmstaking/delegators/{delegator}/reward_address", "", named("reward_address", rewardAddress)},
 
 	{"/mint/params", "", constant(mintParams)},
 
 	{"/slashing/params", "", constant(slashingParams)},
-	{"/slashing/signing_infos/{}", "", signingInfo},
+	{"/slashing/signing_infos/{key}", "", signingInfo},
 
 	{"/staking/params", "", constant(stakingParams)},
 	{"/staking/pool", "", stakingPool},
-	{"/staking/historical_info/{}", "", historicalInfo},
+	{"/staking/historical_info/{height}", "", historicalInfo},
 	{"/staking/total_delegators_count", "", delegatorCount},
 	{"/staking/total_staked_token", "", totalStaked},
 	{"/staking/validators", "getValidatorsRequest", validatorList},
-	{"/staking/validators/{}", "", validatorSingle},
-	{"/staking/validators/{}/delegations", "getValidatorDelegationsByValidatorAddressRequest", validatorDelegations},
-	{"/staking/validators/{}/delegations/{}", "", delegationSingle},
-	{"/staking/validators/{}/total_delegations_count", "", delegationCount},
-	{"/staking/validators/{}/unbonding_delegations", "getValidatorUnbondingDelegationsRequest", validatorUnbondings},
-	{"/staking/validators/{}/delegations/{}/unbonding_delegation", "", unbondingSingle},
-	{"/staking/validators/{}/delegators/{}/period_delegations", "getPeriodDelegationsRequest", periodDelegations},
-	{"/staking/validators/{}/delegators/{}/period_delegations/{}", "", periodDelegation},
-	{"/staking/delegations/{}", "getDelegationsByDelegatorAddressRequest", delegatorDelegations},
-	{"/staking/delegators/{}/redelegations", "getRedelegationsByDelegatorAddressRequest", redelegations},
-	{"/staking/delegators/{}/unbonding_delegations", "getUnbondingDelegationsByDelegatorAddressRequest", delegatorUnbondings},
-	{"/staking/delegators/{}/validators", "getValidatorsByDelegatorAddressRequest", delegatorValidators},
-	{"/staking/delegators/{}/validators/{}", "", delegatorValidator},
-	{"/staking/delegators/{}/staked_token", "getStakedTokenByDelegatorAddressRequest", stakedTokens},
-	{"/staking/delegators/{}/total_staked_token", "", totalStakedTokens},
-	{"/staking/delegators/{}/rewards_token", "getRewardsTokenByDelegatorAddressRequest", rewardsTokens},
-	{"/staking/delegators/{}/total_rewards_token", "", totalRewardsTokens},
+	{"/staking/validators/{validator}", "", validatorSingle},
+	{"/staking/validators/{validator}/delegations", "getValidatorDelegationsByValidatorAddressRequest", validatorDelegations},
+	{"/staking/validators/{validator}/delegations/{delegator}", "", delegationSingle},
+	{"/staking/validators/{validator}/total_delegations_count", "", delegationCount},
+	{"/staking/validators/{validator}/unbonding_delegations", "getValidatorUnbondingDelegationsRequest", validatorUnbondings},
+	{"/staking/validators/{validator}/delegations/{delegator}/unbonding_delegation", "", unbondingSingle},
+	{"/staking/validators/{validator}/delegators/{delegator}/period_delegations", "getPeriodDelegationsRequest", periodDelegations},
+	{"/staking/validators/{validator}/delegators/{delegator}/period_delegations/{id}", "", periodDelegation},
+	{"/staking/delegations/{delegator}", "getDelegationsByDelegatorAddressRequest", delegatorDelegations},
+	{"/staking/delegators/{delegator}/redelegations", "getRedelegationsByDelegatorAddressRequest", redelegations},
+	{"/staking/delegators/{delegator}/unbonding_delegations", "getUnbondingDelegationsByDelegatorAddressRequest", delegatorUnbondings},
+	{"/staking/delegators/{delegator}/validators", "getValidatorsByDelegatorAddressRequest", delegatorValidators},
+	{"/staking/delegators/{delegator}/validators/{validator}", "", delegatorValidator},
+	{"/staking/delegators/{delegator}/staked_token", "getStakedTokenByDelegatorAddressRequest", delegatorTokens("staked_token", state.stakedToken)},
+	{"/staking/delegators/{delegator}/total_staked_token", "", delegatorSum("staked_token", state.stakedToken)},
+	{"/staking/delegators/{delegator}/rewards_token", "getRewardsTokenByDelegatorAddressRequest", delegatorTokens("rewards_token", state.rewardsToken)},
+	{"/staking/delegators/{delegator}/total_rewards_token", "", delegatorSum("rewards_token", state.rewardsToken)},
 
-	{"/upgrade/applied_plan/{}", "", appliedPlan},
+	{"/upgrade/applied_plan/{name}", "", appliedPlan},
 	{"/upgrade/authority", "", constant(upgradeAuthority)},
 	{"/upgrade/current_plan", "", constant("{}")},
 	{"/upgrade/module_versions", "getModuleVersionsRequest", moduleVersions},
-}
-
-// findRoute is the route of a clean path and what stands for {} in it; nil for none.
-func findRoute(path string) (*route, []string) {
-	for i := range routes {
-		if vars, ok := match(routes[i].pattern, path); ok {
-			return &routes[i], vars
-		}
-	}
-	return nil, nil
-}
-
-// match compares a path to a pattern, segment by segment.
-func match(pattern, path string) (vars []string, ok bool) {
-	for {
-		want, restOfPattern, morePattern := strings.Cut(pattern, "/")
-		got, restOfPath, morePath := strings.Cut(path, "/")
-		switch {
-		case morePattern != morePath:
-			return nil, false
-		case want == "{}" && got != "":
-			vars = append(vars, got)
-		case want != got:
-			return nil, false
-		}
-		if !morePattern {
-			return vars, true
-		}
-		pattern, path = restOfPattern, restOfPath
-	}
 }

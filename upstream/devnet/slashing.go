@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"golang.org/x/crypto/ripemd160" //nolint:staticcheck // CometBFT's addresses are made with it
 )
@@ -36,26 +37,16 @@ func (s state) slashes(v *validator) []slash {
 
 // validatorSlashes answers with the slashes between two heights.
 func validatorSlashes(q *query) error {
-	raw, err := q.address(0, "empty validator address")
-	if err != nil {
-		return err
-	}
 	within := func(s slash) bool { return s.height >= q.request.StartingHeight && s.height <= q.request.EndingHeight }
-	page, err := paginate(q.request.Pagination, q.slashes(q.lookup(raw)), slash.key, within)
-	if err != nil {
-		return err
-	}
-	q.list(`{"slashes":`, len(page.items), "[]", func(i int) {
-		q.textf(`{"validator_period":"%d","fraction":"%s"}`, page.items[i].period, ratio(page.items[i].lost, 1, 10_000))
+	return listPage(q, "slashes", "[]", q.slashes(q.validator), slash.key, within, func(s slash) {
+		q.textf(`{"validator_period":"%d","fraction":"%s"}`, s.period, ratio(s.lost, 1, 10_000))
 	})
-	q.pagination(page.next, page.total)
-	return nil
 }
 
 // signingInfo answers with how well a validator signs. It is named by its
 // public key, in hex.
 func signingInfo(q *query) error {
-	pubKey, err := parseHex(q.vars[0])
+	pubKey, err := parseHex(q.http.PathValue("key"))
 	if err != nil {
 		return err
 	}
@@ -63,12 +54,12 @@ func signingInfo(q *query) error {
 		return fmt.Errorf("invalid public key length: got %d, expected 33", len(pubKey))
 	}
 	name := bech32Text(consensusPrefix, consensusAddress(pubKey))
-	v := q.byPubKey(pubKey)
-	if v == nil || v.status == unbonded {
+	at := slices.IndexFunc(q.validators, func(v *validator) bool { return string(v.pubKey) == string(pubKey) && v.status != unbonded })
+	if at < 0 {
 		return fmt.Errorf("rpc error: code = NotFound desc = SigningInfo not found for validator %s", name)
 	}
 	q.textf(`{"val_signing_info":{"address":%q,`, name)
-	switch {
+	switch v := q.validators[at]; {
 	case v.index == tombstoned:
 		q.textf(`"start_height":"80","index_offset":"501","jailed_until":%q,"tombstoned":true,"missed_blocks_counter":"501"`, stamp(doomsday))
 	case v.jailed:
@@ -77,16 +68,6 @@ func signingInfo(q *query) error {
 		q.textf(`"index_offset":"%d","jailed_until":%q`, q.height-1, stamp(epoch))
 	}
 	q.text("}}")
-	return nil
-}
-
-// byPubKey is the validator with a compressed public key, nil for none.
-func (s state) byPubKey(pubKey []byte) *validator {
-	for _, v := range s.validators {
-		if string(v.pubKey) == string(pubKey) {
-			return v
-		}
-	}
 	return nil
 }
 

@@ -121,5 +121,5 @@ func (s state) pool() (notBonded, inBond uint64) {
 			notBonded += s.tokens(v)
 		}
 	}
-	return notBonded + s.unbondings.total, inBond
+	return notBonded, inBond
 }

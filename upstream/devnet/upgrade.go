@@ -36,7 +36,7 @@ func moduleVersions(q *query) error {
 
 // appliedPlan answers with when an upgrade happened: nothing for an unknown one.
 func appliedPlan(q *query) error {
-	if q.vars[0] == "horace" && q.height >= 100 {
+	if q.http.PathValue("name") == "horace" && q.height >= 100 {
 		q.text(`{"height":"100"}`)
 	} else {
 		q.text("{}")

@@ -3,11 +3,9 @@ package devnet
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -32,7 +30,8 @@ type description struct {
 	Details         string `json:"details,omitempty"`
 }
 
-func describe(i int) description {
+// describe is the description of a validator as JSON.
+func describe(i int) []byte {
 	d := description{Moniker: monikers[i]}
 	if d.Moniker == "" {
 		d.Moniker = fmt.Sprintf("validator-%02d", i)
@@ -41,20 +40,16 @@ func describe(i int) description {
 		d.Identity, d.Website = "devnet validator 0", "https://example.org/?a=1&b=<2>"
 		d.SecurityContact, d.Details = "sec@example.org", "the only signer"
 	}
-	return d
+	text, _ := json.Marshal(d) // strings always encode
+	return text
 }
 
-// render prepares the parts of the validator's JSON that never change.
-func (v *validator) render() {
-	jailed := ""
+// appendValidator appends the JSON of a validator.
+func (q *query) appendValidator(v *validator) {
+	jailed, height, until, ids, token := "", "", epoch, "", ""
 	if v.jailed {
 		jailed = `"jailed":true,`
 	}
-	v.head = fmt.Appendf(nil, `{"operator_address":%q,"consensus_pubkey":{"type":"tendermint/PubKeySecp256k1","value":%q},%s"status":%d,"tokens":"`,
-		v.operator, base64.StdEncoding.EncodeToString(v.pubKey), jailed, v.status)
-
-	about, _ := json.Marshal(describe(v.index)) // strings always encode
-	height, until, ids, token := "", epoch, "", ""
 	if v.status == unbonding || v.slash > 0 {
 		height, until = fmt.Sprintf(`"unbonding_height":"%d",`, 60+v.index), releaseTime
 		ids = fmt.Sprintf(`"unbonding_ids":["%d"],`, 150+v.index)
@@ -62,21 +57,12 @@ func (v *validator) render() {
 	if !v.locked {
 		token = `"support_token_type":1,`
 	}
-	v.middle = fmt.Appendf(nil, `","description":%s,%s"unbonding_time":%q,"commission":{"commission_rates":{"rate":%q,"max_rate":"0.200000000000000000","max_change_rate":"0.010000000000000000"},"update_time":%q},"min_self_delegation":"%d",%s%s"rewards_tokens":"`,
-		about, height, stamp(until), ratio(v.rate, 1, 10_000).String(), stamp(createdTime), step, ids, token)
-}
-
-// appendValidator appends the JSON of a validator.
-func (s state) appendValidator(b []byte, v *validator) []byte {
-	b = append(b, v.head...)
-	b = strconv.AppendUint(b, s.tokens(v), 10)
-	b = append(b, `","delegator_shares":"`...)
-	b = decimal{whole: s.shares(v)}.appendTo(b)
-	b = append(b, v.middle...)
-	shares := s.rewardsShares(v)
-	b = shares.slashed(v.slash).appendTo(b)
-	b = append(b, `","delegator_rewards_shares":"`...)
-	return append(shares.appendTo(b), `"}`...)
+	shares := q.rewardsShares(v)
+	q.text(`{"operator_address":"`, v.operator, `","consensus_pubkey":{"type":"tendermint/PubKeySecp256k1","value":"`, base64Text(v.pubKey), `"},`, jailed,
+		`"status":`, uint64(v.status), `,"tokens":"`, q.tokens(v), `","delegator_shares":"`, decimal{whole: q.shares(v)}, `","description":`, v.about, `,`, height,
+		`"unbonding_time":"`, stamp(until), `","commission":{"commission_rates":{"rate":"`, ratio(v.rate, 1, 10_000),
+		`","max_rate":"0.200000000000000000","max_change_rate":"0.010000000000000000"},"update_time":"`, stamp(createdTime),
+		`"},"min_self_delegation":"`, uint64(step), `",`, ids, token, `"rewards_tokens":"`, shares.slashed(v.slash), `","delegator_rewards_shares":"`, shares, `"}`)
 }
 
 // statusFilter are the names of the states in queries.
@@ -84,7 +70,7 @@ var statusFilter = map[string]int{
 	"": 0, "BOND_STATUS_UNBONDED": unbonded, "BOND_STATUS_UNBONDING": unbonding, "BOND_STATUS_BONDED": bonded,
 }
 
-// validatorList answers /staking/validators.
+// validatorList answers with the validators in a state.
 func validatorList(q *query) error {
 	status, known := statusFilter[q.request.Status]
 	if !known {
@@ -99,74 +85,43 @@ func (s state) present() []*validator {
 	if every == 0 {
 		return s.validators
 	}
-	var there []*validator
-	for _, v := range s.validators {
-		if noise(s.seed, "turnover", int(s.height)*len(s.validators)+v.index, uint64(every)) != 0 {
-			there = append(there, v)
-		}
-	}
-	return there
+	return where(s.validators, func(v *validator) bool {
+		return noise(s.seed, "turnover", int(s.height)*len(s.validators)+v.index, uint64(every)) != 0
+	})
 }
 
 // delegatorValidators answers with the validators of a delegator.
 func delegatorValidators(q *query) error {
-	raw, err := q.delegator(0)
-	if err != nil {
-		return err
-	}
-	return q.validatorPage(q.delegations(raw), everyone)
+	return q.validatorPage(q.accounts[string(q.delegator)], nil)
 }
-
-func everyone(*validator) bool { return true }
 
 // validatorPage answers with a page of validators; an empty one is null.
 func (q *query) validatorPage(all []*validator, keep func(*validator) bool) error {
-	page, err := paginate(q.request.Pagination, all, operatorKey, keep)
-	if err != nil {
-		return err
-	}
-	q.list(`{"validators":`, len(page.items), "null", func(i int) { q.out = q.appendValidator(q.out, page.items[i]) })
-	q.pagination(page.next, page.total)
-	return nil
+	return listPage(q, "validators", "null", all, (*validator).key, keep, q.appendValidator)
 }
 
-// operatorKey is the page key of lists ordered by validator.
-func operatorKey(v *validator) []byte { return v.operator.key() }
+// key is the page key of lists ordered by validator.
+func (v *validator) key() []byte { return v.operator.key() }
 
-// validatorSingle answers /staking/validators/{validator}.
+// validatorSingle answers with the validator of the path.
 func validatorSingle(q *query) error {
-	raw, err := q.operator(0)
-	if err != nil {
-		return err
+	if q.validator == nil {
+		return fmt.Errorf("rpc error: code = NotFound desc = validator %s not found", bech32Text(validatorPrefix, q.operator))
 	}
-	v := q.lookup(raw)
-	if v == nil {
-		return fmt.Errorf("rpc error: code = NotFound desc = validator %s not found", bech32Text(validatorPrefix, raw))
-	}
-	q.text(`{"validator":`)
-	q.out = q.appendValidator(q.out, v)
-	q.text("}")
-	return nil
+	return q.object("validator", func() { q.appendValidator(q.validator) })
 }
 
 // delegatorValidator answers with one validator of a delegator.
 func delegatorValidator(q *query) error {
-	p, err := q.pair(0, 1)
-	if err != nil {
-		return err
-	}
-	if p.stake == nil {
+	if q.stake == nil {
 		return errNoTuple.rpc()
 	}
-	q.text(`{"validator":`)
-	q.out = q.appendValidator(q.out, p.validator)
-	q.text("}")
-	return nil
+	return validatorSingle(q)
 }
 
 // bondedByPower lists the bonded validators, the strongest first.
 func (s state) bondedByPower() []*validator {
-	active := slices.DeleteFunc(slices.Clone(s.validators), func(v *validator) bool { return v.status != bonded })
+	active := where(s.validators, func(v *validator) bool { return v.status == bonded })
 	slices.SortFunc(active, func(a, b *validator) int {
 		return cmp.Or(cmp.Compare(s.tokens(b), s.tokens(a)), bytes.Compare(a.operator[:], b.operator[:]))
 	})
