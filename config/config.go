@@ -37,8 +37,8 @@ type Chain struct {
 	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, as in 50/s burst 100"`
 	MaxPost       Bytes         `yaml:"max_post" doc:"largest of them"`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
-	Nodes         []string      `yaml:"nodes" flag:"node" doc:"REST addresses of the chain's nodes; none serves collections alone"`
-	Comet         []string      `yaml:"comet" flag:"comet" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
+	Nodes         []string      `yaml:"nodes" flag:"node" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`
+	Comet         []string      `yaml:"comet" flag:"comet" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	Shape         string        `yaml:"shape" flag:"shape" doc:"documented: the documented shapes; node: the node's own bytes"`
 	MaxPageLimit  uint64        `yaml:"max_page_limit" doc:"largest pagination.limit"`
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`

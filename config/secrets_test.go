@@ -17,6 +17,8 @@ func TestSecretsComeFromFilesToo(t *testing.T) {
 		Environ: []string{
 			"TIPCACHE_REDIS_URL_FILE=" + writeFile(t, "redis://user:p%20w@host\r\n"),
 			"TIPCACHE_COLLECTIONS_KEYS_FILE=" + writeFile(t, "# the website\n"+digest+"\n\n  "+other+"\n"),
+			"TIPCACHE_CHAIN_NODES_FILE=" + writeFile(t, "https://user:p%20w@one\nhttp://two:1317\n"),
+			"TIPCACHE_CHAIN_COMET_FILE=" + writeFile(t, "https://one/key/\nnone\n"),
 			"TIPCACHE_METADATA_PROVIDER_FILE=",
 			"TIPCACHE_ADMIN_TOKEN=given in the variable",
 		},
@@ -26,6 +28,7 @@ func TestSecretsComeFromFilesToo(t *testing.T) {
 	}
 	want := config.Default()
 	want.Redis.URL, want.AdminToken = "redis://user:p%20w@host", "given in the variable"
+	want.Chain.Nodes, want.Chain.Comet = []string{"https://user:p%20w@one", "http://two:1317"}, []string{"https://one/key/", "none"}
 	want.Collections.Keys, want.Collections.Auth = []string{digest, other}, "keys"
 	if diff := cmp.Diff(want, cfg); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

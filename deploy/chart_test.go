@@ -157,6 +157,7 @@ func TestATierWithoutNodesIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "config.chain.nodes is needed") {
 		t.Errorf("%v\n%s", err, out)
 	}
+	helm(t, "template", "test", "helm/tipcache", "--kube-version", kubeVersion, "--set", "secret.env.TIPCACHE_CHAIN_NODES=chain-nodes")
 }
 
 func TestTheChartLintsAsItIs(t *testing.T) {
