@@ -58,6 +58,24 @@ func TestClientsAreSpreadOverReplicasAndLinks(t *testing.T) {
 	}
 }
 
+func TestAnswersThatAreOfNoBlockOfTheirOwnCannotBeBehind(t *testing.T) {
+	const key, block100 = "/cosmos/staking/v1beta1/pool", "/cosmos/base/tendermint/v1beta1/blocks/100"
+	b := &bed{unpinned: []string{block100}}
+	for name, tt := range map[string]struct {
+		answer clients.Answer
+		want   bool
+	}{
+		"the newest block's":           {clients.Answer{Key: key, Status: 200, Tip: 1000, Height: 1000}, true},
+		"behind":                       {clients.Answer{Key: key, Status: 200, Tip: 1000, Height: 990}, false},
+		"a block long ago":             {clients.Answer{Key: block100, Status: 200, Tip: 1000, Height: 100}, true},
+		"a block long ago that failed": {clients.Answer{Key: block100, Status: 502, Tip: 1000}, false},
+	} {
+		if got := b.atTip(&tt.answer); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 func TestScenariosAreNamedOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range scenarios() {

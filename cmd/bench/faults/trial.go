@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -66,7 +67,8 @@ func (b *bed) settle(ctx context.Context) {
 
 func (b *bed) atTip(a *clients.Answer) bool {
 	behind := a.Tip - a.Height
-	return b.lost(a) || a.OK() && (a.Height == 0 || -freshBlocks <= behind && behind <= freshBlocks)
+	anyBlock := a.Height == 0 || slices.Contains(b.unpinned, a.Key)
+	return b.lost(a) || a.OK() && (anyBlock || -freshBlocks <= behind && behind <= freshBlocks)
 }
 
 // verdictHead is the head of the table of verdicts.
