@@ -4,28 +4,22 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
-	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // parse reads the flags and returns the parts that were named, or all.
 func parse(args []string) (o rig.Options, chosen []rig.Part, err error) {
-	o.Report = figures.Report{W: os.Stdout}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
+	o.AddFlags(fs)
 	fs.IntVar(&o.Rounds, "rounds", 5, "interleaved rounds of each measurement; figures are medians")
 	fs.DurationVar(&o.Length, "length", 2*time.Second, "length of one run of wrk")
 	fs.BoolVar(&o.Short, "short", false, "one short round of everything, to see that it works")
 	fs.DurationVar(&o.For, "for", 10*time.Minute, "length of churn")
 	connections := fs.String("connections", "16,64,256", "connections of wrk, one series each")
-	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in herd and freshness: story or cosmos")
-	fs.StringVar(&o.Bin, "tipcache", "", "measure this `binary` in place of one built from the tree")
 	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers that match the `pattern`")
 	fs.Usage = func() { usage(fs) }
 	if err := fs.Parse(args); err != nil {
@@ -44,24 +38,8 @@ func parse(args []string) (o rig.Options, chosen []rig.Part, err error) {
 		}
 		o.Connections = append(o.Connections, c)
 	}
-	chosen, err = choose(fs.Args())
+	chosen, err = rig.Choose("part", parts(), fs.Args(), func(p rig.Part) string { return p.Name })
 	return o, chosen, err
-}
-
-func choose(names []string) ([]rig.Part, error) {
-	all := parts()
-	if len(names) == 0 {
-		return all, nil
-	}
-	var chosen []rig.Part
-	for _, n := range names {
-		i := slices.IndexFunc(all, func(p rig.Part) bool { return p.Name == n })
-		if i < 0 {
-			return nil, fmt.Errorf("%w: there is no part %q; see -h", rig.ErrUsage, n)
-		}
-		chosen = append(chosen, all[i])
-	}
-	return chosen, nil
 }
 
 func usage(fs *flag.FlagSet) {

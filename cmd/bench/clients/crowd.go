@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A Crowd is clients with one open connection each.
@@ -33,6 +35,15 @@ func (c Crowd) Close() {
 	}
 }
 
+// All has every client do something at the same time, and returns the first error.
+func (c Crowd) All(do func(i int, m *Conn) error) error {
+	var all errgroup.Group
+	for i, m := range c {
+		all.Go(func() error { return do(i, m) })
+	}
+	return all.Wait()
+}
+
 // Gather connects those who are not connected and has each ask for a path, which
 // the server knows by then.
 func (c Crowd) Gather(ctx context.Context, path string) error {
@@ -47,34 +58,24 @@ func (c Crowd) Gather(ctx context.Context, path string) error {
 // Rush has all clients ask for one path at the same moment.
 func (c Crowd) Rush(ctx context.Context, path string) []Outcome {
 	outcomes, start := make([]Outcome, len(c)), make(chan struct{})
-	var all sync.WaitGroup
-	for i, m := range c {
-		all.Go(func() {
-			<-start
-			outcomes[i].Response, outcomes[i].Err = m.Get(ctx, path)
-		})
-	}
-	time.Sleep(10 * time.Millisecond) // all are at the line by then
-	close(start)
-	all.Wait()
+	time.AfterFunc(10*time.Millisecond, func() { close(start) }) // all are at the line by then
+	_ = c.All(func(i int, m *Conn) error {
+		<-start
+		outcomes[i].Response, outcomes[i].Err = m.Get(ctx, path)
+		return nil
+	})
 	return outcomes
 }
 
 // Each has every path asked for once, by whichever client is free.
 func (c Crowd) Each(ctx context.Context, paths []string) []Outcome {
-	outcomes, next := make([]Outcome, len(paths)), make(chan int)
-	var all sync.WaitGroup
-	for _, m := range c {
-		all.Go(func() {
-			for i := range next {
-				outcomes[i].Response, outcomes[i].Err = m.Get(ctx, paths[i])
-			}
-		})
-	}
-	for i := range paths {
-		next <- i
-	}
-	close(next)
-	all.Wait()
+	outcomes := make([]Outcome, len(paths))
+	var next atomic.Int64
+	_ = c.All(func(_ int, m *Conn) error {
+		for i := next.Add(1) - 1; i < int64(len(paths)); i = next.Add(1) - 1 {
+			outcomes[i].Response, outcomes[i].Err = m.Get(ctx, paths[i])
+		}
+		return nil
+	})
 	return outcomes
 }

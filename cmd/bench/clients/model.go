@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -206,20 +205,20 @@ func (m *Model) Fresh(a *Answer, blocks int64) bool {
 }
 
 // FreshAgain is how long after a moment the last answer was asked for that is not
-// fresh, of those that were asked for before the end.
-func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) (last time.Duration) {
+// fresh, of those that were asked for before the end; nil if there is none.
+func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) (after time.Duration, last *Answer) {
 	for i := range answers {
 		a := &answers[i]
-		if a.Sent.After(from) && a.Sent.Before(end) && !m.lost(a) && !m.Fresh(a, blocks) {
-			last = max(last, a.Sent.Sub(from))
+		if since := a.Sent.Sub(from); since > after && a.Sent.Before(end) && !m.lost(a) && !m.Fresh(a, blocks) {
+			after, last = since, a
 		}
 	}
-	return last
+	return after, last
 }
 
 func (v *Verdict) example(a *Answer, what string) {
 	if len(v.Examples) < 5 {
-		v.Examples = append(v.Examples, fmt.Sprintf("%s at %d from %s %s (tip %d, %s)", a.Key, a.Height, a.Server, what, a.Tip, cmp.Or(a.Err, a.Cache)))
+		v.Examples = append(v.Examples, fmt.Sprintf("%v %s", a, what))
 	}
 }
 

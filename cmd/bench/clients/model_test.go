@@ -111,7 +111,7 @@ func TestFreshAgainIsAfterTheLastOldAnswer(t *testing.T) {
 	old := func(a *Answer) { a.Tip, a.After = a.Height+10, a.Height+10 }
 	answers := []Answer{with(answer(1, 100), old), answer(2, 112), with(answer(4, 103), old), answer(5, 115), with(answer(20, 120), old)}
 	for from, want := range map[float64]time.Duration{0: 4 * time.Second, 3: time.Second, 4.5: 0} {
-		if got := m.FreshAgain(answers, at(from), at(10), 2); got != want {
+		if got, _ := m.FreshAgain(answers, at(from), at(10), 2); got != want {
 			t.Errorf("from %v: %v, want %v", from, got, want)
 		}
 	}

@@ -1,7 +1,9 @@
 package clients
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
 	"net/http"
@@ -28,6 +30,11 @@ type Answer struct {
 	Height int64  // the block it says it is of, 0 without one
 	Hash   uint64 // of the body
 	Cache  string // Cache-Status without its numbers
+}
+
+// String says what was asked where, and what came of it.
+func (a *Answer) String() string {
+	return fmt.Sprintf("%s at %d from %s (tip %d, %d in %v, %s)", a.Key, a.Height, a.Server, a.Tip, a.Status, a.Took.Round(time.Millisecond), cmp.Or(a.Err, a.Cache))
 }
 
 // OK tells whether the answer is what was asked for.

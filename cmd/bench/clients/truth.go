@@ -33,7 +33,8 @@ func Learn(ctx context.Context, node string, keys []string, first, last int64, k
 					t.hashes[key][i] = known.hashes[key][h-known.First]
 					continue
 				}
-				body, err := rig.GetAt(ctx, node+key, strconv.FormatInt(h, 10))
+				height := ": " + strconv.FormatInt(h, 10)
+				body, err := rig.Get(ctx, node+key, "X-Block-Height"+height, "X-Cosmos-Block-Height"+height) // each dialect reads its own
 				if err != nil {
 					return fmt.Errorf("what the node says to %s at %d: %w", key, h, err)
 				}

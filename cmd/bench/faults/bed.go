@@ -3,9 +3,9 @@ package faults
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -13,14 +13,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
-
-// plan is what one run does.
-type plan struct {
-	replicas, clients, keys int
-	lone                    int // more clients, each alone with a key of its own
-	length, poll, blockTime time.Duration
-	nodeLatency             time.Duration
-}
 
 // setup says what stands behind the replicas of a run.
 type setup struct {
@@ -61,24 +53,6 @@ type bed struct {
 	mu     sync.Mutex
 	notes  []string
 }
-
-// A replica is one that a load balancer knows.
-type replica struct {
-	*rig.Replica
-	addrs []string    // of its public listener; the second is behind a link
-	ready atomic.Bool // takes requests, as far as the balancer knows
-	down  atomic.Bool // was killed
-
-	mu    sync.Mutex
-	downs []span // when it was killed, until it was back
-}
-
-// A span is from one moment to another, or begins and has not ended.
-type span struct{ from, to time.Time }
-
-// noticed is how long a replica that was told to end still takes requests: ten
-// times the pause between two looks of the load balancer.
-const noticed = time.Second
 
 func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error) {
 	b = &bed{Rig: r, plan: p, setup: s, began: time.Now(), links: map[string]link{}}
@@ -170,6 +144,13 @@ func (b *bed) note(format string, args ...any) {
 	b.notes = append(b.notes, fmt.Sprintf("%5.1fs  ", time.Since(b.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
+// printNotes prints the lines of what happened.
+func (b *bed) printNotes(w io.Writer) {
+	for _, n := range b.notes {
+		fmt.Fprintln(w, "  ", n)
+	}
+}
+
 // loneBlocks is how many half blocks a client that is alone with its key lets pass
 // between two requests: more than a block, so that nobody reads anew in between.
 const loneBlocks = 5
@@ -181,17 +162,12 @@ func (b *bed) drive(ctx context.Context) {
 	for _, r := range b.replicas {
 		all.Go(func() { r.watch(ctx) })
 	}
-	hot, alone := b.keys[:b.plan.keys], b.keys[b.plan.keys:]
-	if len(alone) > 0 {
-		all.Go(func() {
-			lone := clients.Polling{
-				Clients: b.plan.lone, Keys: alone, Alone: true, Pause: loneBlocks * b.plan.blockTime / 2, Clock: b.clock, Server: b.balance, History: &b.history,
-			}
-			lone.Run(ctx)
-		})
-	}
 	polling := clients.Polling{
-		Clients: b.plan.clients, Keys: slices.Concat(hot, b.pages, b.unpinned), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
+		Clients: b.plan.clients, Keys: slices.Concat(b.keys[:b.plan.keys], b.pages, b.unpinned), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
+	}
+	if lone := polling; b.plan.lone > 0 {
+		lone.Clients, lone.Keys, lone.Alone, lone.Pause = b.plan.lone, b.keys[b.plan.keys:], true, loneBlocks*b.plan.blockTime/2
+		all.Go(func() { lone.Run(ctx) })
 	}
 	polling.Run(ctx)
 	all.Wait()
@@ -209,13 +185,4 @@ func (b *bed) balance(client int) string {
 		}
 	}
 	return own.addrs[client/len(b.replicas)%len(own.addrs)]
-}
-
-// watch keeps ready true to the replica, as a load balancer's health check
-// does: the loss of the node is no reason to send requests elsewhere.
-func (r *replica) watch(ctx context.Context) {
-	for rig.Pause(ctx, noticed/10) {
-		_, err := rig.Get(ctx, r.Admin+"/readyz?exclude=node&exclude=store")
-		r.ready.Store(err == nil && !r.down.Load())
-	}
 }

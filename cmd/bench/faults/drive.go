@@ -1,18 +1,12 @@
-// Package faults runs several replicas of tipcache before a simulated chain and a
-// real Redis, lets many clients poll a few keys, fails things meanwhile, and holds
-// what the clients were answered against what tipcache promises.
 package faults
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
-	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -23,7 +17,6 @@ type driven struct {
 	stopNode, stopRedis  time.Duration // outages; 0 none
 	killReplica, rolling bool
 	check                bool // fail when a promise was broken
-	options              rig.Options
 }
 
 // Drive measures what replicas promise: what the node is asked, how old the
@@ -33,32 +26,21 @@ type driven struct {
 //	bench drive -for 2m -stop-node 30s
 //	bench drive -for 1m -rolling
 func Drive(ctx context.Context, args []string) error {
-	d := driven{options: rig.Options{Report: figures.Report{W: os.Stdout}}}
-	fs := flag.NewFlagSet("bench drive", flag.ContinueOnError)
-	d.addFlags(fs)
+	d := driven{plan: plan{replicas: 3, clients: 300, keys: 20, length: 2 * time.Minute, blockTime: time.Second, nodeLatency: 20 * time.Millisecond}}
+	fs := d.flags("drive")
+	fs.IntVar(&d.replicas, "replicas", d.replicas, "tipcache processes behind one Redis")
+	fs.IntVar(&d.lone, "lone", 0, "more clients, each alone with a request of its own, which it repeats every 2.5 blocks")
+	fs.DurationVar(&d.blockTime, "block-time", d.blockTime, "time between blocks")
+	fs.DurationVar(&d.nodeLatency, "node-latency", d.nodeLatency, "added to every answer of the node")
 	fs.DurationVar(&d.stopNode, "stop-node", 0, "refuse connections to the node for so long in the middle")
 	fs.DurationVar(&d.stopRedis, "stop-redis", 0, "kill Redis for so long in the middle")
 	fs.BoolVar(&d.killReplica, "kill-replica", false, "kill -9 one replica in the middle")
 	fs.BoolVar(&d.rolling, "rolling", false, "restart the replicas one after another")
 	fs.BoolVar(&d.check, "check", false, "exit with an error when a promise was broken")
-	fs.StringVar((*string)(&d.options.Dialect), "dialect", string(devnet.Story), "of the nodes: story or cosmos")
-	fs.StringVar(&d.options.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 	if err := fs.Parse(args); err != nil {
 		return errors.Join(rig.ErrUsage, err)
 	}
-	part := rig.Part{Name: "drive", Needs: []rig.Tool{rig.RedisTool}, Run: d.run}
-	return runAlone(ctx, d.options, part)
-}
-
-func (p *plan) addFlags(fs *flag.FlagSet) {
-	fs.IntVar(&p.replicas, "replicas", 3, "tipcache processes behind one Redis")
-	fs.IntVar(&p.clients, "clients", 300, "clients, each on a connection of its own")
-	fs.IntVar(&p.keys, "keys", 20, "distinct requests")
-	fs.IntVar(&p.lone, "lone", 0, "more clients, each alone with a request of its own, which it repeats every 2.5 blocks")
-	fs.DurationVar(&p.length, "for", 2*time.Minute, "length of the run")
-	fs.DurationVar(&p.poll, "poll", 200*time.Millisecond, "pause of a client between two requests")
-	fs.DurationVar(&p.blockTime, "block-time", time.Second, "time between blocks")
-	fs.DurationVar(&p.nodeLatency, "node-latency", 20*time.Millisecond, "added to every answer of the node")
+	return rig.Measure(ctx, d.options, rig.Part{Name: "drive", Needs: []rig.Tool{rig.RedisTool}, Run: d.run})
 }
 
 func (d *driven) run(ctx context.Context, r *rig.Rig) error {
@@ -100,21 +82,20 @@ func (d *driven) disturb(ctx context.Context, b *bed) error {
 	if !rig.Pause(ctx, d.length/3) {
 		return nil
 	}
-	if d.killReplica {
-		b.kill(len(b.replicas) - 1)
-	}
-	if d.rolling {
-		if err := b.rollingRestart(ctx); err != nil {
-			return err
+	for _, f := range []struct {
+		fault
+		chosen bool
+	}{
+		{fault{name: "a replica killed", begin: killLast}, d.killReplica},
+		{fault{name: "a rolling restart", begin: func(_ context.Context, b *bed) error { return b.rollingRestart(ctx) }}, d.rolling},
+		{nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, d.stopNode), d.stopNode > 0},
+		{redisOutage(d.stopRedis), d.stopRedis > 0},
+	} {
+		if f.chosen {
+			if _, err := b.cause(ctx, f.fault); err != nil {
+				return err
+			}
 		}
-	}
-	if d.stopNode > 0 {
-		if err := b.stopNode(ctx, d.stopNode); err != nil {
-			return err
-		}
-	}
-	if d.stopRedis > 0 {
-		return b.stopRedis(ctx, d.stopRedis)
 	}
 	return nil
 }

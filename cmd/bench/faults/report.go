@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -40,9 +41,7 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	seen := b.seen()
 	blocks := max(1, b.chain.Height()-seen.first)
 	fmt.Fprintf(w, "%d clients, %d replicas, %d keys, %d blocks of %v, node latency %v\n", p.clients, p.replicas, len(b.keys), blocks, p.blockTime, p.nodeLatency)
-	for _, n := range b.notes {
-		fmt.Fprintln(w, "  ", n)
-	}
+	b.printNotes(w)
 	fmt.Fprintf(w, "\nanswers             %d, failed %d %v, of cold keys %d\n", v.Answers, v.Failures(), v.Failed, v.Cold)
 	fmt.Fprintf(w, "node requests       %v\n", b.nodeLoad())
 	fmt.Fprintf(w, "blocks behind       %s\n", shares(seen.behind))
@@ -168,12 +167,7 @@ func shares(m map[int64]int) string {
 }
 
 func quantiles(all []time.Duration) string {
-	if len(all) == 0 {
-		return "none"
-	}
-	slices.Sort(all)
-	at := func(q float64) time.Duration {
-		return all[min(len(all)-1, int(q*float64(len(all))))].Round(10 * time.Microsecond)
-	}
-	return fmt.Sprintf("p50 %v  p99 %v  p99.9 %v  max %v", at(0.5), at(0.99), at(0.999), at(1))
+	ms := figures.Each(all, figures.Milliseconds)
+	at := func(q float64) string { return figures.Decimal(figures.Quantile(ms, q)) }
+	return fmt.Sprintf("p50 %s  p99 %s  p99.9 %s  max %s ms", at(0.5), at(0.99), at(0.999), at(1))
 }

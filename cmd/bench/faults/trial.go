@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -10,14 +11,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
-
-// A fault is something that goes wrong for a time, or at a moment.
-type fault struct {
-	name  string
-	begin func(ctx context.Context, b *bed) error
-	hold  time.Duration
-	end   func(ctx context.Context, b *bed) error // nil: nothing needs to be mended
-}
 
 // A trial is a fault of a run and the time until all is well again.
 type trial struct {
@@ -31,27 +24,32 @@ const (
 	freshBlocks = 2                // an answer is fresh that was the node's own so many blocks ago
 )
 
-// try has a fault, and waits until the clients get fresh answers again.
-func (b *bed) try(ctx context.Context, f fault) error {
-	t := trial{name: f.name, began: time.Now()}
+// cause has a fault begin, last and end, which it does also where ctx ends before.
+func (b *bed) cause(ctx context.Context, f fault) (t trial, err error) {
+	t = trial{name: f.name, began: time.Now()}
+	lasting := context.WithoutCancel(ctx)
 	b.note("%s begins", f.name)
-	if err := f.begin(ctx, b); err != nil {
-		return fmt.Errorf("%s: %w", f.name, err)
+	if err := f.begin(lasting, b); err != nil {
+		return t, fmt.Errorf("%s: %w", f.name, err)
 	}
-	if f.hold > 0 {
-		rig.Pause(ctx, f.hold)
-	}
+	rig.Pause(ctx, f.hold)
 	if f.end != nil {
-		if err := f.end(context.WithoutCancel(ctx), b); err != nil {
-			return fmt.Errorf("end of %s: %w", f.name, err)
+		if err := f.end(lasting, b); err != nil {
+			return t, fmt.Errorf("end of %s: %w", f.name, err)
 		}
 		b.note("%s ends", f.name)
 	}
 	t.mended = time.Now()
+	return t, nil
+}
+
+// try causes a fault, and waits until the clients get fresh answers again.
+func (b *bed) try(ctx context.Context, f fault) error {
+	t, err := b.cause(ctx, f)
 	b.settle(ctx)
 	t.end = time.Now()
 	b.trials = append(b.trials, t)
-	return nil
+	return err
 }
 
 // settle waits until all answers of two seconds are at the tip, or too long.
@@ -77,16 +75,15 @@ var verdictHead = []string{"fault", "answers", "failed, were cached", "failed, c
 // row is a trial's line of the table, and an error where a promise was broken.
 func (b *bed) row(m *clients.Model, t trial) ([]string, error) {
 	v := m.Check(b.history.Answers, t.began, t.end)
-	late := m.FreshAgain(b.history.Answers, t.mended, t.end, freshBlocks)
+	late, last := m.FreshAgain(b.history.Answers, t.mended, t.end, freshBlocks)
 	err := v.Broken()
 	if late > freshWithin && err == nil {
-		err = fmt.Errorf("answers are fresh again after %v", late)
+		err = fmt.Errorf("answers are fresh again after %v: %v", late, last)
+	} else if late > time.Second {
+		fmt.Fprintf(os.Stderr, "   %s: %v after its end: %v\n", t.name, late, last)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", t.name, err)
 	}
-	return []string{
-		t.name, fmt.Sprint(v.Answers), fmt.Sprint(v.Failures()), fmt.Sprint(v.Cold), fmt.Sprint(v.Wrong), fmt.Sprint(v.Early), fmt.Sprint(v.Fell),
-		fmt.Sprint(v.Heightless), figures.Decimal(late.Seconds()),
-	}, err
+	return figures.Row(t.name, v.Answers, v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Heightless, late.Seconds()), err
 }

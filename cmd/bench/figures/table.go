@@ -15,6 +15,19 @@ func (r Report) Note(format string, args ...any) {
 	fmt.Fprintf(r.W, format+"\n\n", args...)
 }
 
+// Row is a row of a table: about three digits of numbers with fractions, and the
+// others as they are.
+func Row(cells ...any) []string {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		if x, ok := cell.(float64); ok {
+			cell = Decimal(x)
+		}
+		row[i] = fmt.Sprint(cell)
+	}
+	return row
+}
+
 // Table prints rows below their head. Columns of numbers are set right.
 func (r Report) Table(title string, head []string, rows [][]string) {
 	columns := columnsOf(head, rows)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -9,17 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
-
-// Churn is the part about clients who come and go.
-func Churn() rig.Part {
-	return rig.Part{
-		Name: "churn", About: "what stays held while clients of all kinds come and go, for -for",
-		Needs: []rig.Tool{rig.RedisTool}, Run: runChurn,
-	}
-}
 
 const (
 	churnClients     = 48     // at any time
@@ -35,7 +29,8 @@ type churned struct {
 	length    time.Duration
 }
 
-func runChurn(ctx context.Context, r *rig.Rig) error {
+// Churn measures what stays held while clients of all kinds come and go.
+func Churn(ctx context.Context, r *rig.Rig) error {
 	c, err := startChurned(ctx, r)
 	if err != nil {
 		return err
@@ -45,9 +40,9 @@ func runChurn(ctx context.Context, r *rig.Rig) error {
 		return err
 	}
 	c.tally.report(r, c.length)
-	r.Table("Churn: held by tipcache, and by Redis", rig.HeldHead, rig.HeldRows(held))
+	r.ReportHeld("Churn: held by tipcache, and by Redis", held)
 	grown := rig.Growths(held, c.length)
-	r.Table("Churn: growth", rig.GrowthHead, rig.GrowthRows(grown))
+	r.ReportGrowth("Churn: growth", grown)
 	if r.Short {
 		return nil // too short a time for anything to have settled
 	}
@@ -82,7 +77,7 @@ func (c *churned) run(ctx context.Context) ([]rig.Held, error) {
 // startChurned starts what the run needs. Memory and Redis have bounds that are
 // reached within the first minutes: what grows from then on is a leak.
 func startChurned(ctx context.Context, r *rig.Rig) (*churned, error) {
-	c := &churned{length: r.For}
+	c := &churned{length: r.For, tally: visits{kinds: map[string]visited{}}}
 	if r.Short {
 		c.length = min(c.length, 20*time.Second)
 	}
@@ -94,20 +89,15 @@ func startChurned(ctx context.Context, r *rig.Rig) (*churned, error) {
 	if c.redis, err = r.Redis(ctx, "--maxmemory", "32mb", "--maxmemory-policy", "allkeys-lru"); err != nil {
 		return nil, err
 	}
-	file, store := filepath.Join(r.Dir, "churn.jsonl"), "sqlite:"+filepath.Join(r.Dir, "churn.db")
-	if err := writeCollections(file, churnCollections); err != nil {
-		return nil, err
-	}
-	if _, err := r.Tipcache(ctx, "import", "--store", store, file); err != nil {
+	store := "sqlite:" + filepath.Join(r.Dir, "churn.db")
+	if _, err := importCollections(ctx, r, store, churnCollections); err != nil {
 		return nil, err
 	}
 	config, err := r.File("churn.yaml", "cache: {memory: 32MiB}\nchain: {in_flight: 16}\n")
 	if err != nil {
 		return nil, err
 	}
-	c.tipcache, err = r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: []string{
-		"--config", config, "--redis", c.redis.URL(), "--store", store, "--collections-auth", "none",
-	}})
+	c.tipcache, err = r.Replica(ctx, rig.Before(d, "--config", config, "--redis", c.redis.URL(), "--store", store, "--collections-auth", "none"))
 	return c, err
 }
 
@@ -125,7 +115,7 @@ func (c *churned) client(ctx context.Context, seed uint64) {
 // visits counts the requests by the kind of client.
 type visits struct {
 	mu    sync.Mutex
-	kinds map[string]*visited
+	kinds map[string]visited
 	fresh int // since the last call of since
 }
 
@@ -140,20 +130,12 @@ func (t *visits) count(kind, unexpected string) {
 	defer t.mu.Unlock()
 	t.fresh++
 	v := t.kinds[kind]
-	if v == nil {
-		v = &visited{}
-		if t.kinds == nil {
-			t.kinds = map[string]*visited{}
-		}
-		t.kinds[kind] = v
-	}
 	v.requests++
-	if unexpected == "" {
-		return
+	if unexpected != "" {
+		v.unexpected++
+		v.first = cmp.Or(v.first, unexpected)
 	}
-	if v.unexpected++; v.first == "" {
-		v.first = unexpected
-	}
+	t.kinds[kind] = v
 }
 
 // since counts the requests since it was called before.
@@ -170,8 +152,8 @@ func (t *visits) report(r *rig.Rig, length time.Duration) {
 	defer t.mu.Unlock()
 	var rows [][]string
 	for _, k := range kinds {
-		if v := t.kinds[k.name]; v != nil {
-			rows = append(rows, []string{k.name, fmt.Sprint(v.requests), fmt.Sprint(v.unexpected), v.first})
+		if v := t.kinds[k.name]; v.requests > 0 {
+			rows = append(rows, figures.Row(k.name, v.requests, v.unexpected, v.first))
 		}
 	}
 	r.Table(fmt.Sprintf("Churn: %d clients at a time, for %v, a block a second", churnClients, length), []string{"clients", "requests", "unexpected", "first of them"}, rows)

@@ -184,14 +184,13 @@ func (v *visitor) abandon(ctx context.Context, text []byte, after time.Duration)
 		rig.Pause(ctx, after)
 		c.Reset()
 	}
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
 		v.tally.count(v.name, err.Error())
-		return
+	default:
+		v.tally.count(v.name, "")
 	}
-	v.tally.count(v.name, "")
 }
 
 // idle holds a connection that nothing is asked on.

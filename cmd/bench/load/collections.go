@@ -12,14 +12,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Collections is the part about a large collection store.
-func Collections() rig.Part {
-	return rig.Part{
-		Name: "collections", About: "import and pages of 10^6 collections, SQLite and PostgreSQL",
-		Needs: []rig.Tool{rig.InitdbTool, rig.PostgresTool}, Run: runCollections,
-	}
-}
-
 // pageGoal is what the p99 of the pages at small offsets should be below.
 const pageGoal = 50 * time.Millisecond
 
@@ -30,14 +22,11 @@ type listed struct {
 	series    []pages
 }
 
-func runCollections(ctx context.Context, r *rig.Rig) error {
+// Collections measures a large collection store.
+func Collections(ctx context.Context, r *rig.Rig) error {
 	collections, asks := 1_000_000, 200
 	if r.Short {
 		collections, asks = 50_000, 20
-	}
-	file := filepath.Join(r.Dir, "collections.jsonl")
-	if err := writeCollections(file, collections); err != nil {
-		return err
 	}
 	server, err := r.Postgres(ctx)
 	if err != nil {
@@ -50,7 +39,7 @@ func runCollections(ctx context.Context, r *rig.Rig) error {
 	stores := []*listed{{name: "SQLite", url: "sqlite:" + filepath.Join(r.Dir, "collections.db")}, {name: "PostgreSQL", url: server}}
 	for _, s := range stores {
 		s.series = pagesOf(collections, asks)
-		if err := s.list(ctx, r, d, file); err != nil {
+		if err := s.list(ctx, r, d, collections); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
@@ -59,15 +48,11 @@ func runCollections(ctx context.Context, r *rig.Rig) error {
 }
 
 // list fills a store and asks for its pages.
-func (s *listed) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, file string) error {
-	began := time.Now()
-	if _, err := r.Tipcache(ctx, "import", "--store", s.url, file); err != nil {
+func (s *listed) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, collections int) (err error) {
+	if s.importing, err = importCollections(ctx, r, s.url, collections); err != nil {
 		return err
 	}
-	s.importing = time.Since(began)
-	t, err := r.Replica(ctx, rig.Serving{
-		Node: d.NodeURL(), Comet: d.CometURL(), Flags: []string{"--store", s.url, "--collections-auth", "none"},
-	})
+	t, err := r.Replica(ctx, rig.Before(d, "--store", s.url, "--collections-auth", "none"))
 	if err != nil {
 		return err
 	}

@@ -2,14 +2,29 @@ package load
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
+
+// importCollections puts n collections into a store, and says how long that took.
+func importCollections(ctx context.Context, r *rig.Rig, store string, n int) (time.Duration, error) {
+	file := filepath.Join(r.Dir, "collections.jsonl")
+	if err := writeCollections(file, n); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	_, err := r.Tipcache(ctx, "import", "--store", store, file)
+	return time.Since(began), err
+}
 
 // writeCollections writes a file for `tipcache import`: n collections with few
 // assets mostly and a great many seldom, updated at seconds spread over two

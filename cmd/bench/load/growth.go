@@ -19,11 +19,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Growth is the part about more keys than fit.
-func Growth() rig.Part {
-	return rig.Part{Name: "growth", About: "hits and memory at 10^3, 10^5 and 10^6 keys within 64 MiB, and 256", Run: runGrowth}
-}
-
 const (
 	growthSkew       = 0.9     // s of Zipf's law
 	growthValidators = 1100    // times 999 heights are more than a million questions
@@ -61,24 +56,21 @@ type growthRun struct {
 	resident    int64
 }
 
-func runGrowth(ctx context.Context, r *rig.Rig) error {
+// Growth measures hits and memory of more keys than fit.
+func Growth(ctx context.Context, r *rig.Rig) error {
 	sizes, warm, test := []growthSize{{1_000, 64}, {100_000, 64}, {1_000_000, 64}, {1_000_000, 256}}, 2*time.Minute, 20*time.Second
 	if r.Short {
 		sizes, warm, test = []growthSize{{1_000, 64}, {100_000, 64}}, 3*time.Second, time.Second
 	}
-	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: growthValidators, Delegators: 4})
+	d, err := growthChain(r)
 	if err != nil {
 		return err
 	}
 	var runs []*growthRun
 	for _, size := range sizes {
-		config, err := r.File("growth.yaml", fmt.Sprintf(growthConfig, size.budget))
-		if err != nil {
-			return err
-		}
-		g := &growthRun{growthSize: size, warm: warm, test: test, operators: d.Validators(), zipf: clients.NewZipf(growthSkew, size.keys)}
-		g.tipcache, err = r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: []string{"--config", config}})
+		g, err := startGrowth(ctx, r, d, size)
 		if err == nil {
+			g.warm, g.test = warm, test
 			err = g.run(ctx)
 		}
 		if err != nil {
@@ -88,6 +80,21 @@ func runGrowth(ctx context.Context, r *rig.Rig) error {
 	}
 	reportGrowth(r, runs)
 	return overBudget(runs)
+}
+
+// growthChain has a validator for each of many questions.
+func growthChain(r *rig.Rig) (*devnet.Devnet, error) {
+	return r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: growthValidators, Delegators: 4})
+}
+
+// startGrowth starts a fresh tipcache before the chain.
+func startGrowth(ctx context.Context, r *rig.Rig, d *devnet.Devnet, size growthSize, flags ...string) (*growthRun, error) {
+	config, err := r.File("growth.yaml", fmt.Sprintf(growthConfig, size.budget))
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.Replica(ctx, rig.Before(d, append(flags, "--config", config)...))
+	return &growthRun{growthSize: size, operators: d.Validators(), tipcache: t, zipf: clients.NewZipf(growthSkew, size.keys)}, err
 }
 
 // run fills a fresh tipcache and measures it.
@@ -126,17 +133,20 @@ func (g *growthRun) fill(ctx context.Context) error {
 		}
 	})
 	end := time.Now().Add(g.warm)
-	asking, filling := errgroup.WithContext(ctx)
-	for i := range warmers {
-		asking.Go(func() error {
-			return g.client(filling, uint64(i), func(clients.Response) bool { return left.Add(-1) >= 0 && time.Now().Before(end) })
-		})
-	}
-	err := asking.Wait()
+	err := g.askAll(ctx, 0, func() bool { return left.Add(-1) >= 0 && time.Now().Before(end) })
 	stop()
 	watch.Wait()
 	g.asked = int(all - max(0, left.Load()))
 	return err
+}
+
+// askAll has several clients ask at once until more says that it was enough.
+func (g *growthRun) askAll(ctx context.Context, seed uint64, more func() bool) error {
+	var all errgroup.Group
+	for i := range uint64(warmers) {
+		all.Go(func() error { return g.client(ctx, seed+i, func(clients.Response) bool { return more() }) })
+	}
+	return all.Wait()
 }
 
 // client draws questions and asks them until more says that it was enough.
@@ -183,13 +193,12 @@ func (g *growthRun) look(ctx context.Context) error {
 func reportGrowth(r *rig.Rig, runs []*growthRun) {
 	var rows [][]string
 	for _, g := range runs {
-		best := g.zipf.Share(g.entries)
-		rows = append(rows, []string{
-			fmt.Sprint(g.budget), fmt.Sprint(g.keys), fmt.Sprint(g.asked), fmt.Sprintf("%.1f %%", 100*g.hits), fmt.Sprintf("%.1f %%", 100*best),
-			fmt.Sprintf("%.3f", g.hits/best), fmt.Sprintf("%.3f", figures.Median(g.took)), fmt.Sprintf("%.3f", figures.Quantile(g.took, 0.99)),
-			fmt.Sprintf("%.2f", figures.Median(g.took)/figures.Median(runs[0].took)),
-			fmt.Sprint(g.entries), figures.Mebibytes(g.bytes), figures.Mebibytes(g.peak), figures.Mebibytes(float64(g.resident)),
-		})
+		best, p50 := g.zipf.Share(g.entries), figures.Median(g.took)
+		rows = append(rows, figures.Row(
+			g.budget, g.keys, g.asked, fmt.Sprintf("%.1f %%", 100*g.hits), fmt.Sprintf("%.1f %%", 100*best), fmt.Sprintf("%.3f", g.hits/best),
+			fmt.Sprintf("%.3f", p50), fmt.Sprintf("%.3f", figures.Quantile(g.took, 0.99)), p50/figures.Median(runs[0].took),
+			g.entries, figures.Mebibytes(g.bytes), figures.Mebibytes(g.peak), figures.Mebibytes(float64(g.resident)),
+		))
 	}
 	r.Table(fmt.Sprintf("Growth: validators at heights, Zipf(%.1f)", growthSkew), []string{
 		"cache.memory MiB", "keys", "warm-up", "hits", "best", "of best", "hit p50 ms", "p99 ms", "p50 / first", "entries", "MiB", "peak MiB", "RSS MiB",

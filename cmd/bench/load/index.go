@@ -12,14 +12,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Index is the part about a chain that is indexed from its beginning.
-func Index() rig.Part {
-	return rig.Part{
-		Name: "index", About: "memory and time of indexing 11.5 million blocks with 10 million logs",
-		Needs: []rig.Tool{rig.InitdbTool, rig.PostgresTool}, Run: runIndex,
-	}
-}
-
 // indexCase is a store, an endpoint and how it is asked.
 type indexCase struct {
 	store   string
@@ -55,7 +47,8 @@ type indexRun struct {
 	moments []indexMoment // one a second
 }
 
-func runIndex(ctx context.Context, r *rig.Rig) error {
+// Index measures a chain that is indexed from its beginning.
+func Index(ctx context.Context, r *rig.Rig) error {
 	history, stretch := indexCollections, time.Minute
 	if r.Short {
 		history, stretch = 1000, 3*time.Second

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -14,16 +13,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
-
-// Redis is the part about hits in the shared store.
-func Redis() rig.Part {
-	return rig.Part{
-		Name:  "redis",
-		About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET",
-		Needs: []rig.Tool{rig.RedisTool},
-		Run:   runRedis,
-	}
-}
 
 const (
 	redisKeys    = 20_000
@@ -47,37 +36,35 @@ type redisResult struct {
 	cpu, redisCPU  float64 // seconds per 100,000 requests
 }
 
-func runRedis(ctx context.Context, b *rig.Rig) error {
+// Redis measures hits in the shared store.
+func Redis(ctx context.Context, b *rig.Rig) error {
 	r := &redisRun{Rig: b}
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	bare, err := peers.StartBare(ctx, b, peers.BareGin, nil, "-redis", r.redis.Addr)
+	bare, url, err := peers.StartBare(ctx, b, peers.BareGin, nil, "-redis", r.redis.Addr)
 	if err != nil {
 		return err
 	}
 	var results [2][]redisResult
-	for round := range b.Rounds {
-		for _, i := range figures.Rotated(2, round) {
-			var result redisResult
-			if i == 0 {
-				result, err = r.cold(ctx)
-			} else {
-				result, err = r.load(ctx, bare.Process, bare.URL, r.names)
-			}
-			if err != nil {
-				return err
-			}
-			results[i] = append(results[i], result)
+	err = r.Interleave("redis", len(results), func(_, i int) error {
+		ask := r.cold
+		if i == 1 {
+			ask = func(ctx context.Context) (redisResult, error) { return r.load(ctx, bare, url, r.names) }
 		}
-		fmt.Fprintf(os.Stderr, "redis: round %d of %d done\n", round+1, b.Rounds)
+		result, err := ask(ctx)
+		results[i] = append(results[i], result)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	r.report(results[0], results[1])
 	return nil
 }
 
 func (r *redisRun) replica(ctx context.Context) (*rig.Replica, error) {
-	return r.Replica(ctx, rig.Serving{Node: r.chain.NodeURL(), Comet: r.chain.CometURL(), Flags: []string{"--redis", r.redis.URL()}})
+	return r.Replica(ctx, rig.Before(r.chain, "--redis", r.redis.URL()))
 }
 
 // cold asks a replica that has just started for everything once: all of it has
@@ -126,14 +113,14 @@ func (r *redisRun) load(ctx context.Context, proc *rig.Process, url string, path
 			return result, err
 		}
 	}
-	before, err := r.usages(proc)
-	if err != nil {
-		return result, err
-	}
-	began := time.Now()
-	answers := c.Each(ctx, paths)
-	took := time.Since(began)
-	after, err := r.usages(proc)
+	var answers []clients.Outcome
+	var took time.Duration
+	spent, err := rig.Spent(func() error {
+		began := time.Now()
+		answers = c.Each(ctx, paths)
+		took = time.Since(began)
+		return nil
+	}, proc, r.redis.Process)
 	if err != nil {
 		return result, err
 	}
@@ -147,16 +134,6 @@ func (r *redisRun) load(ctx context.Context, proc *rig.Process, url string, path
 	per := 1e5 / float64(len(paths))
 	return redisResult{
 		rate: float64(len(paths)) / took.Seconds(), p50: figures.Median(waits), p99: figures.Quantile(waits, 0.99),
-		cpu: per * (after[0].CPU - before[0].CPU).Seconds(), redisCPU: per * (after[1].CPU - before[1].CPU).Seconds(),
+		cpu: per * spent[0].Seconds(), redisCPU: per * spent[1].Seconds(),
 	}, ctx.Err()
-}
-
-// usages are the server's and Redis's.
-func (r *redisRun) usages(proc *rig.Process) (u [2]rig.Usage, err error) {
-	for i, p := range []*rig.Process{proc, r.redis.Process} {
-		if u[i], err = p.Usage(); err != nil {
-			return u, err
-		}
-	}
-	return u, nil
 }

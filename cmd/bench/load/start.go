@@ -10,21 +10,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Start is the part about the beginning of a process.
-func Start() rig.Part {
-	return rig.Part{
-		Name:  "start",
-		About: "time from exec to the first 200 of /readyz, and what an idle tipcache holds",
-		Run:   runStart,
-	}
-}
-
 const (
 	starts  = 10
 	idleFor = 5 * time.Second
 )
 
-func runStart(ctx context.Context, r *rig.Rig) error {
+// Start measures the beginning of a process.
+func Start(ctx context.Context, r *rig.Rig) error {
 	d, err := r.Chain(devnet.Options{Seed: 1})
 	if err != nil {
 		return err
@@ -37,7 +29,7 @@ func runStart(ctx context.Context, r *rig.Rig) error {
 	var idle rig.Usage
 	for i := range times {
 		began := time.Now()
-		t, err := r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL()})
+		t, err := r.Replica(ctx, rig.Before(d))
 		if err != nil {
 			return err
 		}
@@ -52,10 +44,7 @@ func runStart(ctx context.Context, r *rig.Rig) error {
 	}
 	r.Table(fmt.Sprintf("start: %d times, the node being up", times),
 		[]string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
-		[][]string{{
-			"exec to /readyz 200", figures.Decimal(figures.Median(took)), figures.Decimal(figures.Quantile(took, 1)),
-			figures.Mebibytes(float64(idle.RSS)), fmt.Sprint(idle.FDs),
-		}})
+		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Quantile(took, 1), figures.Mebibytes(float64(idle.RSS)), idle.FDs)})
 	r.Note("Idle is %v after the last start.", idleFor)
 	return nil
 }

@@ -1,9 +1,8 @@
 package peers
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"net"
 	"os"
@@ -15,74 +14,87 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
+// The servers that are compared, beside bare ones.
+const (
+	tipcacheName = "tipcache"
+	varnishName  = "Varnish"
+	nginxName    = "nginx"
+)
+
+var serverNames = []string{tipcacheName, varnishName, nginxName}
+
+// A peer is a server that is compared.
+type peer struct {
+	*rig.Process
+	name      string
+	url       string       // without a path
+	replica   *rig.Replica // of tipcache; nil for others
+	gzip      string       // URL of a general cache that compresses
+	logged    string       // URL of one that writes accessLog
+	accessLog string
+	bare      bool // sends what was recorded
+}
+
+// origin is what a server stands before. The general caches do not know blocks:
+// they keep answers for a time.
+type origin struct {
+	node, comet string
+	fresh       time.Duration
+}
+
+// before starts a server. The flags are tipcache's.
+func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (*peer, error) {
+	if name != tipcacheName {
+		return startCacher(ctx, r, name, o)
+	}
+	t, err := r.Replica(ctx, rig.Serving{Node: o.node, Comet: o.comet, Flags: flags})
+	if err != nil {
+		return nil, err
+	}
+	return ofReplica(name, t), nil
+}
+
+func ofReplica(name string, t *rig.Replica) *peer {
+	return &peer{Process: t.Process, name: name, url: t.URL, replica: t}
+}
+
 // The general caches, as one would set them up before a node: in memory,
 // with the waiters of a cold key held back.
 var (
-	//go:embed nginx.conf.tmpl
-	nginxText     string
-	nginxTemplate = template.Must(template.New("nginx").Parse(nginxText))
-
-	//go:embed varnish.vcl.tmpl
-	varnishText     string
-	varnishTemplate = template.Must(template.New("varnish").Parse(varnishText))
+	//go:embed *.tmpl
+	templateFiles embed.FS
+	templates     = template.Must(template.ParseFS(templateFiles, "*.tmpl"))
 )
-
-// cacher is a general cache before a node.
-type cacher struct {
-	*rig.Process
-	url, gzip string // without a path; gzip compresses
-	logged    string // which writes accessLog
-	accessLog string
-}
 
 // warmPath is asked to see whether a cache reaches its node.
 const warmPath = "/staking/params"
 
-// startNginx starts nginx before the node and keeps its answers for the time given.
-func startNginx(ctx context.Context, r *rig.Rig, node string, fresh time.Duration) (*cacher, error) {
+// startCacher starts nginx, or Varnish, which compresses once.
+func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer, error) {
 	plain, gzip, logged := rig.FreeAddr(), rig.FreeAddr(), rig.FreeAddr()
-	dir, err := openDir(r, "nginx-"+rig.Port(plain))
+	dir, err := openDir(r, name+"-"+rig.Port(plain))
 	if err != nil {
 		return nil, err
 	}
-	conf, err := render(dir, nginxTemplate, map[string]any{
-		"User": rootName(), "Dir": dir, "Node": rig.Host(node), "Fresh": int(fresh.Seconds()), "Plain": plain, "Gzip": gzip, "Logged": logged,
-	})
+	host, port, err := net.SplitHostPort(rig.Host(o.node))
 	if err != nil {
 		return nil, err
 	}
-	c := &cacher{url: "http://" + plain, gzip: "http://" + gzip, logged: "http://" + logged, accessLog: filepath.Join(dir, "access.log")}
-	return c, c.start(ctx, r, rig.NginxTool, "-p", dir, "-e", "stderr", "-c", conf)
-}
-
-// startVarnish starts Varnish before the node. It compresses once.
-func startVarnish(ctx context.Context, r *rig.Rig, node string, fresh time.Duration) (*cacher, error) {
-	addr := rig.FreeAddr()
-	dir, err := openDir(r, "varnish-"+rig.Port(addr))
-	if err != nil {
+	conf := filepath.Join(dir, "conf")
+	values := map[string]any{"User": rootName(), "Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Plain": plain, "Gzip": gzip, "Logged": logged}
+	p := &peer{name: name, url: "http://" + plain, gzip: "http://" + plain}
+	text, tool, args := "varnish.vcl.tmpl", rig.VarnishTool, []string{"-F", "-j", "none", "-n", filepath.Join(dir, "run"), "-a", plain, "-f", conf, "-s", "malloc,512m"}
+	if name == nginxName {
+		text, tool, args = "nginx.conf.tmpl", rig.NginxTool, []string{"-p", dir, "-e", "stderr", "-c", conf}
+		p.gzip, p.logged, p.accessLog = "http://"+gzip, "http://"+logged, filepath.Join(dir, "access.log")
+	}
+	if err := render(conf, text, values); err != nil {
 		return nil, err
 	}
-	host, port, err := net.SplitHostPort(rig.Host(node))
-	if err != nil {
+	if p.Process, err = r.StartTool(ctx, filepath.Base(dir), tool, args...); err != nil {
 		return nil, err
 	}
-	vcl, err := render(dir, varnishTemplate, map[string]any{"Host": host, "Port": port, "Fresh": int(fresh.Seconds())})
-	if err != nil {
-		return nil, err
-	}
-	c := &cacher{url: "http://" + addr, gzip: "http://" + addr}
-	return c, c.start(ctx, r, rig.VarnishTool, "-F", "-j", "none", "-n", filepath.Join(dir, "run"), "-a", addr, "-f", vcl, "-s", "malloc,512m")
-}
-
-func (c *cacher) start(ctx context.Context, r *rig.Rig, t rig.Tool, args ...string) error {
-	path, err := t.Path()
-	if err != nil {
-		return err
-	}
-	if c.Process, err = r.Start(ctx, filepath.Base(path)+"-"+rig.Port(c.url), nil, append([]string{path}, args...)...); err != nil {
-		return err
-	}
-	return c.Ready(ctx, rig.Answers(c.url+r.Path(warmPath)))
+	return p, p.Ready(ctx, rig.Answers(p.url+r.Path(warmPath)))
 }
 
 // rootName is the user that nginx's workers run as where it would else choose
@@ -104,11 +116,14 @@ func openDir(r *rig.Rig, name string) (string, error) {
 	return dir, os.Mkdir(dir, 0o755) //nolint:gosec // likewise
 }
 
-func render(dir string, t *template.Template, values map[string]any) (path string, err error) {
-	var text bytes.Buffer
-	path = filepath.Join(dir, t.Name()+".conf")
-	if err := t.Execute(&text, values); err != nil {
-		return "", fmt.Errorf("render %s: %w", path, err)
+func render(path, name string, values map[string]any) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
 	}
-	return path, os.WriteFile(path, text.Bytes(), 0o600)
+	defer f.Close()
+	if err := templates.ExecuteTemplate(f, name, values); err != nil {
+		return fmt.Errorf("render %s: %w", path, err)
+	}
+	return nil
 }

@@ -15,21 +15,19 @@ import (
 // counting is a node that takes its time, fails for some questions, and counts
 // what it is asked. It stands before another one, whose answers it gives.
 type counting struct {
-	server  *httptest.Server
-	latency time.Duration
-	fails   func(uri string) bool // gets a 500, as of a node in trouble
+	server *httptest.Server
 
 	mu    sync.Mutex
 	asked map[string]int // by path and query
 }
 
 // newCounting serves until the rig stops.
-func newCounting(r *rig.Rig, node string, latency time.Duration, fails func(uri string) bool) (*counting, error) {
+func newCounting(r *rig.Rig, node string) (*counting, error) {
 	target, err := url.Parse(node)
 	if err != nil {
 		return nil, err
 	}
-	c := &counting{latency: latency, fails: fails, asked: map[string]int{}}
+	c := &counting{asked: map[string]int{}}
 	through := httputil.NewSingleHostReverseProxy(target)
 	through.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
 	c.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -37,8 +35,8 @@ func newCounting(r *rig.Rig, node string, latency time.Duration, fails func(uri 
 		c.mu.Lock()
 		c.asked[uri]++
 		c.mu.Unlock()
-		time.Sleep(c.latency)
-		if c.fails(uri) {
+		time.Sleep(nodeLatency)
+		if failingNode(uri) {
 			http.Error(w, unreadable, http.StatusInternalServerError)
 			return
 		}

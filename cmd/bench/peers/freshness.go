@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
@@ -11,16 +10,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
-
-// Freshness is the part about a chain that moves.
-func Freshness() rig.Part {
-	return rig.Part{
-		Name:  "freshness",
-		About: "a chain that moves: what the node is asked per key and block, how old answers are",
-		Needs: []rig.Tool{rig.NginxTool, rig.VarnishTool},
-		Run:   runFreshness,
-	}
-}
 
 // The pace of the real chain, and clients that poll it.
 const (
@@ -57,7 +46,8 @@ type freshServer struct {
 	history clients.History
 }
 
-func runFreshness(ctx context.Context, r *rig.Rig) error {
+// Freshness measures servers before a chain that moves.
+func Freshness(ctx context.Context, r *rig.Rig) error {
 	f, err := newFreshness(ctx, r)
 	if err != nil {
 		return err
@@ -110,8 +100,11 @@ func (f *freshnessRun) server(ctx context.Context, r *rig.Rig, name string) (*fr
 	if err := node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}); err != nil {
 		return nil, err
 	}
-	url, err := before(ctx, r, name, origin{node.RESTURL(), node.CometURL(), peersFresh}, "--shape", "node")
-	return &freshServer{name: name, node: node, addr: rig.Host(url)}, err
+	p, err := before(ctx, r, name, origin{node.RESTURL(), node.CometURL(), peersFresh}, "--shape", "node")
+	if err != nil {
+		return nil, err
+	}
+	return &freshServer{name: name, node: node, addr: rig.Host(p.url)}, nil
 }
 
 // chooseKeys takes up to ten keys that every block changes, up to ten of the same class
@@ -159,6 +152,5 @@ func (f *freshnessRun) poll(ctx context.Context, blocks int64) (first, last int6
 	last = f.clock.Wait(ctx, first+blocks)
 	end()
 	asking.Wait()
-	fmt.Fprintf(os.Stderr, "freshness: blocks %d to %d done\n", first, last)
 	return first, last, context.Cause(ctx)
 }

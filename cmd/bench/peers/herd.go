@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -13,16 +12,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
-
-// Herd is the part about many clients who ask for the same at once.
-func Herd() rig.Part {
-	return rig.Part{
-		Name:  "herd",
-		About: "500 clients at once on a cold key: what the node is asked, how long they wait",
-		Needs: []rig.Tool{rig.NginxTool, rig.VarnishTool},
-		Run:   runHerd,
-	}
-}
 
 const (
 	herdClients = 500
@@ -76,7 +65,8 @@ func failingNode(uri string) bool {
 	return err == nil && n >= failingFrom
 }
 
-func runHerd(ctx context.Context, r *rig.Rig) error {
+// Herd measures many clients who ask for the same at once.
+func Herd(ctx context.Context, r *rig.Rig) error {
 	servers, err := herdServers(ctx, r)
 	if err != nil {
 		return err
@@ -95,7 +85,7 @@ func runHerd(ctx context.Context, r *rig.Rig) error {
 				}
 			}
 		}
-		fmt.Fprintf(os.Stderr, "herd: %s: done\n", kind.name)
+		r.Progress("herd: %s", kind.name)
 		for i, s := range servers {
 			rows = append(rows, seen[i].row(kind.name, s.name))
 		}
@@ -114,15 +104,15 @@ func herdServers(ctx context.Context, r *rig.Rig) (all []herdServer, err error) 
 		return nil, err
 	}
 	for _, name := range serverNames {
-		node, err := newCounting(r, d.NodeURL(), nodeLatency, failingNode)
+		node, err := newCounting(r, d.NodeURL())
 		if err != nil {
 			return nil, err
 		}
-		url, err := before(ctx, r, name, origin{node.server.URL, d.CometURL(), time.Minute})
+		p, err := before(ctx, r, name, origin{node.server.URL, d.CometURL(), time.Minute})
 		if err != nil {
 			return nil, err
 		}
-		s := herdServer{name: name, node: node, crowd: clients.NewCrowd(rig.Host(url), herdClients)}
+		s := herdServer{name: name, node: node, crowd: clients.NewCrowd(rig.Host(p.url), herdClients)}
 		r.OnStop(s.crowd.Close)
 		all = append(all, s)
 	}
@@ -153,9 +143,6 @@ func (h *herdSeen) add(ctx context.Context, s herdServer, warm string, kind herd
 }
 
 func (h *herdSeen) row(kind, server string) []string {
-	return []string{
-		kind, server, figures.Decimal(figures.Mean(h.requests)), figures.Decimal(figures.Quantile(h.requests, 1)),
-		figures.Decimal(figures.Median(h.waits)), figures.Decimal(figures.Quantile(h.waits, 0.99)), figures.Decimal(figures.Quantile(h.waits, 1)),
-		strconv.Itoa(h.other),
-	}
+	waits := func(q float64) float64 { return figures.Quantile(h.waits, q) }
+	return figures.Row(kind, server, figures.Mean(h.requests), figures.Quantile(h.requests, 1), waits(0.5), waits(0.99), waits(1), h.other)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -33,11 +32,8 @@ func (f *freshnessRun) rows(ctx context.Context, first, last int64) ([][]string,
 			}
 			asked, most := s.askedFor(g.keys, first, last)
 			perPair := float64(asked) / float64(int64(len(g.keys))*(last-first))
-			rows = append(rows, []string{
-				g.name, s.name, strconv.Itoa(l.answers), figures.Decimal(perPair), strconv.FormatInt(most, 10),
-				figures.Percent(l.behind, l.answers), figures.Percent(l.oneBlock, l.answers),
-				figures.Decimal(figures.Quantile(l.staleness, 0.99)), strconv.Itoa(l.failed),
-			})
+			rows = append(rows, figures.Row(g.name, s.name, l.answers, perPair, most, figures.Percent(l.behind, l.answers), figures.Percent(l.oneBlock, l.answers),
+				figures.Quantile(l.staleness, 0.99), l.failed))
 		}
 	}
 	return rows, nil

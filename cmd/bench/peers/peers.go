@@ -16,26 +16,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// Peers is the part about hits beside other servers.
-func Peers() rig.Part {
-	return rig.Part{
-		Name:  "peers",
-		About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU",
-		Needs: []rig.Tool{rig.WrkTool, rig.NginxTool, rig.VarnishTool},
-		Run:   runPeers,
-	}
-}
-
-// A server is one of those compared. target is where it serves a case, "" where
-// it has nothing like it.
-type server struct {
-	name    string
-	proc    *rig.Process
-	target  func(c peerCase) string
-	replica *rig.Replica // of tipcache; nil for others
-	log     string       // an access log beside the process's own output; "" for none
-}
-
 // peerCase is a kind of request that all servers answer from memory.
 type peerCase struct {
 	name     string
@@ -49,11 +29,10 @@ type peerCase struct {
 // peersRun is the state of the part.
 type peersRun struct {
 	*rig.Rig
-	tipcache *rig.Replica
-	servers  []server
-	cases    []peerCase
-	results  map[cell][]result // by rounds
-	failed   map[cell]error
+	servers []*peer // the first is tipcache
+	cases   []peerCase
+	results map[cell][]result // by rounds
+	failed  map[cell]error
 }
 
 // cell is a place in the tables.
@@ -69,7 +48,8 @@ type result struct {
 	rss int64
 }
 
-func runPeers(ctx context.Context, r *rig.Rig) error {
+// Hits measures hits beside other servers.
+func Hits(ctx context.Context, r *rig.Rig) error {
 	p := &peersRun{Rig: r, results: map[cell][]result{}, failed: map[cell]error{}}
 	if err := p.startAll(ctx); err != nil {
 		return err
@@ -80,7 +60,7 @@ func runPeers(ctx context.Context, r *rig.Rig) error {
 				return err
 			}
 		}
-		fmt.Fprintf(os.Stderr, "peers: round %d of %d done\n", round+1, r.Rounds)
+		r.Progress("peers: round %d of %d", round+1, r.Rounds)
 	}
 	p.report()
 	return p.failures()
@@ -96,8 +76,8 @@ func (p *peersRun) round(ctx context.Context, round, connections int) error {
 			}
 			at := cell{s.name, c.name, connections}
 			r, err := p.measure(ctx, s, c, connections)
-			_ = os.Truncate(s.proc.Log, 0) // an access log of all rounds would fill disks
-			_ = os.Truncate(s.log, 0)
+			_ = os.Truncate(s.Log, 0) // an access log of all rounds would fill disks
+			_ = os.Truncate(s.accessLog, 0)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -112,7 +92,7 @@ func (p *peersRun) round(ctx context.Context, round, connections int) error {
 }
 
 // measure runs wrk once. tipcache has to answer nearly all from memory.
-func (p *peersRun) measure(ctx context.Context, s server, c peerCase, connections int) (result, error) {
+func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (result, error) {
 	if err := warm(ctx, s.target(c), c.q); err != nil {
 		return result{}, err
 	}
@@ -120,15 +100,21 @@ func (p *peersRun) measure(ctx context.Context, s server, c peerCase, connection
 	if err := p.script(&l, c); err != nil {
 		return result{}, err
 	}
-	all, hits, err := p.counts(ctx, s)
+	all, hits, err := s.counts(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	r, err := under(ctx, s.proc, l)
+	var r result
+	spent, err := rig.Spent(func() (err error) { r.Loaded, err = clients.Wrk(ctx, l); return err }, s.Process)
 	if err != nil {
 		return r, err
 	}
-	allAfter, hitsAfter, err := p.counts(ctx, s)
+	used, err := s.Usage()
+	if err != nil {
+		return r, err
+	}
+	r.cpu, r.rss = spent[0].Seconds()/r.Requests*1e5, used.RSS
+	allAfter, hitsAfter, err := s.counts(ctx)
 	if share := (hitsAfter - hits) / (allAfter - all); err == nil && s.replica != nil && !(share >= hitShare) {
 		return r, fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share)
 	}
@@ -147,26 +133,11 @@ func warm(ctx context.Context, url string, q request) error {
 const hitShare = 0.999
 
 // counts is of tipcache alone.
-func (p *peersRun) counts(ctx context.Context, s server) (all, hits float64, err error) {
-	if s.replica == nil {
+func (p *peer) counts(ctx context.Context) (all, hits float64, err error) {
+	if p.replica == nil {
 		return 0, 0, nil
 	}
-	return s.replica.CacheRequests(ctx, "memory")
-}
-
-// under runs a load and says what it cost the process.
-func under(ctx context.Context, proc *rig.Process, l clients.Load) (result, error) {
-	before, err := proc.Usage()
-	if err != nil {
-		return result{}, err
-	}
-	seen, err := clients.Wrk(ctx, l)
-	if err != nil {
-		return result{}, err
-	}
-	after, err := proc.Usage()
-	cpu := (after.CPU - before.CPU).Seconds() / seen.Requests * 1e5
-	return result{Loaded: seen, cpu: cpu, rss: after.RSS}, err
+	return p.replica.CacheRequests(ctx, "memory")
 }
 
 // failures are in the order of the tables.

@@ -5,42 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A BareServer is one in a process of its own.
-type BareServer struct {
-	*rig.Process
-	URL string // without a path
-}
-
-// StartBare starts a bare server of a kind.
-func StartBare(ctx context.Context, r *rig.Rig, kind string, answers []bareAnswer, flags ...string) (*BareServer, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+// StartBare starts a bare server of a kind in a process of its own, and returns
+// its URL.
+func StartBare(ctx context.Context, r *rig.Rig, kind string, answers []bareAnswer, flags ...string) (*rig.Process, string, error) {
 	text, err := json.Marshal(answers)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	addr := rig.FreeAddr()
-	file, err := r.File("answers-"+rig.Port(addr)+".json", string(text))
+	file, err := r.File("answers-"+rig.Port(rig.FreeAddr())+".json", string(text))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	name := "bare-" + strings.ReplaceAll(kind, "/", "-") + "-" + rig.Port(addr)
-	argv := append([]string{self, BareCommand, "-kind", kind, "-listen", addr, "-answers", file}, flags...)
-	p, err := r.Start(ctx, name, nil, argv...)
-	if err != nil {
-		return nil, err
-	}
-	s := &BareServer{Process: p, URL: "http://" + addr}
-	return s, p.Ready(ctx, rig.Answers(s.URL+"/"))
+	return r.Self(ctx, BareCommand, append([]string{"-kind", kind, "-answers", file}, flags...)...)
 }
 
 // record asks tipcache as a case does, for a bare server to answer with the

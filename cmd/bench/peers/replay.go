@@ -6,27 +6,17 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
-
-// Replay is the part about whole applications before a chain of the Cosmos SDK.
-func Replay() rig.Part {
-	return rig.Part{
-		Name:  "replay",
-		About: "wallets and explorers of a Cosmos SDK chain that start and poll: what it costs the node, how long they wait",
-		Needs: []rig.Tool{rig.NginxTool},
-		Run:   runReplay,
-	}
-}
 
 const (
 	visitors     = 200 // half of them wallets with an owner each, half explorers
@@ -36,7 +26,8 @@ const (
 	noProxy      = "no proxy"
 )
 
-func runReplay(ctx context.Context, r *rig.Rig) error {
+// Replay measures whole applications before a chain of the Cosmos SDK.
+func Replay(ctx context.Context, r *rig.Rig) error {
 	spoken := r.Dialect
 	r.Dialect = devnet.Cosmos
 	defer func() { r.Dialect = spoken }()
@@ -52,7 +43,7 @@ func runReplay(ctx context.Context, r *rig.Rig) error {
 		}
 		rows = append(rows, row)
 		r.Stop()
-		fmt.Fprintln(os.Stderr, "replay:", name, "done")
+		r.Progress("replay: %s", name)
 	}
 	r.Table(fmt.Sprintf("replay: %d visitors, a visit every %v, %d of each; blocks of %v, node latency %v", visitors, visitEvery, rounds, blockTime, replayNode),
 		[]string{"server", "requests", "failed", "node requests", "for common keys", "node CPU s", "server CPU s", "p50 ms", "p99 ms", "visit p99 ms"}, rows)
@@ -67,47 +58,31 @@ func replayBefore(ctx context.Context, r *rig.Rig, name string, rounds int) ([]s
 	if err != nil {
 		return nil, err
 	}
-	server, url, err := node.before(ctx, r, name)
-	if err != nil {
-		return nil, err
+	url, processes := node.node, []*rig.Process{node.Process}
+	if name != noProxy {
+		p, err := before(ctx, r, name, origin{node.node, node.comet, peersFresh})
+		if err != nil {
+			return nil, err
+		}
+		url, processes = p.url, append(processes, p.Process)
 	}
 	owners, err := node.owners(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := newVisits(rig.Host(url), owners)
+	all := visits{clients: clients.NewCrowd(rig.Host(url), visitors), owners: owners}
+	defer all.clients.Close()
 	all.round(ctx, 1)
-	if err := node.countAnew(ctx); err != nil {
-		return nil, err
-	}
-	before, err := cpuOf(node.Process, server)
-	if err != nil {
+	if _, err := rig.Ask(ctx, http.MethodDelete, node.control+"/devnet/stats", http.StatusMultipleChoices); err != nil {
 		return nil, err
 	}
 	all.took, all.visits = nil, nil
-	all.round(ctx, rounds)
-	all.close()
-	after, err := cpuOf(node.Process, server)
+	spent, err := rig.Spent(func() error { all.round(ctx, rounds); return nil }, processes...)
 	if err != nil {
 		return nil, err
 	}
 	asked, common, err := node.asked(ctx, owners)
-	return all.row(name, []int64{asked, common}, after[0]-before[0], after[1]-before[1]), err
-}
-
-// cpuOf is what processes have used. One that is nil used none.
-func cpuOf(all ...*rig.Process) (used [2]time.Duration, err error) {
-	for i, p := range all {
-		if p == nil {
-			continue
-		}
-		u, err := p.Usage()
-		if err != nil {
-			return used, err
-		}
-		used[i] = u.CPU
-	}
-	return used, nil
+	return all.row(name, asked, common, spent), err
 }
 
 // A replayed is a simulated node in a process of its own.
@@ -129,25 +104,6 @@ func startNode(ctx context.Context, r *rig.Rig) (n *replayed, err error) {
 	return n, n.Ready(ctx, rig.Answers(n.node+r.Path(warmPath)))
 }
 
-// before starts a server before the node. The process is nil where there is none.
-func (n *replayed) before(ctx context.Context, r *rig.Rig, name string) (*rig.Process, string, error) {
-	switch name {
-	case nginxName:
-		c, err := startNginx(ctx, r, n.node, peersFresh)
-		if err != nil {
-			return nil, "", err
-		}
-		return c.Process, c.url, nil
-	case tipcacheName:
-		t, err := r.Replica(ctx, rig.Serving{Node: n.node, Comet: n.comet})
-		if err != nil {
-			return nil, "", err
-		}
-		return t.Process, t.URL, nil
-	}
-	return nil, n.node, nil
-}
-
 // owners are accounts of the chain, one for each visitor.
 func (n *replayed) owners(ctx context.Context) (all []string, err error) {
 	text, err := rig.Get(ctx, fmt.Sprintf("%s%s/validators/%s/delegations?pagination.limit=%d", n.node, sdkStaking, cosmos.PopularValidator, visitors))
@@ -158,18 +114,6 @@ func (n *replayed) owners(ctx context.Context) (all []string, err error) {
 		err = fmt.Errorf("the chain has %d delegators only", len(all))
 	}
 	return all, err
-}
-
-func (n *replayed) countAnew(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, n.control+"/devnet/stats", http.NoBody)
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
 }
 
 // asked counts the requests that the REST server got, and of those what is neither an owner's

@@ -2,10 +2,8 @@ package peers
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,32 +24,23 @@ type visits struct {
 	failed       int
 }
 
-func newVisits(addr string, owners []string) *visits {
-	return &visits{clients: clients.NewCrowd(addr, visitors), owners: owners}
-}
-
-func (v *visits) close() { v.clients.Close() }
-
 // round has each visitor come so often, at times of its own.
 func (v *visits) round(ctx context.Context, times int) {
-	var all sync.WaitGroup
-	for i, c := range v.clients {
-		all.Go(func() {
-			paths := walletVisit(v.owners[i])
-			if i%2 == 1 {
-				paths = explorerVisit()
+	_ = v.clients.All(func(i int, c *clients.Conn) error {
+		paths := walletVisit(v.owners[i])
+		if i%2 == 1 {
+			paths = explorerVisit()
+		}
+		next := time.Now().Add(rand.N(visitEvery))
+		for range times {
+			if !rig.Pause(ctx, time.Until(next)) {
+				break
 			}
-			next := time.Now().Add(rand.N(visitEvery))
-			for range times {
-				if !rig.Pause(ctx, time.Until(next)) {
-					return
-				}
-				v.visit(ctx, c, paths)
-				next = next.Add(visitEvery)
-			}
-		})
-	}
-	all.Wait()
+			v.visit(ctx, c, paths)
+			next = next.Add(visitEvery)
+		}
+		return nil // what fails is counted
+	})
 }
 
 // visit asks one thing after another.
@@ -76,11 +65,12 @@ func (v *visits) visit(ctx context.Context, c *clients.Conn, paths []string) {
 	v.visits = append(v.visits, figures.Milliseconds(time.Since(began)))
 }
 
-func (v *visits) row(name string, asked []int64, node, server time.Duration) []string {
-	own := figures.Decimal(server.Seconds())
-	if name == noProxy {
-		own = ""
+// row is of the CPU time that the node and the server, if there is one, have spent.
+func (v *visits) row(name string, asked, common int64, spent []time.Duration) []string {
+	server := ""
+	if len(spent) > 1 {
+		server = figures.Decimal(spent[1].Seconds())
 	}
-	return slices.Concat([]string{name, fmt.Sprint(len(v.took) + v.failed), fmt.Sprint(v.failed), fmt.Sprint(asked[0]), fmt.Sprint(asked[1]), figures.Decimal(node.Seconds()), own},
-		[]string{figures.Decimal(figures.Median(v.took)), figures.Decimal(figures.Quantile(v.took, 0.99)), figures.Decimal(figures.Quantile(v.visits, 0.99))})
+	return figures.Row(name, len(v.took)+v.failed, v.failed, asked, common, spent[0].Seconds(), server,
+		figures.Median(v.took), figures.Quantile(v.took, 0.99), figures.Quantile(v.visits, 0.99))
 }

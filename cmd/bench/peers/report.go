@@ -30,12 +30,11 @@ func (p *peersRun) row(at cell) []string {
 		return []string{at.server, strconv.Itoa(at.connections), "failed", "", "", "", "", "", ""}
 	}
 	gin := cell{"bare " + BareGin, at.name, at.connections}
-	return []string{
-		at.server, strconv.Itoa(at.connections), figures.Thousands(figures.Median(p.column(at, rate))),
-		figures.Decimal(figures.Median(p.column(at, p50))), figures.Decimal(figures.Median(p.column(at, p99))),
-		figures.Decimal(figures.Median(p.column(at, cpu))), figures.Decimal(figures.Median(p.column(at, rss))),
-		figures.Decimal(p.ratio(at, gin, rate)), figures.Decimal(p.ratio(at, gin, cpu)),
+	row := []any{at.server, at.connections, figures.Thousands(figures.Median(p.column(at, rate)))}
+	for _, of := range []func(result) float64{p50, p99, cpu, rss} {
+		row = append(row, figures.Median(p.column(at, of)))
 	}
+	return figures.Row(append(row, p.ratio(at, gin, rate), p.ratio(at, gin, cpu))...)
 }
 
 // summary is tipcache against every other server, and its collections against
@@ -50,12 +49,12 @@ func (p *peersRun) summary() {
 	for _, c := range p.cases {
 		for _, n := range p.Connections {
 			at := cell{p.servers[0].name, c.name, n}
-			row := []string{c.name, strconv.Itoa(n)}
+			row := []any{c.name, n}
 			for _, s := range p.servers[1:] {
-				row = append(row, figures.Decimal(p.ratio(at, cell{s.name, c.name, n}, cpu)))
+				row = append(row, p.ratio(at, cell{s.name, c.name, n}, cpu))
 			}
 			small := cell{at.server, "small", n}
-			rows = append(rows, append(row, figures.Decimal(p.ratio(at, small, cpu)), figures.Decimal(p.ratio(at, small, rate))))
+			rows = append(rows, figures.Row(append(row, p.ratio(at, small, cpu), p.ratio(at, small, rate))...))
 		}
 	}
 	p.Table("tipcache beside the others", head, rows)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -23,53 +22,45 @@ func (p *peersRun) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.tipcache, err = p.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: flags}); err != nil {
+	serving := rig.Before(d, flags...)
+	tipcache, err := p.Replica(ctx, serving)
+	if err != nil {
 		return err
 	}
 	if p.cases, err = p.chooseCases(peerCases(key)); err != nil {
 		return err
 	}
-	nginx, err := startNginx(ctx, p.Rig, d.NodeURL(), validity)
+	o := origin{node: d.NodeURL(), fresh: validity}
+	nginx, err := startCacher(ctx, p.Rig, nginxName, o)
 	if err != nil {
 		return err
 	}
-	varnish, err := startVarnish(ctx, p.Rig, d.NodeURL(), validity)
+	varnish, err := startCacher(ctx, p.Rig, varnishName, o)
 	if err != nil {
 		return err
 	}
-	slow, err := p.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: flags, Env: []string{"TIPCACHE_HTTP_FAST_LANE=false"}})
+	serving.Env = []string{"TIPCACHE_HTTP_FAST_LANE=false"}
+	slow, err := p.Replica(ctx, serving)
 	if err != nil {
 		return err
 	}
-	p.servers = []server{
-		ofReplica(tipcacheName, p.tipcache), ofReplica("tipcache, no lane", slow),
-		{name: nginxName, proc: nginx.Process, target: nginx.target}, {name: "nginx with log", proc: nginx.Process, target: nginx.targetLogged, log: nginx.accessLog},
-		{name: varnishName, proc: varnish.Process, target: varnish.target},
-	}
+	logged := &peer{Process: nginx.Process, name: "nginx with log", url: nginx.logged, accessLog: nginx.accessLog}
+	p.servers = []*peer{ofReplica(tipcacheName, tipcache), ofReplica("tipcache, no lane", slow), nginx, logged, varnish}
 	return p.startBare(ctx)
 }
 
-func ofReplica(name string, t *rig.Replica) server {
-	return server{name: name, proc: t.Process, replica: t, target: func(c peerCase) string { return t.URL + c.q.path }}
-}
-
-// targetLogged is the server with an access log, which does not compress.
-func (c *cacher) targetLogged(of peerCase) string {
-	if of.only || len(of.headers) > 0 {
-		return ""
-	}
-	return c.logged + of.q.path
-}
-
-// target leaves out what the general caches cannot do before this node.
-func (c *cacher) target(of peerCase) string {
+// target is where a peer serves a case, "" where it has nothing like it. The
+// general caches cannot do everything before this node.
+func (p *peer) target(c peerCase) string {
 	switch {
-	case of.only:
-		return ""
-	case len(of.headers) > 0:
-		return c.gzip + of.q.path
+	case p.bare:
+		return p.url + c.barePath
+	case p.replica != nil || !c.only && len(c.headers) == 0:
+		return p.url + c.q.path
+	case !c.only && p.gzip != "":
+		return p.gzip + c.q.path
 	}
-	return c.url + of.q.path
+	return ""
 }
 
 // startBare starts servers that have nothing to do but send tipcache's bytes.
@@ -79,7 +70,7 @@ func (p *peersRun) startBare(ctx context.Context) error {
 		if slices.ContainsFunc(answers, func(a bareAnswer) bool { return a.Path == c.barePath }) {
 			continue // a case of the same question came before
 		}
-		a, err := record(ctx, p.tipcache.URL, c.barePath, c.q)
+		a, err := record(ctx, p.servers[0].url, c.barePath, c.q)
 		if err != nil {
 			return err
 		}
@@ -99,11 +90,11 @@ func (p *peersRun) startBare(ctx context.Context) error {
 		{"bare " + BareNet, BareNet, answers}, {"bare " + BareGin, BareGin, answers},
 		{"bare gin, 3 headers", BareGin, withFewHeaders(answers)}, {"bare " + BareFast, BareFast, answers},
 	} {
-		s, err := StartBare(ctx, p.Rig, b.kind, b.answers)
+		proc, url, err := StartBare(ctx, p.Rig, b.kind, b.answers)
 		if err != nil {
 			return err
 		}
-		p.servers = append(p.servers, server{name: b.name, proc: s.Process, target: func(c peerCase) string { return s.URL + c.barePath }})
+		p.servers = append(p.servers, &peer{Process: proc, name: b.name, url: url, bare: true})
 	}
 	return nil
 }
@@ -147,7 +138,7 @@ func peerCases(key string) []peerCase {
 	}
 	const path = "/api/v4/collections"
 	small := request{path: "/staking/params"}
-	large := request{path: "/staking/validators?pagination.limit=" + strconv.Itoa(70)}
+	large := request{path: "/staking/validators?pagination.limit=70"}
 	single := request{path: path, key: key, body: `{"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`}
 	page := request{path: path, key: key, body: `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`}
 	return []peerCase{

@@ -90,11 +90,7 @@ func (r *Rig) Cluster(ctx context.Context, key string) (*Failover, error) {
 		}
 		nodes, addrs = append(nodes, n), append(addrs, n.Addr)
 	}
-	cli, err := RedisCLITool.Path()
-	if err != nil {
-		return nil, err
-	}
-	create, err := r.Start(ctx, "redis-cli", nil, append([]string{cli, "--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"}, addrs...)...)
+	create, err := r.StartTool(ctx, "redis-cli", RedisCLITool, append([]string{"--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"}, addrs...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -53,34 +53,30 @@ func (g Growth) most() float64 {
 
 func (g Growth) judged() bool { return measured[g.of].share >= 0 }
 
-// GrowthHead is the head of the table of GrowthRows.
-var GrowthHead = []string{"of", "early", "late", "growth", "at most"}
-
-// GrowthRows are the growths as a table.
-func GrowthRows(grown []Growth) [][]string {
+// ReportGrowth prints the growths.
+func (r *Rig) ReportGrowth(title string, grown []Growth) {
 	var rows [][]string
 	for _, g := range grown {
 		if g.early == 0 && g.late == 0 {
 			continue // there is none
 		}
-		m := measured[g.of]
 		most := ""
 		if g.judged() {
 			most = inUnits(g.of, g.most())
 		}
 		rows = append(rows, []string{
-			m.name, inUnits(g.of, g.early), inUnits(g.of, g.late), fmt.Sprintf("%+.1f %%", 100*(g.late/g.early-1)), most,
+			measured[g.of].name, inUnits(g.of, g.early), inUnits(g.of, g.late), fmt.Sprintf("%+.1f %%", 100*(g.late/g.early-1)), most,
 		})
 	}
-	return rows
+	r.Table(title, []string{"of", "early", "late", "growth", "at most"}, rows)
 }
 
 // Grew is an error that names what has grown by more than it may.
 func Grew(grown []Growth) error {
 	var errs []error
 	for _, g := range grown {
-		if g.judged() && !(g.late <= g.most()) { // not a number is no proof either
-			errs = append(errs, fmt.Errorf("%s grew from %.1f to %.1f", measured[g.of].name, g.early/measured[g.of].unit, g.late/measured[g.of].unit))
+		if m := measured[g.of]; g.judged() && !(g.late <= g.most()) { // not a number is no proof either
+			errs = append(errs, fmt.Errorf("%s grew from %.1f to %.1f", m.name, g.early/m.unit, g.late/m.unit))
 		}
 	}
 	return errors.Join(errs...)

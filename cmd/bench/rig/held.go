@@ -39,7 +39,7 @@ type Watch struct {
 	Replica  *Replica
 	Redis    *Redis // nil: none
 	Began    time.Time
-	Requests func() int // of the clients, since it was called before
+	Requests func() int // of the clients, since it was called before; nil: not counted
 }
 
 // Run looks every 30 s, and 20 times at least in a run of that length, until ctx
@@ -76,17 +76,22 @@ func (w *Watch) Look(ctx context.Context) (Held, error) {
 			return Held{}, err
 		}
 	}
-	return Held{time.Since(w.Began), w.Requests(), [kinds]float64{
+	requests := 0
+	if w.Requests != nil {
+		requests = w.Requests()
+	}
+	return Held{time.Since(w.Began), requests, [kinds]float64{
 		float64(u.RSS), m.Sum(Goroutines), float64(u.FDs), m.Sum(CacheBytes), m.Sum(CacheEntries), info[RedisMemory], m.Sum(heapAlloc),
 	}}, nil
 }
 
-// HeldHead is the head of the table of HeldRows.
-var HeldHead = []string{"at", "requests/s", "RSS MiB", "goroutines", "fds", "cache MiB", "entries", "Redis MiB", "live MiB"}
-
-// HeldRows are the looks, of which the first is before the run and the last
+// ReportHeld prints the looks, of which the first is before the run and the last
 // after it.
-func HeldRows(all []Held) [][]string {
+func (r *Rig) ReportHeld(title string, all []Held) {
+	head := []string{"at", "requests/s"}
+	for _, m := range measured {
+		head = append(head, m.name)
+	}
 	var rows [][]string
 	before := time.Duration(0)
 	for i, h := range all {
@@ -104,7 +109,7 @@ func HeldRows(all []Held) [][]string {
 		}
 		rows = append(rows, row)
 	}
-	return rows
+	r.Table(title, head, rows)
 }
 
 // inUnits writes a value of the i-th thing that is measured.

@@ -31,22 +31,31 @@ func Port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:]
 // Host is what stands between http:// and a path.
 func Host(url string) string { return strings.TrimPrefix(url, "http://") }
 
-// Get returns the body of an answer below 300.
-func Get(ctx context.Context, url string) (string, error) {
-	return GetAt(ctx, url, "")
+// Get returns the body of an answer below 300. Headers are as in "Accept: text/plain".
+func Get(ctx context.Context, url string, headers ...string) (string, error) {
+	return Ask(ctx, http.MethodGet, url, http.StatusMultipleChoices, headers...)
 }
 
-// GetAt is Get of the answer at a height of the chain, unless that is "".
-func GetAt(ctx context.Context, url, height string) (string, error) {
+// Answers is a try of Eventually: whether a URL answers below 500.
+func Answers(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := Ask(ctx, http.MethodGet, url, http.StatusInternalServerError)
+		return err
+	}
+}
+
+// Ask sends a request without a body, and returns the body of an answer below a
+// status.
+func Ask(ctx context.Context, method, url string, below int, headers ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
 	if err != nil {
 		return "", err
 	}
-	if height != "" {
-		req.Header.Set("X-Block-Height", height) // each dialect reads its own and ignores the other
-		req.Header.Set("X-Cosmos-Block-Height", height)
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -54,27 +63,8 @@ func GetAt(ctx context.Context, url, height string) (string, error) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
+	if err == nil && resp.StatusCode >= below {
 		err = fmt.Errorf("%s: %s: %.200s", url, resp.Status, text)
 	}
 	return string(text), err
-}
-
-// Answers is a try of Eventually: whether a URL answers below 500.
-func Answers(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode >= http.StatusInternalServerError {
-			return fmt.Errorf("%s: %s", url, resp.Status)
-		}
-		return nil
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -24,25 +23,22 @@ func (r *Rig) Postgres(ctx context.Context) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	initdb, err := InitdbTool.Path()
+	run := func(t Tool, args ...string) (*Process, error) {
+		path, err := t.Path()
+		if err != nil {
+			return nil, err
+		}
+		return r.Start(ctx, t.name, nil, slices.Concat(as, []string{path, "-D", filepath.Join(home, "data")}, args)...)
+	}
+	p, err := run(InitdbTool, "-U", "tipcache", "-A", "trust", "-E", "UTF8", "--no-sync")
 	if err != nil {
 		return "", err
 	}
-	server, err := PostgresTool.Path()
-	if err != nil {
+	if err := p.Wait(); err != nil {
 		return "", err
-	}
-	data := filepath.Join(home, "data")
-	argv := slices.Concat(as, []string{initdb, "-D", data, "-U", "tipcache", "-A", "trust", "-E", "UTF8", "--no-sync"})
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = home
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	port := Port(FreeAddr())
-	argv = slices.Concat(as, []string{server, "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="})
-	p, err := r.Start(ctx, "postgres", nil, argv...)
-	if err != nil {
+	if p, err = run(PostgresTool, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="); err != nil {
 		return "", err
 	}
 	url = "postgres://tipcache@127.0.0.1:" + port + "/postgres"

@@ -20,14 +20,10 @@ func (r *Rig) Redis(ctx context.Context, args ...string) (*Redis, error) {
 	return r.startRedis(ctx, "redis", append([]string{"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...)...)
 }
 
-func (r *Rig) startRedis(ctx context.Context, name string, args ...string) (*Redis, error) {
-	path, err := RedisTool.Path()
+func (r *Rig) startRedis(ctx context.Context, name string, args ...string) (s *Redis, err error) {
+	s = &Redis{Addr: FreeAddr()}
+	s.Process, err = r.StartTool(ctx, name+"-"+Port(s.Addr), RedisTool, append(args, "--port", Port(s.Addr), "--dir", r.Dir)...)
 	if err != nil {
-		return nil, err
-	}
-	s := &Redis{Addr: FreeAddr()}
-	argv := append(append([]string{path}, args...), "--port", Port(s.Addr), "--dir", r.Dir)
-	if s.Process, err = r.Start(ctx, name+"-"+Port(s.Addr), nil, argv...); err != nil {
 		return nil, err
 	}
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})

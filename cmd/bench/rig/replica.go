@@ -2,7 +2,12 @@ package rig
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os/exec"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // Serving says what a replica is started with.
@@ -12,28 +17,24 @@ type Serving struct {
 	Env         []string // as in KEY=value
 }
 
+// Before is a place before a simulated chain.
+func Before(d *devnet.Devnet, flags ...string) Serving {
+	return Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: flags}
+}
+
 // A Replica is a `tipcache serve` in a process of its own.
 type Replica struct {
 	*Process
 	URL, Admin string // without a path
 }
 
+// stillIsWell makes a replica ready before a chain of which no block comes.
+const stillIsWell = "TIPCACHE_CHAIN_MAX_BLOCK_AGE=48h"
+
 // Replica starts one and waits until it is ready. All is as serve has it by
 // default, the access log (to a file) and the metrics included, but for a store
 // in memory that nobody may ask. Flags come last.
 func (r *Rig) Replica(ctx context.Context, s Serving) (*Replica, error) {
-	t, err := r.Launch(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return t, t.Ready(ctx)
-}
-
-// stillIsWell makes a replica ready before a chain of which no block comes.
-const stillIsWell = "TIPCACHE_CHAIN_MAX_BLOCK_AGE=48h"
-
-// Launch is Replica without the wait.
-func (r *Rig) Launch(ctx context.Context, s Serving) (*Replica, error) {
 	public, admin := FreeAddr(), FreeAddr()
 	t := &Replica{URL: "http://" + public, Admin: "http://" + admin}
 	argv := []string{
@@ -41,8 +42,10 @@ func (r *Rig) Launch(ctx context.Context, s Serving) (*Replica, error) {
 		"--store", "sqlite::memory:", "--collections-auth", "closed",
 	}
 	var err error
-	t.Process, err = r.Start(ctx, "tipcache-"+Port(public), append([]string{stillIsWell}, s.Env...), append(argv, s.Flags...)...)
-	return t, err
+	if t.Process, err = r.Start(ctx, "tipcache-"+Port(public), append([]string{stillIsWell}, s.Env...), append(argv, s.Flags...)...); err != nil {
+		return nil, err
+	}
+	return t, t.Ready(ctx)
 }
 
 // Ready waits until the replica says so.
@@ -70,4 +73,29 @@ func (t *Replica) CacheRequests(ctx context.Context, store string) (all, hits fl
 	s, err := t.Metrics(ctx)
 	const name = "tipcache_cache_requests_total"
 	return s.Sum(name), s.Sum(name, `outcome="hit"`, fmt.Sprintf("store=%q", store)), err
+}
+
+// Tipcache runs a command of tipcache to its end and returns what it prints.
+func (r *Rig) Tipcache(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, r.Bin, args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("tipcache %s: %w\n%s", args[0], err, out)
+	}
+	return string(out), nil
+}
+
+// Import puts the collections of a chain into a store.
+func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) error {
+	var lines strings.Builder
+	for c := range d.Collections() {
+		if err := json.NewEncoder(&lines).Encode(c); err != nil {
+			return err
+		}
+	}
+	file, err := r.File("collections.jsonl", lines.String())
+	if err != nil {
+		return err
+	}
+	_, err = r.Tipcache(ctx, "import", "--store", store, file)
+	return err
 }

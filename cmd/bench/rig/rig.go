@@ -5,13 +5,13 @@ package rig
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +53,68 @@ type Rig struct {
 	ending []func() // what Stop calls, in reverse
 }
 
+// AddFlags has the flags set what every command can be told.
+func (o *Options) AddFlags(fs *flag.FlagSet) {
+	o.Report = figures.Report{W: os.Stdout}
+	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes: story or cosmos")
+	fs.StringVar(&o.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
+}
+
+// Choose returns what is named, or all where nothing is.
+func Choose[A any](kind string, all []A, names []string, nameOf func(A) string) (chosen []A, err error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	for _, n := range names {
+		i := slices.IndexFunc(all, func(a A) bool { return nameOf(a) == n })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: there is no %s %q; see -h", ErrUsage, kind, n)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+// Measure runs parts one after another, and ends all that each has started.
+func Measure(ctx context.Context, o Options, parts ...Part) error {
+	if err := lacking(parts); err != nil {
+		return err
+	}
+	r, err := New(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, p := range parts {
+		running, cancel := context.WithCancel(ctx)
+		err := p.Run(running, r)
+		cancel()
+		r.Stop()
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// Interleave measures n things in rounds, of which each begins with another one.
+func (r *Rig) Interleave(name string, n int, measure func(round, i int) error) error {
+	for round := range r.Rounds {
+		for i := range n {
+			if err := measure(round, (round+i)%n); err != nil {
+				return err
+			}
+		}
+		r.Progress("%s: round %d of %d", name, round+1, r.Rounds)
+	}
+	return nil
+}
+
+// Progress tells who waits for a part what of it is done.
+func (r *Rig) Progress(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, format+" done\n", args...)
+}
+
 // New makes the directories and builds tipcache.
 func New(ctx context.Context, o Options) (r *Rig, err error) {
 	r = &Rig{Options: o}
@@ -73,14 +135,6 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 		return nil, fmt.Errorf("build tipcache: %w\n%s", err, out)
 	}
 	return r, nil
-}
-
-// Run measures a part and ends all that it has started.
-func (r *Rig) Run(ctx context.Context, p Part) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer r.Stop()
-	defer cancel()
-	return p.Run(ctx, r)
 }
 
 // OnStop has Stop call a function, before those that were given earlier.
@@ -129,29 +183,4 @@ func (r *Rig) Chain(o devnet.Options) (*devnet.Devnet, error) {
 func (r *Rig) File(name, text string) (path string, err error) {
 	path = filepath.Join(r.Dir, name)
 	return path, os.WriteFile(path, []byte(text), 0o600)
-}
-
-// Tipcache runs a command of tipcache to its end and returns what it prints.
-func (r *Rig) Tipcache(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, r.Bin, args...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("tipcache %s: %w\n%s", args[0], err, out)
-	}
-	return string(out), nil
-}
-
-// Import puts the collections of a chain into a store.
-func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) error {
-	var lines strings.Builder
-	for c := range d.Collections() {
-		if err := json.NewEncoder(&lines).Encode(c); err != nil {
-			return err
-		}
-	}
-	file, err := r.File("collections.jsonl", lines.String())
-	if err != nil {
-		return err
-	}
-	_, err = r.Tipcache(ctx, "import", "--store", store, file)
-	return err
 }

@@ -1,25 +1,33 @@
 package rig
 
 import (
-	"os"
+	"context"
+	"fmt"
 	"testing"
-
-	"github.com/prometheus/procfs"
 )
 
-func TestUsageOfThisProcess(t *testing.T) {
-	u, err := usageOf(os.Getpid())
-	if err != nil || u.RSS < 1<<20 || u.FDs < 3 {
-		t.Errorf("got %+v, %v", u, err)
+func TestUsageIsOfAProcessAndItsChildren(t *testing.T) {
+	r, err := New(t.Context(), Options{Bin: "unused"})
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestDescends(t *testing.T) {
-	stats := map[int]procfs.ProcStat{10: {PPID: 1}, 11: {PPID: 10}, 12: {PPID: 11}, 13: {PPID: 1}}
-	for id, want := range map[int]bool{10: true, 11: true, 12: true, 13: false, 99: false} {
-		if got := descends(stats, id, 10); got != want {
-			t.Errorf("%d descends from 10: %v, want %v", id, got, want)
+	defer r.Close()
+	p, err := r.Start(t.Context(), "parent", nil, "sh", "-c", "sleep 600 & sleep 600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Ready(t.Context(), func(context.Context) error {
+		u, err := p.Usage()
+		if err == nil && (u.FDs < 6 || u.RSS < 1<<20) { // standard input, output and error of two processes at least
+			err = fmt.Errorf("got %+v", u)
 		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	p.Kill()
+	if u, err := p.Usage(); err == nil {
+		t.Errorf("got %+v of a process that is gone", u)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -41,20 +40,20 @@ func (t Tool) Path() (string, error) {
 	return found[len(found)-1], nil
 }
 
-// Lacking is an error that names every tool the parts need and do not find.
-func Lacking(chosen []Part) error {
-	var lines []string
+// lacking is an error that names every tool the parts need and do not find.
+func lacking(chosen []Part) error {
+	missing := ""
 	for _, p := range chosen {
 		for _, t := range p.Needs {
-			if _, err := t.Path(); err != nil && !slices.Contains(lines, "\n  "+err.Error()) {
-				lines = append(lines, "\n  "+err.Error())
+			if _, err := t.Path(); err != nil && !strings.Contains(missing, err.Error()) {
+				missing += "\n  " + err.Error()
 			}
 		}
 	}
-	if len(lines) == 0 {
+	if missing == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: something is missing:%s", ErrUsage, strings.Join(lines, ""))
+	return fmt.Errorf("%w: something is missing:%s", ErrUsage, missing)
 }
 
 // Machine is one line about what the figures are measured on.

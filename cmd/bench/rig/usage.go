@@ -24,24 +24,42 @@ func (p *Process) Usage() (Usage, error) {
 	return u, nil
 }
 
-// usageOf adds up the process and all its descendants.
-func usageOf(pid int) (u Usage, err error) {
+// Spent is the CPU time that processes use while something is done.
+func Spent(do func() error, all ...*Process) ([]time.Duration, error) {
+	before, err := cpuOf(all)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(); err != nil {
+		return nil, err
+	}
+	spent, err := cpuOf(all)
+	for i := range spent {
+		spent[i] -= before[i]
+	}
+	return spent, err
+}
+
+func cpuOf(all []*Process) (used []time.Duration, err error) {
+	for _, p := range all {
+		u, err := p.Usage()
+		if err != nil {
+			return nil, err
+		}
+		used = append(used, u.CPU)
+	}
+	return used, nil
+}
+
+// usageOf adds up a process group: what was started is the first of its own.
+func usageOf(group int) (u Usage, err error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
 		return u, err
 	}
-	stats := map[int]procfs.ProcStat{}
 	for _, p := range all {
-		if s, err := p.Stat(); err == nil { // or it has ended
-			stats[p.PID] = s
-		}
-	}
-	if _, ok := stats[pid]; !ok {
-		return u, fmt.Errorf("process %d is gone", pid)
-	}
-	for _, p := range all {
-		s, ok := stats[p.PID]
-		if !ok || !descends(stats, p.PID, pid) {
+		s, err := p.Stat()
+		if err != nil || s.PGRP != group { // it has ended, or is another's
 			continue
 		}
 		u.CPU += time.Duration(s.CPUTime() * float64(time.Second))
@@ -49,21 +67,8 @@ func usageOf(pid int) (u Usage, err error) {
 		fds, _ := p.FileDescriptorsLen()
 		u.FDs += fds
 	}
-	return u, nil
-}
-
-// descends says whether id is ancestor or a process it started. A parent's
-// number is lower or, after a wrap, unknown: the walk has an end.
-func descends(stats map[int]procfs.ProcStat, id, ancestor int) bool {
-	for range len(stats) {
-		if id == ancestor {
-			return true
-		}
-		s, ok := stats[id]
-		if !ok {
-			return false
-		}
-		id = s.PPID
+	if u.FDs == 0 {
+		return u, fmt.Errorf("process %d is gone", group)
 	}
-	return false
+	return u, nil
 }

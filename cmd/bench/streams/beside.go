@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -19,56 +18,69 @@ import (
 type broadcaster struct {
 	*rig.Process
 	*followers
-	next func() (height int64, err error)
-	took []float64 // milliseconds of events
-	cpu  []float64 // microseconds of an event, one for each round
+	chain *devnet.Devnet // of tipcache
+	empty rig.Usage      // of tipcache, before there were streams
+	next  func() (height int64, err error)
+	took  []float64 // milliseconds of events
+	cpu   []float64 // microseconds of an event, one for each round
+}
+
+func (b *broadcaster) stop() {
+	b.close()
+	b.Stop()
 }
 
 // round has all streams get some events.
 func (b *broadcaster) round(ctx context.Context, events int) error {
-	before, err := b.Usage()
-	if err != nil {
-		return err
-	}
-	for range events {
-		began := time.Now()
-		height, err := b.next()
-		if err != nil {
-			return err
+	spent, err := rig.Spent(func() error {
+		for range events {
+			began := time.Now()
+			height, err := b.next()
+			if err != nil {
+				return err
+			}
+			if err := b.reach(ctx, height); err != nil {
+				return err
+			}
+			b.took = append(b.took, b.since(began)...)
 		}
-		if err := b.reach(ctx, height); err != nil {
-			return err
-		}
-		b.took = append(b.took, b.since(began)...)
+		return nil
+	}, b.Process)
+	if err == nil {
+		b.cpu = append(b.cpu, float64(spent[0].Microseconds())/float64(events*len(b.conns)))
 	}
-	after, err := b.Usage()
-	b.cpu = append(b.cpu, float64((after.CPU-before.CPU).Microseconds())/float64(events*len(b.conns)))
 	return err
+}
+
+// tipcacheStreams has n streams follow a replica whose chain moves when next is called.
+func tipcacheStreams(ctx context.Context, r *rig.Rig, n int) (*broadcaster, error) {
+	d, err := r.Chain(rig.Still)
+	if err != nil {
+		return nil, err
+	}
+	t, err := replica(ctx, r, d)
+	if err != nil {
+		return nil, err
+	}
+	b := &broadcaster{Process: t.Process, chain: d, next: func() (int64, error) { d.Advance(1); return d.Height(), nil }}
+	if b.empty, err = t.Usage(); err != nil {
+		return nil, err
+	}
+	if b.followers, err = follow(ctx, rig.Host(t.URL), streamedPath, n); err != nil {
+		return nil, err
+	}
+	return b, b.reach(ctx, d.Height())
 }
 
 // besideFanOut measures n streams beside a bare fan-out of the same bytes, in
 // interleaved rounds.
 func besideFanOut(ctx context.Context, r *rig.Rig, n int) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1})
+	streams, err := tipcacheStreams(ctx, r, n)
 	if err != nil {
 		return err
 	}
-	t, err := r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Env: roomForStreams})
-	if err != nil {
-		return err
-	}
-	defer t.Stop()
-	streams := &broadcaster{Process: t.Process, next: func() (int64, error) { d.Advance(1); return d.Height(), nil }}
-	if streams.followers, err = follow(ctx, rig.Host(t.URL), streamedPath, n); err != nil {
-		return err
-	}
-	defer streams.close()
-	if err := streams.reach(ctx, d.Height()); err != nil {
-		return err
-	}
-	event, err := eventOf(ctx, rig.Host(t.URL))
+	defer streams.stop()
+	event, err := eventOf(ctx, streams.conns[0].RemoteAddr().String())
 	if err != nil {
 		return err
 	}
@@ -76,14 +88,10 @@ func besideFanOut(ctx context.Context, r *rig.Rig, n int) error {
 	if err != nil {
 		return err
 	}
-	defer bare.close()
+	defer bare.stop()
 	both := []*broadcaster{streams, bare}
-	for round := range r.Rounds {
-		for _, i := range figures.Rotated(len(both), round) {
-			if err := both[i].round(ctx, 5*streamedBlocks); err != nil {
-				return err
-			}
-		}
+	if err := r.Interleave("streams", len(both), func(_, i int) error { return both[i].round(ctx, 5*streamedBlocks) }); err != nil {
+		return err
 	}
 	ratios := figures.Ratios(streams.cpu, bare.cpu)
 	r.Table(fmt.Sprintf("%d streams beside a bare fan-out of the same bytes, %d interleaved rounds of %d events", n, r.Rounds, 5*streamedBlocks),
@@ -94,7 +102,7 @@ func besideFanOut(ctx context.Context, r *rig.Rig, n int) error {
 }
 
 func (b *broadcaster) row(name string) []string {
-	return []string{name, figures.Decimal(figures.Median(b.cpu)), figures.Decimal(figures.Median(b.took)), figures.Decimal(figures.Quantile(b.took, 0.99))}
+	return figures.Row(name, figures.Median(b.cpu), figures.Median(b.took), figures.Quantile(b.took, 0.99))
 }
 
 // eventOf is what a stream at an address has as its event, after its id.
@@ -107,26 +115,19 @@ func eventOf(ctx context.Context, addr string) (string, error) {
 
 // bareFanOut starts one with n clients.
 func bareFanOut(ctx context.Context, r *rig.Rig, event string, n int) (*broadcaster, error) {
-	self, err := os.Executable()
+	p, url, err := r.Self(ctx, FanOutCommand)
 	if err != nil {
 		return nil, err
 	}
-	addr := rig.FreeAddr()
-	p, err := r.Start(ctx, FanOutCommand+"-"+rig.Port(addr), nil, self, FanOutCommand, "-listen", addr)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.Ready(ctx, rig.Answers("http://"+addr+"/")); err != nil {
-		return nil, err
-	}
+	addr := rig.Host(url)
 	poster, height := &clients.Conn{Addr: addr}, int64(1000)
-	context.AfterFunc(ctx, poster.Close)
+	r.OnStop(poster.Close)
 	b := &broadcaster{Process: p, next: func() (int64, error) {
 		height++
-		_, err := poster.Do(ctx, clients.Request(http.MethodPost, "/", fmt.Sprintf("id: %d%s", height, event)))
+		_, err := poster.Do(ctx, clients.Request(http.MethodPost, fanOutPath, fmt.Sprintf("id: %d%s", height, event)))
 		return height, err
 	}}
-	if b.followers, err = follow(ctx, addr, "/", n); err != nil {
+	if b.followers, err = follow(ctx, addr, fanOutPath, n); err != nil {
 		return nil, err
 	}
 	if _, err := b.next(); err != nil {

@@ -12,6 +12,9 @@ import (
 // fan-out, in a process of its own so that its CPU can be told.
 const FanOutCommand = "fan-out"
 
+// fanOutPath is where events are posted, and read.
+const fanOutPath = "/events"
+
 // RunFanOut serves until it is killed. It is the least that Go's own server does
 // to stream: what is posted is written to every client, and flushed.
 func RunFanOut(args []string) error {
@@ -22,8 +25,8 @@ func RunFanOut(args []string) error {
 	}
 	f := &fanOut{clients: map[chan []byte]struct{}{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", f.stream)
-	mux.HandleFunc("POST /", f.publish)
+	mux.HandleFunc("GET "+fanOutPath, f.stream)
+	mux.HandleFunc("POST "+fanOutPath, f.publish)
 	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	return server.ListenAndServe()
 }

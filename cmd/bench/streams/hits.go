@@ -3,10 +3,8 @@ package streams
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
@@ -25,31 +23,25 @@ const (
 // another replica get an event at every block, and while n of their own do. What
 // the first two differ by is the machine's: the streams' readers run on it, too.
 func besideHits(ctx context.Context, r *rig.Rig, n int) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	d, err := r.Chain(devnet.Options{Seed: 1, Interval: hitBlocks})
 	if err != nil {
 		return err
 	}
 	var replicas [2]*rig.Replica
 	for i := range replicas {
-		if replicas[i], err = r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Env: roomForStreams}); err != nil {
+		if replicas[i], err = replica(ctx, r, d); err != nil {
 			return err
 		}
 		defer replicas[i].Stop()
 	}
 	asked := rig.Host(replicas[0].URL)
 	cases := []*hitCase{{name: "no streams"}, {name: "streams of another replica", streams: rig.Host(replicas[1].URL)}, {name: "streams of this replica", streams: asked}}
-	for round := range r.Rounds {
-		for _, i := range figures.Rotated(len(cases), round) {
-			if err := cases[i].run(ctx, asked, n); err != nil {
-				return err
-			}
-		}
+	if err := r.Interleave("streams", len(cases), func(_, i int) error { return cases[i].run(ctx, asked, n) }); err != nil {
+		return err
 	}
 	var rows [][]string
 	for _, c := range cases {
-		rows = append(rows, []string{c.name, figures.Decimal(figures.Median(c.p50)), figures.Decimal(figures.Median(c.p99))})
+		rows = append(rows, figures.Row(c.name, figures.Median(c.p50), figures.Median(c.p99)))
 	}
 	r.Table(fmt.Sprintf("hits beside %d streams: %d clients that pause %v between two, blocks of %v, medians of %d interleaved rounds", n, hitClients, hitInterval, hitBlocks, r.Rounds),
 		[]string{"", "p50 ms", "p99 ms"}, rows)
@@ -83,29 +75,20 @@ func (c *hitCase) run(ctx context.Context, asked string, n int) error {
 // hits asks for an answer at hand for a while, and returns the times that it
 // took, in milliseconds.
 func hits(ctx context.Context, addr string) ([]float64, error) {
-	var mu sync.Mutex
-	var all []float64
-	asking, ctx := errgroup.WithContext(ctx)
+	crowd := clients.NewCrowd(addr, hitClients)
+	defer crowd.Close()
+	took := make([][]float64, hitClients)
 	end := time.Now().Add(hitTime)
-	for range hitClients {
-		asking.Go(func() error {
-			c := &clients.Conn{Addr: addr}
-			defer c.Close()
-			var took []float64
-			for time.Now().Before(end) {
-				a, err := c.Get(ctx, "/staking/params")
-				if err != nil {
-					return err
-				}
-				took = append(took, figures.Milliseconds(a.Took))
-				rig.Pause(ctx, hitInterval)
+	err := crowd.All(func(i int, c *clients.Conn) error {
+		for time.Now().Before(end) {
+			a, err := c.Get(ctx, "/staking/params")
+			if err != nil {
+				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, took...)
-			return nil
-		})
-	}
-	err := asking.Wait()
-	return all, err
+			took[i] = append(took[i], figures.Milliseconds(a.Took))
+			rig.Pause(ctx, hitInterval)
+		}
+		return nil
+	})
+	return slices.Concat(took...), err
 }

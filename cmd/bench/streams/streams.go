@@ -5,22 +5,12 @@ package streams
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
-
-// Streams is the part about answers that come by themselves.
-func Streams() rig.Part {
-	return rig.Part{
-		Name:  "streams",
-		About: "how long after a block its change is with every stream, and what a stream holds",
-		Run:   runStreams,
-	}
-}
 
 const (
 	streamedBlocks = 10
@@ -30,7 +20,15 @@ const (
 // roomForStreams lifts the limits that keep one client from opening them all.
 var roomForStreams = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_CLIENT_STREAMS=50000", "TIPCACHE_HTTP_MAX_CONNECTIONS=50000"}
 
-func runStreams(ctx context.Context, r *rig.Rig) error {
+// replica is one before a chain.
+func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet) (*rig.Replica, error) {
+	serving := rig.Before(d)
+	serving.Env = roomForStreams
+	return r.Replica(ctx, serving)
+}
+
+// Streams measures the answers that come by themselves.
+func Streams(ctx context.Context, r *rig.Rig) error {
 	counts := []int{2_000, 10_000}
 	if r.Short {
 		counts = []int{50}
@@ -59,13 +57,11 @@ func runStreams(ctx context.Context, r *rig.Rig) error {
 
 // idleConnections measures what each of n connections takes after one answer, in KiB.
 func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	d, err := r.Chain(rig.Still)
 	if err != nil {
 		return 0, err
 	}
-	t, err := r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Env: roomForStreams})
+	t, err := replica(ctx, r, d)
 	if err != nil {
 		return 0, err
 	}
@@ -74,12 +70,10 @@ func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for range n {
-		c := &clients.Conn{Addr: rig.Host(t.URL)}
-		defer c.Close()
-		if _, err := c.Get(ctx, "/staking/pool"); err != nil {
-			return 0, err
-		}
+	crowd := clients.NewCrowd(rig.Host(t.URL), n)
+	defer crowd.Close()
+	if err := crowd.Gather(ctx, "/staking/pool"); err != nil {
+		return 0, err
 	}
 	open, err := t.Usage()
 	return float64(open.RSS-empty.RSS) / 1024 / float64(n), err
@@ -87,51 +81,19 @@ func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
 
 // streamed measures n streams.
 func streamed(ctx context.Context, r *rig.Rig, n int) ([]string, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1})
+	b, err := tipcacheStreams(ctx, r, n)
 	if err != nil {
 		return nil, err
 	}
-	t, err := r.Replica(ctx, rig.Serving{Node: d.NodeURL(), Comet: d.CometURL(), Env: roomForStreams})
+	defer b.stop()
+	open, err := b.Usage()
 	if err != nil {
 		return nil, err
 	}
-	defer t.Stop()
-	empty, err := t.Usage()
-	if err != nil {
+	asked := b.chain.Node().Stats().Requests
+	if err := b.round(ctx, streamedBlocks); err != nil {
 		return nil, err
 	}
-	followers, err := follow(ctx, rig.Host(t.URL), streamedPath, n)
-	if err != nil {
-		return nil, err
-	}
-	defer followers.close()
-	if err := followers.reach(ctx, d.Height()); err != nil {
-		return nil, err
-	}
-	open, err := t.Usage()
-	if err != nil {
-		return nil, err
-	}
-	asked := d.Node().Stats().Requests
-	var took []float64
-	for range streamedBlocks {
-		began := time.Now()
-		d.Advance(1)
-		if err := followers.reach(ctx, d.Height()); err != nil {
-			return nil, err
-		}
-		took = append(took, followers.since(began)...)
-	}
-	end, err := t.Usage()
-	if err != nil {
-		return nil, err
-	}
-	events := float64(n * streamedBlocks)
-	return []string{
-		fmt.Sprint(n), fmt.Sprint(followers.size), figures.Decimal(figures.Median(took)), figures.Decimal(figures.Quantile(took, 0.99)), figures.Decimal(figures.Quantile(took, 1)),
-		figures.Decimal(float64((end.CPU - open.CPU).Microseconds()) / events), figures.Decimal(float64(open.RSS-empty.RSS) / 1024 / float64(n)),
-		figures.Decimal(float64(d.Node().Stats().Requests-asked) / streamedBlocks),
-	}, nil
+	return figures.Row(n, b.size, figures.Median(b.took), figures.Quantile(b.took, 0.99), figures.Quantile(b.took, 1),
+		b.cpu[0], float64(open.RSS-b.empty.RSS)/1024/float64(n), float64(b.chain.Node().Stats().Requests-asked)/streamedBlocks), nil
 }

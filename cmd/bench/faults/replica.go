@@ -4,18 +4,44 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
-	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// kill ends a replica without a goodbye.
-func (b *bed) kill(i int) {
-	r := b.replicas[i]
-	b.note("replica %s killed", r.URL)
+// A replica is one that a load balancer knows.
+type replica struct {
+	*rig.Replica
+	addrs []string    // of its public listener; the second is behind a link
+	ready atomic.Bool // takes requests, as far as the balancer knows
+	down  atomic.Bool // was killed
+
+	mu    sync.Mutex
+	downs []span // when it was killed, until it was back
+}
+
+// A span is from one moment to another, or begins and has not ended.
+type span struct{ from, to time.Time }
+
+// noticed is how long a replica that was told to end still takes requests: ten
+// times the pause between two looks of the load balancer.
+const noticed = time.Second
+
+// watch keeps ready true to the replica, as a load balancer's health check
+// does: the loss of the node is no reason to send requests elsewhere.
+func (r *replica) watch(ctx context.Context) {
+	for rig.Pause(ctx, noticed/10) {
+		_, err := rig.Get(ctx, r.Admin+"/readyz?exclude=node&exclude=store")
+		r.ready.Store(err == nil && !r.down.Load())
+	}
+}
+
+// kill ends the replica without a goodbye.
+func (r *replica) kill() {
 	r.mu.Lock()
 	r.downs = append(r.downs, span{from: time.Now()})
 	r.mu.Unlock()
@@ -42,15 +68,9 @@ func (r *replica) revive(ctx context.Context, ready func(context.Context) error)
 // lost tells whether a request may be without an answer: its replica was killed
 // meanwhile, or the client is behind a link that may have failed.
 func (b *bed) lost(a *clients.Answer) bool {
-	for _, r := range b.replicas {
-		if slices.Contains(r.addrs[1:], a.Server) {
-			return true
-		}
-		if r.addrs[0] == a.Server && r.killedDuring(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.replicas, func(r *replica) bool {
+		return slices.Contains(r.addrs[1:], a.Server) || r.addrs[0] == a.Server && r.killedDuring(a)
+	})
 }
 
 func (r *replica) killedDuring(a *clients.Answer) bool {
@@ -80,29 +100,4 @@ func (b *bed) rollingRestart(ctx context.Context) error {
 		rig.Pause(ctx, time.Second)
 	}
 	return nil
-}
-
-// stopNode refuses connections to the node for a time.
-func (b *bed) stopNode(ctx context.Context, d time.Duration) error {
-	down := devnet.Fault{Outage: devnet.Refuse}
-	b.note("node stopped")
-	if err := b.chain.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
-		return err
-	}
-	rig.Pause(ctx, d)
-	b.note("node started")
-	return b.chain.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: b.plan.nodeLatency}})
-}
-
-// stopRedis kills Redis and starts it, empty, after a time.
-func (b *bed) stopRedis(ctx context.Context, d time.Duration) error {
-	b.note("Redis killed")
-	b.redis.Kill()
-	rig.Pause(ctx, d)
-	b.note("Redis started")
-	ctx = context.WithoutCancel(ctx)
-	if err := b.redis.Restart(ctx); err != nil {
-		return err
-	}
-	return b.redis.Ready(ctx)
 }
