@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -22,7 +21,6 @@ import (
 type Conn struct {
 	Addr   string // of the server
 	Opened int    // connections so far
-	Narrow bool   // lets the kernel take in a few kilobytes only before they are read
 
 	conn net.Conn
 	in   *bufio.Reader
@@ -123,11 +121,7 @@ func (c *Conn) Open(ctx context.Context) error {
 	if c.conn != nil {
 		return nil
 	}
-	d := net.Dialer{Timeout: patience}
-	if c.Narrow {
-		d.Control = littleRoom
-	}
-	conn, err := d.DialContext(ctx, "tcp", c.Addr)
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", c.Addr)
 	if err != nil {
 		return err
 	}
@@ -137,12 +131,6 @@ func (c *Conn) Open(ctx context.Context) error {
 	return nil
 }
 
-// Write sends bytes that need not be a request.
-func (c *Conn) Write(text string) error {
-	_, err := io.WriteString(c.conn, text)
-	return err
-}
-
 // Close closes the connection, if there is one.
 func (c *Conn) Close() {
 	if c.conn != nil {
@@ -150,19 +138,4 @@ func (c *Conn) Close() {
 		_ = c.conn.Close()
 		c.conn = nil
 	}
-}
-
-// Reset closes the connection without a goodbye.
-func (c *Conn) Reset() {
-	if tcp, ok := c.conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	c.Close()
-}
-
-func littleRoom(_, _ string, conn syscall.RawConn) error {
-	var err error
-	return errors.Join(conn.Control(func(fd uintptr) {
-		err = os.NewSyscallError("setsockopt", syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10))
-	}), err)
 }

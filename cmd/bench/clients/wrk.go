@@ -53,44 +53,29 @@ func Wrk(ctx context.Context, l Load) (Loaded, error) {
 }
 
 var (
-	wrkRequests = regexp.MustCompile(`(?m)^\s+(\d+) requests in `)
-	wrkRate     = regexp.MustCompile(`(?m)^Requests/sec:\s+([\d.]+)`)
-	wrkP50      = regexp.MustCompile(`(?m)^\s+50%\s+([\d.]+[a-z]+)`)
-	wrkP99      = regexp.MustCompile(`(?m)^\s+99%\s+([\d.]+[a-z]+)`)
-	wrkTrouble  = regexp.MustCompile(`(?m)^\s+(Socket errors: .*|Non-2xx or 3xx responses: .*)`)
+	wrkFigures = regexp.MustCompile(`(?s)\n +50% +(\S+)\n.*\n +99% +(\S+)\n +(\d+) requests in .*\nRequests/sec: +([\d.]+)`)
+	wrkTrouble = regexp.MustCompile(`(?m)^\s+(Socket errors: .*|Non-2xx or 3xx responses: .*)`)
 )
 
 // parseWrk reads what wrk --latency prints.
-func parseWrk(text string) (Loaded, error) {
+func parseWrk(text string) (l Loaded, err error) {
 	if m := wrkTrouble.FindStringSubmatch(text); m != nil {
-		return Loaded{}, errors.New(m[1])
+		return l, errors.New(m[1])
 	}
-	var l Loaded
-	var errs []error
-	number := func(re *regexp.Regexp) float64 {
-		n, err := strconv.ParseFloat(submatch(re, text), 64)
-		errs = append(errs, err)
-		return n
+	m := wrkFigures.FindStringSubmatch(text)
+	if m == nil {
+		return l, fmt.Errorf("no figures in:\n%s", text)
 	}
-	length := func(re *regexp.Regexp) time.Duration {
-		d, err := time.ParseDuration(submatch(re, text))
-		errs = append(errs, err)
-		return d
-	}
-	l.Requests, l.PerSecond = number(wrkRequests), number(wrkRate)
-	l.P50, l.P99 = length(wrkP50), length(wrkP99)
-	if l.Requests == 0 {
-		errs = append(errs, errors.New("nothing was answered"))
-	}
-	if err := errors.Join(errs...); err != nil {
+	var errs [4]error
+	l.P50, errs[0] = time.ParseDuration(m[1])
+	l.P99, errs[1] = time.ParseDuration(m[2])
+	l.Requests, errs[2] = strconv.ParseFloat(m[3], 64)
+	l.PerSecond, errs[3] = strconv.ParseFloat(m[4], 64)
+	if err := errors.Join(errs[:]...); err != nil {
 		return l, fmt.Errorf("%w in:\n%s", err, text)
 	}
-	return l, nil
-}
-
-func submatch(re *regexp.Regexp, text string) string {
-	if m := re.FindStringSubmatch(text); m != nil {
-		return m[1]
+	if l.Requests == 0 {
+		return l, errors.New("nothing was answered")
 	}
-	return ""
+	return l, nil
 }

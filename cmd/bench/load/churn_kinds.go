@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -177,19 +178,19 @@ func (v *visitor) waiting(ctx context.Context) {
 // abandon sends bytes on a connection of its own, waits and resets it. There is
 // room for the beginning of an answer only.
 func (v *visitor) abandon(ctx context.Context, text []byte, after time.Duration) {
-	c := clients.Conn{Addr: v.conn.Addr, Narrow: true}
-	err := c.Open(ctx)
-	if err == nil {
-		_ = c.Write(string(text)) // the server may have closed already
+	unexpected := ""
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", v.conn.Addr)
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetReadBuffer(4 << 10)
+		_, _ = tcp.Write(text) // the server may have closed already
 		rig.Pause(ctx, after)
-		c.Reset()
+		_ = tcp.SetLinger(0)
+		_ = tcp.Close()
+	} else {
+		unexpected = err.Error()
 	}
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		v.tally.count(v.name, err.Error())
-	default:
-		v.tally.count(v.name, "")
+	if ctx.Err() == nil {
+		v.tally.count(v.name, unexpected)
 	}
 }
 
