@@ -16,24 +16,26 @@ import (
 
 // usage is what the processes hold at one moment.
 type usage struct {
-	goroutines, residentMiB []int // by replica, -1 for one that is gone
-	redis                   rig.Samples
+	replicas []rig.Samples // empty for one that is gone
+	redis    rig.Samples
 }
 
 func (b *bed) usage(ctx context.Context) (u usage, err error) {
 	for _, r := range b.replicas {
-		m, err := r.Metrics(ctx)
-		if err != nil {
-			m = rig.Samples{rig.Goroutines: -1, residentMemory: -1 << 20}
-		}
-		u.goroutines = append(u.goroutines, int(m[rig.Goroutines]))
-		u.residentMiB = append(u.residentMiB, int(m[residentMemory]/(1<<20)))
+		m, _ := r.Metrics(ctx)
+		u.replicas = append(u.replicas, m)
 	}
 	u.redis, err = b.redis.Info(ctx, rig.RedisKeys, rig.RedisMemory, rig.RedisCommands, rig.RedisIn, rig.RedisOut)
 	return u, err
 }
 
-const residentMemory = "process_resident_memory_bytes"
+// of is a metric of each replica, in units.
+func (u usage) of(metric string, unit float64) (all []int) {
+	for _, m := range u.replicas {
+		all = append(all, int(m[metric]/unit))
+	}
+	return all
+}
 
 // report prints what was measured.
 func (b *bed) report(v *clients.Verdict, before, after usage) {
@@ -64,8 +66,8 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	perBlock := func(field string) float64 { return (after.redis[field] - before.redis[field]) / float64(blocks) }
 	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB; a block %.0f commands, %.0f KiB in, %.0f KiB out\n", after.redis[rig.RedisKeys], after.redis[rig.RedisMemory]/(1<<20),
 		perBlock(rig.RedisCommands), perBlock(rig.RedisIn)/1024, perBlock(rig.RedisOut)/1024)
-	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.goroutines, after.goroutines)
-	fmt.Fprintf(w, "resident MiB        %v before, %v after\n", before.residentMiB, after.residentMiB)
+	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.of(rig.Goroutines, 1), after.of(rig.Goroutines, 1))
+	fmt.Fprintf(w, "resident MiB        %v before, %v after\n", before.of("process_resident_memory_bytes", 1<<20), after.of("process_resident_memory_bytes", 1<<20))
 }
 
 // atBlockWindow is how long after a new block a request counts as sent at the

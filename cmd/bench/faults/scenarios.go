@@ -1,9 +1,14 @@
 package faults
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -65,4 +70,72 @@ func randomFault(random *rand.Rand) fault {
 		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
 	}
 	return all[random.IntN(len(all))]
+}
+
+// runRandom causes faults at random for the campaign's length. Afterwards nothing
+// may be lost, and the replica that none kills, the first, holds what it held before.
+func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
+	r.Note("Random faults for %v, seed %d.", c.length, c.seed)
+	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, postgres: true})
+	if err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(c.seed, 1))
+	began := time.Now()
+	var held []rig.Held
+	err = b.during(ctx, func(ctx context.Context) error {
+		running, stop := context.WithTimeout(ctx, c.length)
+		defer stop()
+		watch := rig.Watch{Replica: b.replicas[0].Replica, Began: time.Now()}
+		var watching sync.WaitGroup
+		watching.Go(func() { held, _ = watch.Run(running, c.length) }) // it ends with ctx, as it should
+		for running.Err() == nil {
+			if err := b.tryRandom(running, random); err != nil {
+				return err
+			}
+		}
+		watching.Wait()
+		b.settle(ctx)
+		return nil
+	})
+	b.printNotes(r.W)
+	if err != nil {
+		return err
+	}
+	return b.reportRandom(ctx, c, trial{name: "all of them", began: began, mended: b.trials[len(b.trials)-1].mended, end: time.Now()}, held)
+}
+
+// tryRandom causes a fault, and pauses for a time that may be too short for all to be well.
+func (b *bed) tryRandom(ctx context.Context, random *rand.Rand) error {
+	t, err := b.cause(ctx, randomFault(random))
+	rig.Pause(ctx, time.Second+time.Duration(random.IntN(5000))*time.Millisecond)
+	b.trials = append(b.trials, t)
+	return err
+}
+
+// reportRandom prints the verdict and what the first replica held.
+func (b *bed) reportRandom(ctx context.Context, c *campaign, whole trial, held []rig.Held) error {
+	m, err := b.model(ctx)
+	if err != nil {
+		return err
+	}
+	row, err := b.row(m, whole)
+	rows, broken := [][]string{row}, []error{err}
+	for i, t := range b.trials {
+		if t.end = whole.end; i+1 < len(b.trials) {
+			t.end = b.trials[i+1].began
+		}
+		if v := m.Check(b.history.Answers, t.began, t.end); v.Broken() != nil {
+			t.name = fmt.Sprintf("%s at %.1fs", t.name, t.began.Sub(b.began).Seconds())
+			row, err := b.row(m, t)
+			rows, broken = append(rows, row), append(broken, err)
+		}
+	}
+	b.Table(fmt.Sprintf("%d random faults within %v, seed %d", len(b.trials), c.length, c.seed), verdictHead, rows)
+	grown := rig.Growths(held, c.length)
+	b.ReportGrowth("Held by replica 1", grown)
+	if c.length >= 8*time.Minute { // else nothing has settled
+		broken = append(broken, rig.Grew(grown))
+	}
+	return errors.Join(broken...)
 }

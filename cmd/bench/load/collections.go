@@ -1,12 +1,22 @@
 package load
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -100,4 +110,114 @@ func (s *listed) worst() float64 {
 		}
 	}
 	return worst
+}
+
+// importCollections puts n collections into a store, and says how long that took.
+func importCollections(ctx context.Context, r *rig.Rig, store string, n int) (time.Duration, error) {
+	file := filepath.Join(r.Dir, "collections.jsonl")
+	if err := writeCollections(file, n); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	_, err := r.Tipcache(ctx, "import", "--store", store, file)
+	return time.Since(began), err
+}
+
+// writeCollections writes a file for `tipcache import`: n collections with few
+// assets mostly and a great many seldom, updated at seconds spread over two
+// years, as blocks are: many share one.
+func writeCollections(path string, n int) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	for range n {
+		writeCollection(w, random)
+	}
+	return errors.Join(w.Flush(), f.Close())
+}
+
+func writeCollection(w io.Writer, r *rand.Rand) {
+	const years = 2 * 365 * 24 * time.Hour
+	start := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	updated := time.Duration(r.Int64N(int64(years))).Truncate(time.Second)
+	created := time.Duration(r.Int64N(int64(updated) + 1)).Truncate(time.Second)
+	assets := int(math.Min(math.Pow(1-r.Float64(), -1/1.1), 1e6)) // Pareto's law: half have one, a hundredth 66 and more
+	licenses, disputes := int(r.ExpFloat64()*float64(assets)), assets/100
+	fmt.Fprintf(w, `{"collectionAddress":"0x%016x%016x%08x","assetCount":%d,"licensesCount":%d,`+
+		`"raisedDisputeCount":%d,"cancelledDisputeCount":%d,"judgedDisputeCount":%d,"resolvedDisputeCount":%d,"createdAt":%q,"updatedAt":%q}`+"\n",
+		r.Uint64(), r.Uint64(), r.Uint32(), assets, licenses, disputes, disputes/4, disputes/2, disputes/3,
+		start.Add(created).Format(time.RFC3339), start.Add(updated).Format(time.RFC3339)) // errors are the writer's, told by Flush
+}
+
+// pages is a row of requests of one kind, no two of them alike, so that each is
+// read from the store.
+type pages struct {
+	name string
+	goal bool // pageGoal is for it
+	asks int
+	body func(i int) string // of the i-th request
+
+	total int64     // of the collections that the last page is one of
+	took  []float64 // milliseconds
+}
+
+// pagesOf are the kinds of pages measured of a store of so many collections.
+func pagesOf(collections, asks int) []pages {
+	var all []pages
+	for _, column := range []string{"updatedAt", "assetCount", "licensesCount"} {
+		for _, offset := range []int{0, 10_000, collections / 2} {
+			all = append(all, pages{
+				name: fmt.Sprintf("by %s from %d on", column, offset), goal: offset <= 10_000, asks: asks,
+				body: func(i int) string {
+					return fmt.Sprintf(`{"orderBy":%q,"pagination":{"limit":20,"offset":%d}}`, column, offset+i)
+				},
+			})
+		}
+	}
+	for _, least := range []int{2, 20, 200} {
+		all = append(all, pages{
+			name: fmt.Sprintf("by updatedAt, %d assets and more", least), asks: asks,
+			body: func(i int) string {
+				return fmt.Sprintf(`{"where":{"minAssetCount":%d,"maxAssetCount":%d}}`, least, 10_000_000+i)
+			},
+		})
+	}
+	return all
+}
+
+// ask sends one request after another.
+func (p *pages) ask(ctx context.Context, url string) error {
+	c := &clients.Conn{Addr: rig.Host(url)}
+	defer c.Close()
+	for i := range p.asks {
+		if err := p.page(ctx, c, p.body(i)); err != nil {
+			return fmt.Errorf("%s: %w", p.body(i), err)
+		}
+	}
+	return nil
+}
+
+const collectionsPath = "/api/v4/collections"
+
+// page asks for one page, which must be full and not from the cache.
+func (p *pages) page(ctx context.Context, c *clients.Conn, body string) error {
+	a, err := c.Do(ctx, clients.Request(http.MethodPost, collectionsPath, body, "Content-Type: application/json"))
+	if err != nil {
+		return err
+	}
+	p.took = append(p.took, figures.Milliseconds(a.Took))
+	if a.Status != http.StatusOK {
+		return fmt.Errorf("status %d: %.200s", a.Status, a.Body)
+	}
+	if status := a.Header.Get("Cache-Status"); !strings.Contains(status, "fwd=uri-miss") {
+		return fmt.Errorf("not read from the store: Cache-Status: %s", status)
+	}
+	if n := gjson.GetBytes(a.Body, "data.#").Int(); n != 20 {
+		return fmt.Errorf("%d collections on the page, not 20", n)
+	}
+	p.total = gjson.GetBytes(a.Body, "pagination.total").Int()
+	return nil
 }

@@ -3,9 +3,12 @@ package load
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
@@ -128,4 +131,127 @@ func (x *indexRun) check(ctx context.Context) error {
 		return fmt.Errorf("the store holds %d assets, the chain %d", assets, want)
 	}
 	return nil
+}
+
+// indexMoment is how far an indexer has come.
+type indexMoment struct {
+	at              time.Duration // since it began
+	blocks, logs    int64         // taken over
+	requests, calls int64         // that the endpoint got
+	usage           rig.Usage
+}
+
+// settling is before the stretch: what the endpoint gives is found out in it.
+func (x *indexRun) settling() time.Duration { return x.stretch / 4 }
+
+// watch notes a moment each second until the process has ended or the stretch is
+// over.
+func (x *indexRun) watch(ctx context.Context, p *rig.Process, admin string) (whole bool, err error) {
+	began := time.Now()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.Ended():
+			x.finish(time.Since(began))
+			return true, nil
+		case <-tick.C:
+			x.note(ctx, p, admin, time.Since(began))
+			if x.stretch > 0 && time.Since(began) > x.settling()+x.stretch {
+				return false, nil
+			}
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// note takes a moment, unless the process has just ended.
+func (x *indexRun) note(ctx context.Context, p *rig.Process, admin string, at time.Duration) {
+	used, err := p.Usage()
+	if err != nil {
+		return
+	}
+	text, err := rig.Get(ctx, admin+"/metrics")
+	if err != nil {
+		return
+	}
+	m, stats := rig.ParseSamples(text), x.chain.EVM().Stats()
+	moment := indexMoment{
+		at: at, usage: used, requests: stats.Requests,
+		blocks: int64(m.Sum("tipcache_indexer_cursor_block")), logs: int64(m.Sum("tipcache_indexer_logs_total")),
+	}
+	for _, n := range stats.Calls {
+		moment.calls += n
+	}
+	x.moments = append(x.moments, moment)
+}
+
+// finish notes the end. The logs of the last blocks are as many as those of the
+// blocks before: no one told of them.
+func (x *indexRun) finish(at time.Duration) {
+	end, height := x.last(), x.chain.EVM().Height()
+	end.logs = end.logs * height / max(1, end.blocks)
+	end.at, end.blocks = at, height
+	x.moments = append(x.moments, end)
+}
+
+func (x *indexRun) last() indexMoment {
+	if len(x.moments) == 0 {
+		return indexMoment{}
+	}
+	return x.moments[len(x.moments)-1]
+}
+
+// steady is the moment after which the pace is that of the whole run.
+func (x *indexRun) steady() indexMoment {
+	if x.stretch > 0 {
+		for _, m := range x.moments {
+			if m.at >= x.settling() {
+				return m
+			}
+		}
+	}
+	return indexMoment{}
+}
+
+// density is what a million logs take in the store, where that is a file.
+func (x *indexRun) density() string {
+	var size int64
+	for _, part := range []string{"", "-wal"} {
+		if file, err := os.Stat(strings.TrimPrefix(x.url, "sqlite:") + part); err == nil {
+			size += file.Size()
+		}
+	}
+	if size == 0 {
+		return ""
+	}
+	return figures.Mebibytes(float64(size) / float64(x.last().logs) * 1e6)
+}
+
+// reportIndex tells how long the whole chain takes, or took, and what the process
+// held.
+func reportIndex(r *rig.Rig, runs []*indexRun) {
+	head := []string{"blocks in a call, store", "at once", "requests/s", "calls/request", "blocks/s", "logs/s", "CPU s per million logs", "RSS MiB at half", "at the end", "store MiB per million logs", "whole chain"}
+	all := runs[0].chain.EVM().Height()
+	var rows [][]string
+	for _, x := range runs {
+		from, to := x.steady(), x.last()
+		seconds, half := (to.at - from.at).Seconds(), x.moments[len(x.moments)/2]
+		pace := func(a, b int64) string { return fmt.Sprintf("%.0f", float64(b-a)/seconds) }
+		whole := to.at.Round(time.Second)
+		if x.stretch > 0 {
+			whole = time.Duration(float64(all) / float64(to.blocks-from.blocks) * float64(to.at-from.at)).Round(time.Minute)
+		}
+		rows = append(rows, []string{
+			fmt.Sprintf("%d, %s", x.blocks, x.store), fmt.Sprint(x.ahead), pace(from.requests, to.requests),
+			fmt.Sprintf("%.1f", float64(to.calls-from.calls)/float64(to.requests-from.requests)),
+			pace(from.blocks, to.blocks), pace(from.logs, to.logs),
+			fmt.Sprintf("%.1f", (to.usage.CPU-from.usage.CPU).Seconds()/float64(to.logs-from.logs)*1e6),
+			figures.Mebibytes(float64(half.usage.RSS)), figures.Mebibytes(float64(to.usage.RSS)), x.density(), fmt.Sprint(whole),
+		})
+	}
+	r.Table(fmt.Sprintf("Indexing %s blocks with %s logs, %v a request", figures.Millions(all), figures.Millions(runs[0].last().logs), indexLatency), head, rows)
+	r.Note("For 10 blocks in a call the whole chain is reckoned from the pace of %v, %v after the beginning, while the store is small.",
+		runs[len(runs)-1].stretch, runs[len(runs)-1].settling())
 }

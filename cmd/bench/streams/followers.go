@@ -3,8 +3,8 @@ package streams
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -48,26 +48,17 @@ func follow(ctx context.Context, addr, path string, n int) (*followers, error) {
 
 // read notes the events of a stream until it ends.
 func (f *followers) read(conn net.Conn) {
-	lines := bufio.NewReaderSize(conn, 1<<10)
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
 	var height int64
-	for {
-		line, err := lines.ReadSlice('\n')
-		size := len(line)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			var more []byte
-			more, err = lines.ReadSlice('\n')
-			size += len(more)
-		}
-		if err != nil {
-			f.fail(err)
-			return
-		}
-		if id, ok := bytes.CutPrefix(line, []byte("id: ")); ok {
+	for lines.Scan() {
+		if id, ok := bytes.CutPrefix(lines.Bytes(), []byte("id: ")); ok {
 			_, _ = fmt.Sscanf(string(id), "%d.", &height)
-		} else if bytes.HasPrefix(line, []byte("data: ")) || height > 0 && size > 1<<10 {
-			f.note(height, size)
+		} else if bytes.HasPrefix(lines.Bytes(), []byte("data: ")) {
+			f.note(height, len(lines.Bytes())+1)
 		}
 	}
+	f.fail(cmp.Or(lines.Err(), io.EOF))
 }
 
 func (f *followers) note(height int64, size int) {
