@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -104,6 +103,17 @@ func (a *bareAnswer) method() string {
 	return http.MethodGet
 }
 
+// choose knows clients that name one coding.
+func (a *bareAnswer) choose(tag, coding string) (status int, b bareBytes) {
+	if tag != "" && tag == a.ETag {
+		return http.StatusNotModified, a.Body["304"]
+	}
+	if encoded, ok := a.Body[coding]; ok {
+		return http.StatusOK, encoded
+	}
+	return http.StatusOK, a.Body[""]
+}
+
 // ServeHTTP is all there is to do for a request.
 func (a *bareAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if a.Post {
@@ -112,28 +122,8 @@ func (a *bareAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if tag := r.Header["If-None-Match"]; len(tag) > 0 && tag[0] == a.ETag {
-		a.Body["304"].write(w, http.StatusNotModified)
-		return
-	}
-	a.best(r.Header["Accept-Encoding"]).write(w, http.StatusOK)
-}
-
-// best knows clients that name one coding.
-func (a *bareAnswer) best(accepted []string) bareBytes {
-	if len(accepted) > 0 {
-		if encoded, ok := a.Body[strings.TrimSpace(accepted[0])]; ok {
-			return encoded
-		}
-	}
-	return a.Body[""]
-}
-
-func (b bareBytes) write(w http.ResponseWriter, status int) {
-	h := w.Header()
-	for name, values := range b.Header {
-		h[name] = values
-	}
+	status, b := a.choose(r.Header.Get("If-None-Match"), r.Header.Get("Accept-Encoding"))
+	maps.Copy(w.Header(), b.Header)
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Body) // the client may be gone
 }
@@ -164,37 +154,27 @@ func serveFast(listen string, answers []*bareAnswer) error {
 			c.SetStatusCode(http.StatusNotFound)
 			return
 		}
-		a.serveFast(c)
+		status, b := a.choose(string(c.Request.Header.Peek("If-None-Match")), string(c.Request.Header.Peek("Accept-Encoding")))
+		for name, values := range b.Header {
+			c.Response.Header.Set(name, values[0])
+		}
+		c.SetStatusCode(status)
+		c.Response.SetBodyRaw(b.Body)
 	}}
 	return server.ListenAndServe(listen)
 }
 
-func (a *bareAnswer) serveFast(c *fasthttp.RequestCtx) {
-	status, b := http.StatusOK, a.Body[""]
-	if tag := c.Request.Header.Peek("If-None-Match"); len(tag) > 0 && string(tag) == a.ETag {
-		status, b = http.StatusNotModified, a.Body["304"]
-	} else if coding := string(c.Request.Header.Peek("Accept-Encoding")); coding != "" {
-		b = a.best([]string{coding})
-	}
-	for name, values := range b.Header {
-		c.Response.Header.Set(name, values[0])
-	}
-	c.SetStatusCode(status)
-	c.Response.SetBodyRaw(b.Body)
-}
+// fewHeaders nobody leaves out: three of each answer.
+var fewHeaders = []string{"Content-Type", "Etag", "Cache-Control", "Content-Length", "Content-Encoding"}
 
-// withFewHeaders are the answers with the three headers that nobody leaves out.
+// withFewHeaders are the answers with these headers alone.
 func withFewHeaders(answers []bareAnswer) []bareAnswer {
 	few := slices.Clone(answers)
 	for i := range few {
 		few[i].Body = maps.Clone(few[i].Body)
 		for coding, b := range few[i].Body {
-			kept := http.Header{}
-			for _, name := range []string{"Content-Type", "Etag", "Cache-Control", "Content-Length", "Content-Encoding"} {
-				if values, ok := b.Header[name]; ok {
-					kept[name] = values
-				}
-			}
+			kept := maps.Clone(b.Header)
+			maps.DeleteFunc(kept, func(name string, _ []string) bool { return !slices.Contains(fewHeaders, name) })
 			few[i].Body[coding] = bareBytes{kept, b.Body}
 		}
 	}
