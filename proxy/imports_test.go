@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"proxy/lane":             {},
 	"proxy/listener":         {"proxy/web", "proxy/lane"},
 	"cache":                  {"cache/..."},
+	"cache/redis":            {"cache/...", "upstream"},
 	"upstream":               {"upstream/..."},
 	"upstream/node/queue":    {"upstream"},
 	"deploy":                 {},

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +14,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // Options of a store. The zero value of each field means its default. The times
@@ -78,29 +78,12 @@ const (
 )
 
 func newBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
-	var cause atomic.Pointer[error] // the last failure: that which opens the breaker
-	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:        "shared store",
-		Timeout:     breakerRest,
-		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= failuresToOpen },
-		IsSuccessful: func(err error) bool {
-			well := err == nil || isReply(err)
-			if !well {
-				cause.Store(&err)
-			}
-			return well
-		},
-		IsExcluded: func(err error) bool { return errors.Is(err, context.Canceled) },
-		// Runs under the breaker's mutex, so it must not call the breaker.
-		// Its trials in between are no news.
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			switch {
-			case from == gobreaker.StateClosed:
-				log.Warn("shared store is left alone after failures", "breaker", to.String(), "error", *cause.Load())
-			case to == gobreaker.StateClosed:
-				log.Info("shared store answers again", "breaker", to.String())
-			}
-		},
+	return upstream.NewBreaker[struct{}](upstream.BreakerOptions{
+		Outage:   upstream.NewOutage(log, "shared store"),
+		Failures: failuresToOpen,
+		Cooldown: breakerRest,
+		Excluded: func(err error) bool { return errors.Is(err, context.Canceled) },
+		Answered: isReply,
 	})
 }
 
