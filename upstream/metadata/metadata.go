@@ -53,7 +53,6 @@ type Options struct {
 	Fresh        time.Duration // served as it is; a day
 	Stale        time.Duration // served while it is read again; a week
 	StaleIfError time.Duration // served when it cannot be read again; 30 days
-	NoRecord     time.Duration // "the provider has no record" holds; 10 minutes
 
 	Failures int           // batches failed in a row that open the breaker; 5
 	Cooldown time.Duration // an open breaker stays open; 30 s
@@ -146,7 +145,6 @@ func (o Options) WithDefaults() Options {
 	o.Fresh = cmp.Or(o.Fresh, 24*time.Hour)
 	o.Stale = cmp.Or(o.Stale, 7*24*time.Hour)
 	o.StaleIfError = cmp.Or(o.StaleIfError, 30*24*time.Hour)
-	o.NoRecord = cmp.Or(o.NoRecord, 10*time.Minute)
 	o.Failures = cmp.Or(o.Failures, 5)
 	o.Cooldown = cmp.Or(o.Cooldown, 30*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -159,7 +157,7 @@ func (o *Options) validate() error {
 		return errors.New("metadata: no store")
 	case min(o.Batch, o.InFlight, o.Queue, o.Failures) < 0:
 		return errors.New("metadata: batch, in-flight, queue and failures must be positive")
-	case min(o.Budget, o.Fresh, o.NoRecord, o.Cooldown) < 0:
+	case min(o.Budget, o.Fresh, o.Cooldown) < 0:
 		return errors.New("metadata: every time must be positive")
 	case o.Timeout < o.Budget:
 		return fmt.Errorf("metadata: timeout %v is below the page's budget %v", o.Timeout, o.Budget)

@@ -44,12 +44,15 @@ const (
 	expired                       // read again; the page is degraded if that fails
 )
 
+// noRecord is how long it holds that the provider has no record.
+const noRecord = 10 * time.Minute
+
 // freshness judges the record of an address; the zero Record is expired.
 func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
 	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
 	switch {
-	case len(r.Body) == 0 && within(o.NoRecord):
+	case len(r.Body) == 0 && within(noRecord):
 		return fresh
 	case len(r.Body) == 0:
 		return expired

@@ -34,12 +34,15 @@ type client struct {
 	speech  *speech
 }
 
+// idleClose is when idle connections are dropped: the node does so after 10 s.
+const idleClose = 8 * time.Second
+
 func newClient(base *url.URL, o Options, s *speech) *client {
 	return &client{base: base, maxBody: o.MaxBody, speech: s, http: &http.Client{
 		Transport: upstream.RedactingTransport{Hide: upstream.NewRedactor(base), Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
-			IdleConnTimeout:        o.IdleClose,
+			IdleConnTimeout:        idleClose,
 			MaxIdleConnsPerHost:    o.InFlight,
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true,

@@ -27,7 +27,6 @@ type Options struct {
 	Hedge    time.Duration // without an answer for so long, a second endpoint is asked too; 0 never
 
 	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
-	IdleClose     time.Duration // idle connections are dropped after this; the node drops them after 10s; 8s
 	BlockInterval time.Duration // time between blocks until it has been learned; 2.1s
 	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back; 10s
 
@@ -62,7 +61,6 @@ func (o Options) WithDefaults() Options {
 	o.Scans = min(or(o.Scans, 1), o.InFlight)
 	o.Queue = or(o.Queue, 2*time.Second)
 	o.MaxBlockAge = or(o.MaxBlockAge, 30*time.Second)
-	o.IdleClose = or(o.IdleClose, 8*time.Second)
 	o.BlockInterval = or(o.BlockInterval, 2100*time.Millisecond)
 	o.RollbackAfter = or(o.RollbackAfter, 10*time.Second)
 	if o.Logger == nil {

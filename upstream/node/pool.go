@@ -72,7 +72,7 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 		if err != nil {
 			return nil, fmt.Errorf("CometBFT address: %w", err)
 		}
-		rpc = comet.New(base, o.Timeout, o.IdleClose)
+		rpc = comet.New(base, o.Timeout, idleClose)
 	}
 	return newEndpoint(p.unused(base.Host), newClient(base, o, p.speech), rpc, o, p.metrics), nil
 }
