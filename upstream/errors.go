@@ -30,6 +30,11 @@ var ErrBehind = errors.New("no endpoint has the block yet")
 // for which there is no room at present.
 var ErrYielded = errors.New("requests that somebody waits for go first")
 
+// String gives the kind in one word, as metrics have it.
+func (k Kind) String() string {
+	return [...]string{"", "unreachable", "timeout", "overloaded", "bad_answer"}[k]
+}
+
 // Status is the HTTP status a proxy answers with.
 func (k Kind) Status() int {
 	switch k {

@@ -44,18 +44,9 @@ func result(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "canceled"
 	}
-	var silent *upstream.Error
-	if !errors.As(err, &silent) {
+	silent, ok := errors.AsType[*upstream.Error](err)
+	if !ok {
 		return "refused"
 	}
-	switch silent.Kind {
-	case upstream.Unreachable:
-		return "unreachable"
-	case upstream.Timeout:
-		return "timeout"
-	case upstream.Overloaded:
-		return "overloaded"
-	default:
-		return "bad_answer"
-	}
+	return silent.Kind.String()
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // Errors of Try that trying again does not help against.
@@ -145,7 +147,7 @@ func (p *Pool) pick(ctx context.Context) (*Endpoint, error) {
 		if soonest.IsZero() {
 			return nil, fmt.Errorf("%w: %w", ErrForbidden, excluded)
 		}
-		if err := sleep(ctx, time.Until(soonest)); err != nil {
+		if err := upstream.Sleep(ctx, time.Until(soonest)); err != nil {
 			return nil, err
 		}
 	}
@@ -203,15 +205,4 @@ func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
 	}
 	p.o.Logger.Debug("an endpoint fails", "endpoint", e.name, "reason", f.Reason.String(), "error", f)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

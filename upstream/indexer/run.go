@@ -67,7 +67,7 @@ func (x *Indexer) Run(ctx context.Context) error {
 			if x.status.halted(err) {
 				x.log.Warn("indexing halts", "error", err)
 			}
-			if err := sleep(ctx, retry); err != nil {
+			if err := upstream.Sleep(ctx, retry); err != nil {
 				return err
 			}
 			retry = min(2*retry, maxRetry)
@@ -83,20 +83,9 @@ func (x *Indexer) Run(ctx context.Context) error {
 		if !x.o.Follow {
 			return nil
 		}
-		if err := sleep(ctx, x.o.Poll); err != nil {
+		if err := upstream.Sleep(ctx, x.o.Poll); err != nil {
 			return err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

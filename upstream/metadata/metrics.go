@@ -92,14 +92,8 @@ func outcome(err error) string {
 	if !ok {
 		return "canceled"
 	}
-	switch e.Kind {
-	case upstream.Overloaded:
+	if e.Kind == upstream.Overloaded {
 		return "rate_limited"
-	case upstream.Timeout:
-		return "timeout"
-	case upstream.Unreachable:
-		return "unreachable"
-	default:
-		return "bad_answer"
 	}
+	return e.Kind.String()
 }

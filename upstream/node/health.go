@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 const (
@@ -21,10 +23,8 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 		if v := e.look(); !v.Foreign() && time.Since(v.answered) >= probeEvery {
 			_ = f.queue(ctx, e).err // noted in the endpoint's health
 		}
-		select {
-		case <-ctx.Done():
+		if upstream.Sleep(ctx, probeEvery) != nil {
 			return
-		case <-time.After(probeEvery):
 		}
 	}
 }

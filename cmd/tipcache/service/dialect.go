@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -43,10 +44,8 @@ func (s *Service) determine(ctx context.Context) error {
 		return nil
 	}
 	for {
-		select {
-		case <-ctx.Done():
+		if upstream.Sleep(ctx, askAgain) != nil {
 			return nil
-		case <-time.After(askAgain):
 		}
 		found, err := node.Detect(ctx, parts.Node(s.cfg).Endpoints)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
@@ -90,10 +91,8 @@ func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Inde
 			return err
 		}
 		log.Warn("waiting for a turn to index", "error", err)
-		select {
-		case <-time.After(leadAgain):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := upstream.Sleep(ctx, leadAgain); err != nil {
+			return err
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // leaderLock is another number that all tipcaches of a database agree on. Those
@@ -83,10 +85,8 @@ func awaitLead(ctx context.Context, conn *pgx.Conn) error {
 		if ours {
 			return nil
 		}
-		select {
-		case <-time.After(leadInterval):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := upstream.Sleep(ctx, leadInterval); err != nil {
+			return err
 		}
 	}
 }

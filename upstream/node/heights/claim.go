@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node/heights/tip"
 )
 
@@ -57,7 +58,7 @@ func (s *claimant) proven(ctx context.Context, said *tip.Claim) bool {
 	s.tried = time.Now()
 	has, err := s.node.has(ctx, s.chain, said.Height)
 	for range 2 { // just committed, perhaps, and not yet to be read
-		if has || err != nil || !sleep(ctx, proofPause) {
+		if has || err != nil || upstream.Sleep(ctx, proofPause) != nil {
 			break
 		}
 		has, err = s.node.has(ctx, s.chain, said.Height)
@@ -164,15 +165,5 @@ func (c *Chain) prove(ctx context.Context, height int64) {
 		case err == nil:
 			s.putAside(ctx, height, nil)
 		}
-	}
-}
-
-// sleep says whether the context lived on for so long.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
