@@ -83,7 +83,7 @@ func reportCollections(r *rig.Rig, collections int, stores []*listed) {
 		head = append(head, s.name+" p50 ms", "p99 ms")
 	}
 	for i, p := range stores[0].series {
-		row := []string{p.name, fmt.Sprint(p.total)}
+		row := figures.Row(p.name, p.total)
 		for _, s := range stores {
 			took := s.series[i].took
 			row = append(row, fmt.Sprintf("%.2f", figures.Median(took)), fmt.Sprintf("%.2f", figures.Quantile(took, 0.99)))
@@ -102,8 +102,7 @@ func reportCollections(r *rig.Rig, collections int, stores []*listed) {
 }
 
 // worst is the greatest p99 of the series that the goal is for.
-func (s *listed) worst() float64 {
-	worst := math.Inf(-1)
+func (s *listed) worst() (worst float64) {
 	for _, p := range s.series {
 		if p.goal {
 			worst = max(worst, figures.Quantile(p.took, 0.99))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ type indexRun struct {
 	chain *devnet.Devnet
 	url   string // of the store
 
-	moments []indexMoment // one a second
+	moments []indexMoment // the beginning, and one a second
 }
 
 // Index measures a chain that is indexed from its beginning.
@@ -68,7 +69,7 @@ func Index(ctx context.Context, r *rig.Rig) error {
 	}
 	var runs []*indexRun
 	for i, c := range indexCases(stretch) {
-		x := &indexRun{indexCase: c, chain: d, url: server}
+		x := &indexRun{indexCase: c, chain: d, url: server, moments: make([]indexMoment, 1)}
 		if c.store == sqliteStore {
 			x.url = "sqlite:" + filepath.Join(r.Dir, fmt.Sprintf("index-%d.db", i))
 		}
@@ -196,23 +197,12 @@ func (x *indexRun) finish(at time.Duration) {
 	x.moments = append(x.moments, end)
 }
 
-func (x *indexRun) last() indexMoment {
-	if len(x.moments) == 0 {
-		return indexMoment{}
-	}
-	return x.moments[len(x.moments)-1]
-}
+func (x *indexRun) last() indexMoment { return x.moments[len(x.moments)-1] }
 
 // steady is the moment after which the pace is that of the whole run.
 func (x *indexRun) steady() indexMoment {
-	if x.stretch > 0 {
-		for _, m := range x.moments {
-			if m.at >= x.settling() {
-				return m
-			}
-		}
-	}
-	return indexMoment{}
+	i := slices.IndexFunc(x.moments, func(m indexMoment) bool { return m.at >= x.settling() })
+	return x.moments[max(0, i)]
 }
 
 // density is what a million logs take in the store, where that is a file.
@@ -243,13 +233,13 @@ func reportIndex(r *rig.Rig, runs []*indexRun) {
 		if x.stretch > 0 {
 			whole = time.Duration(float64(all) / float64(to.blocks-from.blocks) * float64(to.at-from.at)).Round(time.Minute)
 		}
-		rows = append(rows, []string{
-			fmt.Sprintf("%d, %s", x.blocks, x.store), fmt.Sprint(x.ahead), pace(from.requests, to.requests),
+		rows = append(rows, figures.Row(
+			fmt.Sprintf("%d, %s", x.blocks, x.store), x.ahead, pace(from.requests, to.requests),
 			fmt.Sprintf("%.1f", float64(to.calls-from.calls)/float64(to.requests-from.requests)),
 			pace(from.blocks, to.blocks), pace(from.logs, to.logs),
 			fmt.Sprintf("%.1f", (to.usage.CPU-from.usage.CPU).Seconds()/float64(to.logs-from.logs)*1e6),
-			figures.Mebibytes(float64(half.usage.RSS)), figures.Mebibytes(float64(to.usage.RSS)), x.density(), fmt.Sprint(whole),
-		})
+			figures.Mebibytes(float64(half.usage.RSS)), figures.Mebibytes(float64(to.usage.RSS)), x.density(), whole,
+		))
 	}
 	r.Table(fmt.Sprintf("Indexing %s blocks with %s logs, %v a request", figures.Millions(all), figures.Millions(runs[0].last().logs), indexLatency), head, rows)
 	r.Note("For 10 blocks in a call the whole chain is reckoned from the pace of %v, %v after the beginning, while the store is small.",

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,11 +31,9 @@ type redisRun struct {
 	size  int      // of a body
 }
 
-// redisResult is of one run over all keys.
-type redisResult struct {
-	rate, p50, p99 float64 // per second, milliseconds
-	cpu, redisCPU  float64 // seconds per 100,000 requests
-}
+// redisResult is of one run over all keys: requests per second, the p50 and the p99 in
+// milliseconds, and the CPU seconds of the server and of Redis per 100,000 requests.
+type redisResult [5]float64
 
 // Redis measures hits in the shared store.
 func Redis(ctx context.Context, b *rig.Rig) error {
@@ -48,7 +46,7 @@ func Redis(ctx context.Context, b *rig.Rig) error {
 		return err
 	}
 	var results [2][]redisResult
-	err = r.Interleave("redis", len(results), func(_, i int) error {
+	err = r.Interleave("redis", len(results), func(i int) error {
 		ask := r.cold
 		if i == 1 {
 			ask = func(ctx context.Context) (redisResult, error) { return r.load(ctx, bare, url, r.names) }
@@ -134,8 +132,7 @@ func (r *redisRun) load(ctx context.Context, proc *rig.Process, url string, path
 	}
 	per := 1e5 / float64(len(paths))
 	return redisResult{
-		rate: float64(len(paths)) / took.Seconds(), p50: figures.Median(waits), p99: figures.Quantile(waits, 0.99),
-		cpu: per * spent[0].Seconds(), redisCPU: per * spent[1].Seconds(),
+		float64(len(paths)) / took.Seconds(), figures.Median(waits), figures.Quantile(waits, 0.99), per * spent[0].Seconds(), per * spent[1].Seconds(),
 	}, ctx.Err()
 }
 
@@ -173,14 +170,14 @@ func (r *redisRun) copyBodies(ctx context.Context, url string) error {
 		return err
 	}
 	r.size = len(body)
-	length, err := r.keyLength(ctx)
-	if err != nil {
-		return err
+	keys, _, err := r.redis.Scan(ctx, 0, "tipcache:*", 1000).Result()
+	if err != nil || len(keys) == 0 {
+		return errors.Join(errors.New("tipcache has put nothing into Redis"), err)
 	}
+	longest := slices.MaxFunc(keys, func(a, b string) int { return len(a) - len(b) })
 	pipe := r.redis.Pipeline()
 	for i := range r.paths {
-		number := strconv.Itoa(i)
-		name := strings.Repeat("k", max(0, length-len(number))) + number
+		name := fmt.Sprintf("%0*d", len(longest), i)
 		r.names = append(r.names, "/key/"+name)
 		pipe.Set(ctx, name, body, 0)
 	}
@@ -188,26 +185,10 @@ func (r *redisRun) copyBodies(ctx context.Context, url string) error {
 	return err
 }
 
-// keyLength is that of a key that tipcache has made for a body.
-func (r *redisRun) keyLength(ctx context.Context) (longest int, err error) {
-	keys, _, err := r.redis.Scan(ctx, 0, "tipcache:*", 1000).Result()
-	for _, k := range keys {
-		longest = max(longest, len(k))
-	}
-	if err == nil && longest == 0 {
-		err = errors.New("tipcache has put nothing into Redis")
-	}
-	return longest, err
-}
-
 func (r *redisRun) report(ours, theirs []redisResult) {
-	columns := []func(redisResult) float64{
-		func(x redisResult) float64 { return x.rate }, func(x redisResult) float64 { return x.p50 },
-		func(x redisResult) float64 { return x.p99 }, func(x redisResult) float64 { return x.cpu },
-		func(x redisResult) float64 { return x.redisCPU },
-	}
 	rows := [][]string{{"tipcache"}, {"bare gin, one GET"}, {"ratio"}}
-	for _, of := range columns {
+	for column := range len(redisResult{}) {
+		of := func(x redisResult) float64 { return x[column] }
 		a, b := figures.Each(ours, of), figures.Each(theirs, of)
 		for i, x := range [][]float64{a, b, figures.Ratios(a, b)} {
 			rows[i] = append(rows[i], figures.Decimal(figures.Median(x)))

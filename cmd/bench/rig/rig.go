@@ -56,7 +56,7 @@ type Rig struct {
 // AddFlags has the flags set what every command can be told.
 func (o *Options) AddFlags(fs *flag.FlagSet) {
 	o.Report = figures.Report{W: os.Stdout}
-	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes: story or cosmos")
+	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in herd, freshness, drive and faults: story or cosmos")
 	fs.StringVar(&o.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 }
 
@@ -98,10 +98,10 @@ func Measure(ctx context.Context, o Options, parts ...Part) error {
 }
 
 // Interleave measures n things in rounds, of which each begins with another one.
-func (r *Rig) Interleave(name string, n int, measure func(round, i int) error) error {
+func (r *Rig) Interleave(name string, n int, measure func(i int) error) error {
 	for round := range r.Rounds {
 		for i := range n {
-			if err := measure(round, (round+i)%n); err != nil {
+			if err := measure((round + i) % n); err != nil {
 				return err
 			}
 		}

@@ -90,7 +90,7 @@ func besideFanOut(ctx context.Context, r *rig.Rig, n int) error {
 	}
 	defer bare.stop()
 	both := []*broadcaster{streams, bare}
-	if err := r.Interleave("streams", len(both), func(_, i int) error { return both[i].round(ctx, 5*streamedBlocks) }); err != nil {
+	if err := r.Interleave("streams", len(both), func(i int) error { return both[i].round(ctx, 5*streamedBlocks) }); err != nil {
 		return err
 	}
 	ratios := figures.Ratios(streams.cpu, bare.cpu)

@@ -36,7 +36,7 @@ func besideHits(ctx context.Context, r *rig.Rig, n int) error {
 	}
 	asked := rig.Host(replicas[0].URL)
 	cases := []*hitCase{{name: "no streams"}, {name: "streams of another replica", streams: rig.Host(replicas[1].URL)}, {name: "streams of this replica", streams: asked}}
-	if err := r.Interleave("streams", len(cases), func(_, i int) error { return cases[i].run(ctx, asked, n) }); err != nil {
+	if err := r.Interleave("streams", len(cases), func(i int) error { return cases[i].run(ctx, asked, n) }); err != nil {
 		return err
 	}
 	var rows [][]string
