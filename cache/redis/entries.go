@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -53,20 +52,6 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 		s.unreadable(at, err)
 	}
 	return e, err
-}
-
-// unreadable tells of an entry that cannot be decoded.
-func (s *Store) unreadable(at string, err error) {
-	s.countUnreadable(err)
-	s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err)
-}
-
-func (s *Store) countUnreadable(err error) {
-	if errors.Is(err, errUnsealed) {
-		s.failed(foreign)
-	} else {
-		s.failed(corrupt)
-	}
 }
 
 // Save implements [cache.Shared]. It sends the whole script with each entry: a

@@ -65,7 +65,7 @@ var errContended = errors.New("redis: other replicas changed the epoch meanwhile
 // amend reads what is stored of a chain, and stores it as changed, if change says
 // so and nobody has stored anything in between. Otherwise it begins anew.
 func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) bool) (l ledger, err error) {
-	at, stored := epochKey(chainID), false
+	at, stored := s.epochKey(chainID), false
 	err = s.do(ctx, func(ctx context.Context) error {
 		for try := 0; try < amendments && !stored; try++ {
 			reply, err := readLedger.Run(ctx, s.rdb, []string{at}, maxLedger).Slice()
@@ -92,4 +92,7 @@ func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) 
 	return l, err
 }
 
-func epochKey(chainID string) string { return noteKey("epoch", chainID) }
+// epochKey is where the ledger of a chain is. Each seal key has one of its own, lest
+// replicas that cannot read each other's, as in the midst of an update, undo each
+// other's for as long as both run.
+func (s *Store) epochKey(chainID string) string { return noteKey(s.codec.named("epoch"), chainID) }

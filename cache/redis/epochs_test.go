@@ -73,7 +73,7 @@ func TestAnchorsAreKeptForTheirEpoch(t *testing.T) {
 	if got := len(s.mustAgree(t, 0).Anchors); got != maxAnchors {
 		t.Errorf("%d anchors, want %d", got, maxAnchors)
 	}
-	if server.TTL(epochKey("story-1")) <= 0 {
+	if server.TTL(s.epochKey("story-1")) <= 0 {
 		t.Error("the epoch never expires")
 	}
 	if got := s.mustAgree(t, 1).Anchors; len(got) > 0 {
@@ -82,7 +82,8 @@ func TestAnchorsAreKeptForTheirEpoch(t *testing.T) {
 }
 
 func TestWhatIsNoEpochIsReplaced(t *testing.T) {
-	key := epochKey("story-1")
+	plain, _ := newStore(t)
+	key := plain.epochKey("story-1")
 	tests := map[string]func(*miniredis.Miniredis){
 		"a string":             func(m *miniredis.Miniredis) { _ = m.Set(key, "x") },
 		"a list":               func(m *miniredis.Miniredis) { _, _ = m.Push(key, "x") },

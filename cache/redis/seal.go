@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 )
 
@@ -35,6 +36,14 @@ func (s sealer) open(at, m string) (string, error) {
 		return "", errUnsealed
 	}
 	return m[:end], nil
+}
+
+// named is a name that other seal keys, and none, do not share.
+func (s sealer) named(name string) string {
+	if len(s) == 0 {
+		return name
+	}
+	return name + "." + hex.EncodeToString(s.sum("", []byte(name))[:4])
 }
 
 // sum digests the length of the key, too, so that no part of m can pass for it.

@@ -30,7 +30,8 @@ func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func
 
 func TestWithoutTheKeyNobodyMovesTheEpochOrLiesAboutBlocks(t *testing.T) {
 	const epoch = 1000
-	key, later := epochKey("story-1"), time.Now().Add(time.Hour).Unix()
+	ours := &Store{codec: newCodec([]byte("ours"))}
+	key, other, later := ours.epochKey("story-1"), ours.epochKey("story-2"), time.Now().Add(time.Hour).Unix()
 	agreed := Agreement{Epoch: epoch, Anchors: map[int64]string{10: "aa", 20: "bb"}}
 	tests := map[string]func(*testing.T, *miniredis.Miniredis){
 		"another epoch": func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "e", strconv.FormatInt(later, 10)) },
@@ -39,15 +40,18 @@ func TestWithoutTheKeyNobodyMovesTheEpochOrLiesAboutBlocks(t *testing.T) {
 		"another time":  func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "t", "1") },
 		"no seal":       func(_ *testing.T, m *miniredis.Miniredis) { m.HDel(key, "s") },
 		"one of its own": func(t *testing.T, m *miniredis.Miniredis) {
-			if _, err := sealedStore(t, m, "another", nil).NextEpoch(t.Context(), "story-1", later-1, later); err != nil {
+			another := sealedStore(t, m, "another", nil)
+			if _, err := another.NextEpoch(t.Context(), "story-1", later-1, later); err != nil {
 				t.Fatal(err)
 			}
+			theirs := another.epochKey("story-1")
+			m.HSet(key, "e", m.HGet(theirs, "e"), "a", "", "t", "0", "s", m.HGet(theirs, "s"))
 		},
 		"the seal of another chain": func(t *testing.T, m *miniredis.Miniredis) {
 			if _, err := sealedStore(t, m, "ours", nil).NextEpoch(t.Context(), "story-2", 0, later); err != nil {
 				t.Fatal(err)
 			}
-			m.HSet(key, "e", m.HGet(epochKey("story-2"), "e"), "a", "", "t", "0", "s", m.HGet(epochKey("story-2"), "s"))
+			m.HSet(key, "e", m.HGet(other, "e"), "a", "", "t", "0", "s", m.HGet(other, "s"))
 		},
 		"no hash":            func(_ *testing.T, m *miniredis.Miniredis) { m.Del(key); _ = m.Set(key, "x") },
 		"more than belongs":  func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "a", string(make([]byte, 1<<20))) },

@@ -48,6 +48,7 @@ type Store struct {
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
 	reads   reads
+	told    [errorKinds]reminder // of what cannot be read
 
 	acquire, settle, keep, abandon *redis.Script
 }

@@ -1,0 +1,70 @@
+package redis
+
+import (
+	"bytes"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+)
+
+// In the midst of an update some replicas have another seal key than others, or none.
+func TestReplicasThatCannotReadEachOthersLedgersLeaveThemAlone(t *testing.T) {
+	server := miniredis.RunT(t)
+	var log bytes.Buffer
+	stores := []*Store{sealedStore(t, server, "", nil), sealedStore(t, server, "the new key", nil), sealedStore(t, server, "the old key", nil)}
+	for i, s := range stores {
+		s.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		if _, err := s.NextEpoch(t.Context(), "story-1", 0, int64(100+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[int64]string{}
+	for height := int64(1); height <= 5; height++ {
+		want[height] = "hash" + strconv.FormatInt(height, 10)
+		for i, s := range stores {
+			if err := s.AddAnchor(t.Context(), "story-1", int64(100+i), height, want[height]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, s := range stores {
+		got := s.mustAgree(t, 0)
+		if diff := cmp.Diff(want, got.Anchors); diff != "" || got.Epoch != int64(100+i) {
+			t.Errorf("epoch %d, want %d; anchors (-want +got):\n%s", got.Epoch, 100+i, diff)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log has %s", &log)
+	}
+}
+
+func TestTheLogIsToldOnceAMinuteOfWhatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(nil, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		s.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		for range 3 {
+			s.unreadable("entry", errUnsealed)
+			s.unreadable("entry", errCorrupt)
+			s.unreadable("entry", errUnsealed)
+			time.Sleep(linesApart - time.Second)
+		}
+		var omitted []string
+		for line := range strings.Lines(log.String()) {
+			_, number, _ := strings.Cut(strings.TrimSpace(line), "omitted=")
+			omitted = append(omitted, number)
+		}
+		if diff := cmp.Diff([]string{"0", "0", "3", "1"}, omitted); diff != "" {
+			t.Errorf("lines left out before each (-want +got):\n%s\n%s", diff, &log)
+		}
+	})
+}
