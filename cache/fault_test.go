@@ -16,18 +16,19 @@ func TestFaultsWhileWriting(t *testing.T) {
 	tests := []struct {
 		name      string
 		fault     func(*proxy)
+		lease     time.Duration
 		wantB     string // what the other replica gets
 		wantCalls int64
 	}{
-		{"not written: the others fetch once the lease has expired", (*proxy).dropRequests, "miss uri-miss: x at 100", 2},
-		{"written, but the reply was lost: the others have it", (*proxy).dropReplies, "hit shared: x at 100", 1},
+		{"not written: the others fetch once the lease has expired", (*proxy).dropRequests, 300 * time.Millisecond, "miss uri-miss: x at 100", 2},
+		{"written, but the reply was lost: the others have it", (*proxy).dropReplies, time.Hour, "hit shared: x at 100", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := startRedis(t)
 			way := startProxy(t, s.addr)
-			o := redis.Options{Lease: 300 * time.Millisecond}
-			a, b := replica(t, way.addr, o), replica(t, s.addr, redis.Options{Lease: o.Lease})
+			o := redis.Options{Lease: tt.lease}
+			a, b := replica(t, way.addr, o), replica(t, s.addr, o)
 			// The store has to know the scripts: what is lost is to be a write,
 			// not the word that a script is unknown.
 			mustGet(t, a, cache.Query{Key: "another", Policy: live, Tip: 100}, answer(100, page))

@@ -102,10 +102,13 @@ func TestSharedStoreAgreesWithThePolicy(t *testing.T) {
 		c.SetNamespace("story-1")
 		return c
 	}
-	writer, reader := replica(), replica()
+	writer, reader := replica(), replica() // a reader waits as long as reads took lately
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(n int) int64 { return int64(random.IntN(n)) }
 	for i := range 500 {
+		if i%20 == 0 {
+			reader = replica()
+		}
 		policy := cache.Policy{
 			FreshBlocks: some(3), StaleBlocks: some(6), ErrorBlocks: some(9), Immutable: random.IntN(8) == 0,
 			Fresh: time.Duration(some(3)) * time.Second, Stale: time.Duration(some(6)) * time.Second, Keep: time.Hour,

@@ -234,11 +234,11 @@ func TestReadingAheadStartsAnewAfterPoliciesChange(t *testing.T) {
 	})
 }
 
-// patient is a replica that does not call its origin slow, however busy the machine is.
+// patient is a replica that keeps its leases, however busy the machine is.
 func patient(t *testing.T, addr string) *cache.Cache {
 	t.Helper()
 	rdb := client(t, addr)
-	c := sharing(t, rdb, cache.Options{FlightTimeout: 5 * time.Minute, Patience: 20 * time.Second}, redis.Options{Timeout: 20 * time.Second})
+	c := sharing(t, rdb, cache.Options{}, redis.Options{Lease: time.Minute})
 	c.SetNamespace("story-1")
 	listening(t, rdb)
 	return c

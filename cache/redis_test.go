@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,15 +36,18 @@ func startRedis(t testing.TB, args ...string) *server {
 	if err != nil {
 		t.Skip("install redis-server to run this test: it has to be on the PATH")
 	}
-	port := freePort(t)
-	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
+	port, dir := freePort(t), t.TempDir()
+	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)
 	s := &server{addr: fmt.Sprintf("127.0.0.1:%d", port), cmd: exec.Command(path, args...)}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kill)
 	rdb := client(t, s.addr)
-	eventually(t, "Redis answers", func() bool { return rdb.Ping(t.Context()).Err() == nil })
+	eventually(t, "Redis answers, and is ours", func() bool {
+		config, err := rdb.ConfigGet(t.Context(), "dir").Result()
+		return err == nil && config["dir"] == dir
+	})
 	return s
 }
 
@@ -53,12 +57,16 @@ func (s *server) kill() {
 	_ = s.cmd.Wait()
 }
 
+// ports counts those that were given away: two servers of a process have never the same.
+var firstPort, ports = mathrand.Int32N(2_000), new(atomic.Int32)
+
 // freePort is below the ports that the kernel gives to connections, of which one
-// might take it before the server does. A Cluster's bus has one 10,000 higher.
+// might take it before the server does, and below those of the tests of other
+// packages. A Cluster's bus has one 10,000 higher.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
-		port := 20_000 + mathrand.IntN(2_000)
+		port := 18_000 + int(firstPort+ports.Add(1))%2_000
 		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			_ = ln.Close()
 			return port
@@ -83,7 +91,8 @@ func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redi
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
-	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, 5*time.Second)
+	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, 20*time.Second)
+	o.FlightTimeout, o.Patience = cmp.Or(o.FlightTimeout, 5*time.Minute), cmp.Or(o.Patience, 20*time.Second)
 	store, err := redis.New(rdb, so)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +118,7 @@ func startCluster(t testing.TB) string {
 // eventually waits for what has no event to wait for.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for !ok() {
 		select {
