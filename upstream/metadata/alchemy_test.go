@@ -46,7 +46,7 @@ func TestAlchemyContractsComeInTheDocumentedShape(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := openAlchemy(t, &alchemy{fault: text(string(answer))}, metadata.Options{Chain: "story-mainnet"})
+			s := openAlchemy(t, &alchemy{fault: text(string(answer))}, unhurried(metadata.Options{Chain: "story-mainnet"}))
 			found, degraded := s.Lookup(t.Context(), []string{address})
 			if degraded {
 				t.Error("the page is degraded")
@@ -66,7 +66,7 @@ func TestAlchemyHasNoRecord(t *testing.T) {
 	for name, answer := range tests {
 		t.Run(name, func(t *testing.T) {
 			store := &memory{}
-			s := openAlchemy(t, &alchemy{fault: text(answer)}, metadata.Options{Store: store, Chain: "c"})
+			s := openAlchemy(t, &alchemy{fault: text(answer)}, unhurried(metadata.Options{Store: store, Chain: "c"}))
 			found, degraded := s.Lookup(t.Context(), []string{one})
 			if string(found[one]) != "{}" || degraded {
 				t.Errorf("got %s, degraded %v; want {}, not degraded", found[one], degraded)

@@ -71,7 +71,7 @@ func TestBlockscoutContractsComeInTheDocumentedShape(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := openBlockscout(t, explorer(test.answers), metadata.Options{Chain: "story"})
+			s := openBlockscout(t, explorer(test.answers), unhurried(metadata.Options{Chain: "story"}))
 			found, degraded := s.Lookup(t.Context(), []string{one})
 			if diff := cmp.Diff(test.want, string(found[one])); diff != "" || degraded {
 				t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
@@ -115,7 +115,7 @@ func TestOneSickContractOfBlockscoutDoesNotHideTheOthers(t *testing.T) {
 			return
 		}
 		explorer(map[string]string{"/api/v2/tokens/" + two: `{"name":"two"}`})(w, r)
-	}), metadata.Options{Failures: 1})
+	}), unhurried(metadata.Options{Failures: 1}))
 	found, degraded := s.Lookup(t.Context(), []string{one, two})
 	if diff := cmp.Diff(map[string]string{one: "", two: "two"}, names(t, found)); diff != "" || !degraded {
 		t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
@@ -126,20 +126,22 @@ func TestOneSickContractOfBlockscoutDoesNotHideTheOthers(t *testing.T) {
 }
 
 func TestBlockscoutIsLeftAloneOnceItSays429(t *testing.T) {
-	var requests atomic.Int64
-	s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		requests.Add(1)
-		w.WriteHeader(http.StatusTooManyRequests)
-	}), metadata.Options{})
-	for range 3 {
-		if _, degraded := s.Lookup(t.Context(), addresses(100)); !degraded {
-			t.Error("the page is not degraded")
+	synctest.Test(t, func(t *testing.T) {
+		var requests atomic.Int64
+		s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			requests.Add(1)
+			w.WriteHeader(http.StatusTooManyRequests)
+		}), metadata.Options{})
+		for range 3 {
+			if _, degraded := s.Lookup(t.Context(), addresses(100)); !degraded {
+				t.Error("the page is not degraded")
+			}
 		}
-	}
-	if n := requests.Load(); n > 8 {
-		t.Errorf("%d requests after the first 429", n)
-	}
-	if s.State() != "closed" {
-		t.Errorf("the breaker is %s", s.State())
-	}
+		if n := requests.Load(); n > 8 {
+			t.Errorf("%d requests after the first 429", n)
+		}
+		if s.State() != "closed" {
+			t.Errorf("the breaker is %s", s.State())
+		}
+	})
 }

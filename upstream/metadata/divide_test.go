@@ -146,7 +146,7 @@ func TestWhatAContractSaysOfItselfIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := openAlchemy(t, &alchemy{fault: text(`[` + string(answer) + `]`)}, metadata.Options{})
+	s := openAlchemy(t, &alchemy{fault: text(`[` + string(answer) + `]`)}, unhurried(metadata.Options{}))
 	found, degraded := s.Lookup(t.Context(), []string{one})
 	var got map[string]any
 	if err := json.Unmarshal(found[one], &got); err != nil || degraded {

@@ -167,6 +167,13 @@ func text(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }
 }
 
+// unhurried gives pages and lookups time enough for a busy machine, in tests that
+// do not own the clock.
+func unhurried(o metadata.Options) metadata.Options {
+	o.Budget, o.Timeout = 40*time.Second, time.Minute
+	return o
+}
+
 // open starts a service on the spec, closed with the test.
 func open(t testing.TB, spec string, o metadata.Options) *metadata.Service {
 	t.Helper()

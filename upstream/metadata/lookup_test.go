@@ -23,7 +23,7 @@ func TestAPageAsksOnceForAllItDoesNotHave(t *testing.T) {
 	server := httptest.NewServer(&alchemy{})
 	defer server.Close()
 	store, registry := &memory{}, prometheus.NewRegistry()
-	s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key, metadata.Options{Store: store, Registerer: registry})
+	s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key, unhurried(metadata.Options{Store: store, Registerer: registry}))
 	upper := "0x" + strings.ToUpper(one[2:])
 
 	found, degraded := s.Lookup(t.Context(), []string{upper, two, one, "0x12", "nobody"})
@@ -109,7 +109,7 @@ func TestPagesThatComeTogetherShareTheLookups(t *testing.T) {
 // The page has read the store when another page begins and ends.
 func TestAPageThatIsOvertakenDoesNotAskAgain(t *testing.T) {
 	provider, store := &alchemy{}, &memory{}
-	s := openAlchemy(t, provider, metadata.Options{Store: store})
+	s := openAlchemy(t, provider, unhurried(metadata.Options{Store: store}))
 	var loads atomic.Int64
 	store.loaded = func() {
 		if loads.Add(1) == 1 {
