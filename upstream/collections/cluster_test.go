@@ -96,10 +96,10 @@ func (c *postgresCluster) run(program string, args ...string) error {
 }
 
 // freePort is below the ports that the kernel gives to connections, of which one
-// might take it before the server does.
+// might take it before the server does, and none that the tests of other packages use.
 func freePort() (int, error) {
 	for range 100 {
-		port := 20_000 + rand.IntN(12_000)
+		port := 22_000 + rand.IntN(2_000)
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
 			return port, l.Close()
 		}

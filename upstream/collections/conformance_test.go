@@ -49,8 +49,10 @@ func sqliteFile(t testing.TB) string {
 	return "sqlite:" + filepath.Join(t.TempDir(), "a name with ? and %41 and #.db")
 }
 
+// open gives a store time enough for a busy machine, unless the test is about time.
 func open(t testing.TB, url string, o collections.Options) *collections.Store {
 	t.Helper()
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	s, err := drivers.Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)

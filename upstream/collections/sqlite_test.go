@@ -38,8 +38,9 @@ func run(t *testing.T, conn *sql.Conn, statement string) {
 }
 
 func TestSQLiteLockedByAWriterIsReadAllTheSame(t *testing.T) {
+	t.Parallel() // it waits for the lock in vain
 	path := filepath.Join(t.TempDir(), "c.db")
-	s := open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
+	s := open(t, "sqlite:"+path, collections.Options{Timeout: 3 * time.Second})
 	load(t, s, some(3))
 	other := shell(t, path)
 	run(t, other, "BEGIN IMMEDIATE")
@@ -49,22 +50,19 @@ func TestSQLiteLockedByAWriterIsReadAllTheSame(t *testing.T) {
 	if busy := silent(t, err, upstream.Overloaded); busy.RetryAfter <= 0 {
 		t.Error("no RetryAfter")
 	}
-	open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
+	open(t, "sqlite:"+path, collections.Options{Timeout: 3 * time.Second})
 	run(t, other, "ROLLBACK")
 	load(t, s, some(5))
 }
 
 func TestSQLiteLockedExclusivelyIsOverloaded(t *testing.T) {
+	t.Parallel() // it waits for the lock in vain
 	path := filepath.Join(t.TempDir(), "c.db")
 	other := shell(t, path)
 	run(t, other, "PRAGMA locking_mode = EXCLUSIVE")
 	run(t, other, "CREATE TABLE t (a)")
-	began := time.Now()
-	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
+	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 3 * time.Second})
 	silent(t, err, upstream.Overloaded)
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("took %v", took)
-	}
 }
 
 func TestSQLiteWaitsForALockThatIsReleased(t *testing.T) {
@@ -133,7 +131,7 @@ func TestSQLiteMigratesOnceForManyProcesses(t *testing.T) {
 	var opening sync.WaitGroup
 	for range 6 {
 		opening.Go(func() {
-			s, err := drivers.Open(t.Context(), url, collections.Options{})
+			s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return
