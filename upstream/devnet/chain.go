@@ -2,6 +2,7 @@ package devnet
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -30,13 +31,14 @@ type chain struct {
 	layout   *layout
 	cosmos   *cosmos.Chain // nil but in that dialect
 
-	mu        sync.Mutex
-	committed int64 // can be read
-	proposed  int64 // shown by /status
-	halted    bool
-	forks     []int64       // the heights that the chain was set back to, in order
-	changed   chan struct{} // closed and replaced at every change
-	times     [rememberedBlocks]time.Time
+	notice                 // of blocks
+	committed atomic.Int64 // can be read
+	proposed  atomic.Int64 // shown by /status
+	halted    atomic.Bool
+
+	mu    sync.Mutex // held while the chain moves
+	forks []int64    // the heights that the chain was set back to, in order
+	times [rememberedBlocks]time.Time
 
 	quit chan struct{}
 	done chan struct{}
@@ -45,14 +47,15 @@ type chain struct {
 func newChain(o Options) *chain {
 	c := &chain{
 		id: o.ChainID, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight, turnover: o.Turnover,
-		genesis:   newLayout(o.Seed, 0, 1, 0),
-		early:     newLayout(o.Seed, singularity, o.Validators, o.Delegators),
-		layout:    newLayout(o.Seed, judgement, o.Validators, o.Delegators),
-		cosmos:    newCosmos(o),
-		committed: o.StartHeight, proposed: o.StartHeight,
-		changed: make(chan struct{}), quit: make(chan struct{}), done: make(chan struct{}),
+		genesis: newLayout(o.Seed, 0, 1, 0),
+		early:   newLayout(o.Seed, singularity, o.Validators, o.Delegators),
+		layout:  newLayout(o.Seed, judgement, o.Validators, o.Delegators),
+		cosmos:  newCosmos(o),
+		quit:    make(chan struct{}), done: make(chan struct{}),
 	}
-	c.times[c.committed%rememberedBlocks] = time.Now()
+	c.committed.Store(o.StartHeight)
+	c.proposed.Store(o.StartHeight)
+	c.times[o.StartHeight%rememberedBlocks] = time.Now()
 	return c
 }
 
@@ -109,19 +112,20 @@ func (c *chain) produce() {
 func (c *chain) propose() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.halted {
+	if c.halted.Load() {
 		return false
 	}
-	c.proposed = c.committed + 1
+	c.proposed.Store(c.committed.Load() + 1)
 	return true
 }
 
 func (c *chain) commit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.committed++
-	c.proposed = max(c.proposed, c.committed)
-	c.times[c.committed%rememberedBlocks] = time.Now()
+	height := c.committed.Load() + 1
+	c.times[height%rememberedBlocks] = time.Now()
+	c.committed.Store(height)
+	c.proposed.Store(max(c.proposed.Load(), height))
 	c.signal()
 }
 
@@ -136,9 +140,10 @@ func (c *chain) advance(n int64) {
 func (c *chain) setBack(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.committed = max(1, c.committed-n)
-	c.proposed = c.committed
-	c.forks = append(c.forks, c.committed)
+	height := max(1, c.committed.Load()-n)
+	c.committed.Store(height)
+	c.proposed.Store(height)
+	c.forks = append(c.forks, height)
 	c.signal()
 }
 
@@ -154,51 +159,18 @@ func (c *chain) forksBelow(h int64) (n int64) {
 	return n
 }
 
-func (c *chain) halt(yes bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.halted = yes
-}
-
-// wake makes watchers look again although there is no new block.
-func (c *chain) wake() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.signal()
-}
-
-func (c *chain) signal() {
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-func (c *chain) height() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.committed
-}
+func (c *chain) height() int64 { return c.committed.Load() }
 
 // shown is the height that /status shows.
-func (c *chain) shown() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.proposed
-}
-
-// changes is closed when the chain has moved. Taken before the height is read,
-// it misses nothing.
-func (c *chain) changes() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changed
-}
+func (c *chain) shown() int64 { return c.proposed.Load() }
 
 // blockTime is the time in the header of block h. As on a real chain it is
 // when the block before was agreed on: about one interval before the commit.
 func (c *chain) blockTime(h int64) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := max(c.first, c.committed-rememberedBlocks+1, min(h, c.committed))
+	newest := c.height()
+	known := max(c.first, newest-rememberedBlocks+1, min(h, newest))
 	interval := max(c.interval, time.Second)
 	return c.times[known%rememberedBlocks].Add(time.Duration(h-known-1) * interval).UTC()
 }

@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -163,12 +162,8 @@ func (s *cometServer) call(method string, id json.RawMessage, height *int64, fai
 func (n *Node) abciInfo() any {
 	name, version := n.chain.application()
 	height := n.Height() + n.ahead()
-	return map[string]any{"response": struct {
-		Data    string `json:"data"`
-		Version string `json:"version"`
-		Height  string `json:"last_block_height"`
-		AppHash string `json:"last_block_app_hash"`
-	}{name, version, strconv.FormatInt(height, 10), base64.StdEncoding.EncodeToString(n.chain.at(height).hash("app"))}}
+	return json.RawMessage(fmt.Appendf(nil, `{"response":{"data":%q,"version":%q,"last_block_height":"%d","last_block_app_hash":%q}}`,
+		name, version, height, base64Text(n.chain.at(height).hash("app"))))
 }
 
 // within is the height that is asked for: by default the newest.
@@ -198,8 +193,5 @@ func (n *Node) blockAt(height *int64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		ID    blockID `json:"block_id"`
-		Block block   `json:"block"`
-	}{n.chain.blockID(h), n.chain.block(h)}, nil
+	return json.RawMessage(fmt.Appendf(nil, `{"block_id":%s,"block":%s}`, n.chain.blockID(h), n.chain.block(h))), nil
 }

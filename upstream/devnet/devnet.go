@@ -241,7 +241,7 @@ func (d *Devnet) SetBack(n int64) {
 
 // Halt stops the making of blocks; the nodes go on answering with old state,
 // as a node does whose execution client has died.
-func (d *Devnet) Halt() { d.chain.halt(true) }
+func (d *Devnet) Halt() { d.chain.halted.Store(true) }
 
 // Resume ends Halt.
-func (d *Devnet) Resume() { d.chain.halt(false) }
+func (d *Devnet) Resume() { d.chain.halted.Store(false) }

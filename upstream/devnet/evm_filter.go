@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // A Refusal is how an endpoint refuses an eth_getLogs that asks for too much.
@@ -21,24 +23,23 @@ const (
 	Refuse400     Refusal = "400"    // HTTP 400 with a JSON-RPC error
 )
 
-var refusals = map[Refusal]func(limits) *evmError{
-	RefuseResults: func(limits) *evmError { return evmFailure(-32005, "query returned more than 10000 results") },
-	RefuseParams:  func(l limits) *evmError { return badParams("block range too large, max is %d blocks", l.blocks) },
-	RefuseServer:  func(l limits) *evmError { return evmFailure(-32000, "exceed maximum block range: %d", l.blocks) },
-	Refuse413: func(limits) *evmError {
-		e := evmFailure(0, "Request Entity Too Large")
-		e.status, e.plain = http.StatusRequestEntityTooLarge, true
-		return e
-	},
-	Refuse400: func(l limits) *evmError {
-		e := evmFailure(-32600, "You can make eth_getLogs requests with up to a %d block range.", l.blocks)
-		e.status = http.StatusBadRequest
-		return e
-	},
+// refusals are what the ways say, with the number of blocks that is allowed.
+var refusals = map[Refusal]evmError{
+	RefuseResults: {rpcError: rpcError{Code: -32005, Message: "query returned more than 10000 results"}},
+	RefuseParams:  {rpcError: rpcError{Code: -32602, Message: "block range too large, max is {blocks} blocks"}},
+	RefuseServer:  {rpcError: rpcError{Code: -32000, Message: "exceed maximum block range: {blocks}"}},
+	Refuse413:     {rpcError: rpcError{Message: "Request Entity Too Large"}, status: http.StatusRequestEntityTooLarge, plain: true},
+	Refuse400:     {rpcError: rpcError{Code: -32600, Message: "You can make eth_getLogs requests with up to a {blocks} block range."}, status: http.StatusBadRequest},
+}
+
+func (l limits) refuse() *evmError {
+	e := refusals[l.refusal]
+	e.Message = strings.ReplaceAll(e.Message, "{blocks}", strconv.FormatInt(l.blocks, 10))
+	return &e
 }
 
 func (r Refusal) validate() error {
-	if refusals[r] == nil {
+	if _, known := refusals[r]; !known {
 		return fmt.Errorf("devnet: refusal %q, want -32005, -32602, -32000, 413 or 400", r)
 	}
 	return nil
@@ -73,7 +74,7 @@ func (e *EVM) ethGetLogs(params []json.RawMessage) (json.RawMessage, *evmError) 
 	}
 	limits := *e.limits.Load()
 	if f.to-f.from >= limits.blocks {
-		return nil, refusals[limits.refusal](limits)
+		return nil, limits.refuse()
 	}
 	out, found, hash, hashed := []byte("["), 0, word{}, int64(-1)
 	for log := range e.ledger.logs(f.from, min(f.to, e.Height())) {
@@ -81,7 +82,7 @@ func (e *EVM) ethGetLogs(params []json.RawMessage) (json.RawMessage, *evmError) 
 			continue
 		}
 		if found++; limits.results > 0 && found > limits.results {
-			return nil, refusals[limits.refusal](limits)
+			return nil, limits.refuse()
 		}
 		if found > 1 {
 			out = append(out, ',')

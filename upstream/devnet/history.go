@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -43,6 +42,3 @@ func (s state) hash(what string) []byte {
 }
 
 func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
-
-// emptyHash is the digest of nothing.
-var emptyHash = sha256.Sum256(nil)

@@ -86,7 +86,7 @@ func (n *Node) oldest() int64 { return max(1, n.Height()-n.keepRecent) }
 // SetLag changes how many blocks the node is behind the chain.
 func (n *Node) SetLag(blocks int64) {
 	n.lag.Store(blocks)
-	n.chain.wake()
+	n.chain.signal() // watchers look again, although there is no new block
 }
 
 // SetCatchingUp changes what /status says about it.

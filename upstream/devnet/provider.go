@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -66,7 +65,7 @@ func (p *provider) serveBatch(w http.ResponseWriter, r *http.Request) {
 // shuffled orders contracts in a way that has nothing to do with the request.
 func shuffled(c contract) int {
 	h := fnv.New32a()
-	h.Write([]byte(c.Address))
+	h.Write([]byte(c.address))
 	return int(h.Sum32() >> 1)
 }
 
@@ -76,76 +75,51 @@ func refuse(w http.ResponseWriter, text string) {
 	reply(w, map[string]any{"error": map[string]string{"message": text}})
 }
 
-// A contract is what the provider says about one. Any field but the first and
-// the token type can be null.
+// A contract is one with what the provider says about it.
 type contract struct {
-	Address             string   `json:"address"` // checksummed
-	Name                *string  `json:"name"`
-	Symbol              *string  `json:"symbol"`
-	TotalSupply         *string  `json:"totalSupply"`
-	TokenType           string   `json:"tokenType"`
-	ContractDeployer    *string  `json:"contractDeployer"`
-	DeployedBlockNumber *int64   `json:"deployedBlockNumber"`
-	OpenSeaMetadata     *openSea `json:"openSeaMetadata"`
+	address string // checksummed
+	json.RawMessage
 }
 
-type openSea struct {
-	FloorPrice            *float64 `json:"floorPrice"`
-	CollectionName        *string  `json:"collectionName"`
-	CollectionSlug        *string  `json:"collectionSlug"`
-	SafelistRequestStatus *string  `json:"safelistRequestStatus"`
-	ImageURL              *string  `json:"imageUrl"`
-	Description           *string  `json:"description"`
-	ExternalURL           *string  `json:"externalUrl"`
-	TwitterUsername       *string  `json:"twitterUsername"`
-	DiscordURL            *string  `json:"discordUrl"`
-	BannerImageURL        *string  `json:"bannerImageUrl"`
-	LastIngestedAt        *string  `json:"lastIngestedAt"`
+// unknown is a contract of which nothing but the type is known.
+func unknown(address, tokenType string) contract {
+	return contract{address, fmt.Appendf(nil, `{"address":%s,"name":null,"symbol":null,"totalSupply":null,"tokenType":%q,"contractDeployer":null,"deployedBlockNumber":null,"openSeaMetadata":null}`,
+		encode(address), tokenType)}
 }
 
 // contract describes the i-th collection, or says that it is no contract.
 func (p *provider) contract(address string) contract {
 	i, known := p.index[strings.ToLower(address)]
 	raw, err := parseHex(address)
-	if err != nil || len(raw) != 20 {
-		return contract{Address: address, TokenType: "NOT_A_CONTRACT"}
-	}
-	c := contract{Address: addressOf(raw).checksum(), TokenType: "NOT_A_CONTRACT"}
-	if !known {
-		return c
+	if err == nil && len(raw) == 20 {
+		address = addressOf(raw).checksum()
 	}
 	d := digest(p.seed, "contract", i)
-	if d[0]%16 == 0 { // deployed, but nothing is known
-		c.TokenType = "UNKNOWN"
-		return c
+	switch {
+	case !known:
+		return unknown(address, "NOT_A_CONTRACT")
+	case d[0]%16 == 0: // deployed
+		return unknown(address, "UNKNOWN")
 	}
-	c.Name, c.Symbol = new(fmt.Sprintf("Collection %d", i)), new(fmt.Sprintf("COL%d", i))
-	c.TokenType = []string{"ERC721", "ERC721", "ERC721", "ERC1155"}[d[1]%4]
-	c.ContractDeployer = new(addressOf(d[4:]).checksum())
-	c.DeployedBlockNumber = new(int64(d[2])<<16 + int64(d[3])<<8 + 1)
-	if c.TokenType == "ERC721" {
-		c.TotalSupply = new(strconv.Itoa(1 + int(d[24])<<4))
+	kind, supply := "ERC721", fmt.Sprintf(`"%d"`, 1+int(d[24])<<4)
+	if d[1]%4 == 3 {
+		kind, supply = "ERC1155", "null"
 	}
-	c.OpenSeaMetadata = p.openSea(i, d[25:])
-	return c
+	return contract{address, fmt.Appendf(nil, `{"address":%q,"name":"Collection %[2]d","symbol":"COL%[2]d","totalSupply":%[3]s,"tokenType":%[4]q,"contractDeployer":%[5]q,"deployedBlockNumber":%[6]d,"openSeaMetadata":%[7]s}`,
+		address, i, supply, kind, addressOf(d[4:]).checksum(), int64(d[2])<<16+int64(d[3])<<8+1, openSea(i, d[25:]))}
 }
 
 // openSea describes the market of a collection; half of them have none, and
 // then every field is null.
-func (p *provider) openSea(i int, d []byte) *openSea {
+func openSea(i int, d []byte) string {
 	if d[0]%2 == 0 {
-		return &openSea{}
+		return `{"floorPrice":null,"collectionName":null,"collectionSlug":null,"safelistRequestStatus":null,"imageUrl":null,"description":null,"externalUrl":null,"twitterUsername":null,"discordUrl":null,"bannerImageUrl":null,"lastIngestedAt":null}`
 	}
-	m := &openSea{
-		FloorPrice: new(float64(d[1]) / 1000), CollectionName: new(fmt.Sprintf("Collection %d", i)),
-		CollectionSlug: new(fmt.Sprintf("collection-%d", i)), SafelistRequestStatus: new("verified"),
-		ImageURL:       new(fmt.Sprintf("https://images.example/%d.png", i)),
-		Description:    new("Works & <remixes> of collection " + strconv.Itoa(i)),
-		BannerImageURL: new(fmt.Sprintf("https://images.example/%d-banner.png", i)),
-		LastIngestedAt: new(firstCollection.Add(time.Duration(d[2]) * time.Hour).Format("2006-01-02T15:04:05.000Z")),
-	}
+	twitter, discord := "null", "null"
 	if d[3]%2 == 0 {
-		m.TwitterUsername, m.DiscordURL = new(fmt.Sprintf("collection%d", i)), new(fmt.Sprintf("https://discord.gg/collection%d", i))
+		twitter, discord = fmt.Sprintf(`"collection%d"`, i), fmt.Sprintf(`"https://discord.gg/collection%d"`, i)
 	}
-	return m
+	return fmt.Sprintf(`{"floorPrice":%v,"collectionName":"Collection %[2]d","collectionSlug":"collection-%[2]d","safelistRequestStatus":"verified","imageUrl":"https://images.example/%[2]d.png",`+
+		`"description":"Works & <remixes> of collection %[2]d","externalUrl":null,"twitterUsername":%[3]s,"discordUrl":%[4]s,"bannerImageUrl":"https://images.example/%[2]d-banner.png","lastIngestedAt":%[5]q}`,
+		float64(d[1])/1000, i, twitter, discord, firstCollection.Add(time.Duration(d[2])*time.Hour).Format("2006-01-02T15:04:05.000Z"))
 }

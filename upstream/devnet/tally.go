@@ -15,7 +15,6 @@ type NodeStats struct {
 	CometRequests int64   `json:"comet_requests"` // at the RPC server, websockets included
 	Reads         int64   `json:"reads"`          // that reached a state
 	Distinct      int     `json:"distinct"`       // pairs of a question and a height
-	Uncounted     int64   `json:"uncounted"`      // reads of questions beyond the bound
 	Asked         []Asked `json:"asked"`          // the most frequent first
 }
 
@@ -26,20 +25,11 @@ type Asked struct {
 	Count  int64  `json:"count"`
 }
 
-// Max is how often the most frequent question was asked about one height.
-func (s NodeStats) Max() int64 {
-	if len(s.Asked) == 0 {
-		return 0
-	}
-	return s.Asked[0].Count
-}
-
 // A tally counts the questions a node was asked.
 type tally struct {
-	mu        sync.Mutex
-	counts    map[asking]int64
-	reads     int64
-	uncounted int64
+	mu     sync.Mutex
+	counts map[asking]int64 // of the first maxAsked
+	reads  int64
 }
 
 // An asking is what a node was asked, and at which height.
@@ -55,24 +45,22 @@ func (t *tally) count(uri string, height int64) {
 	defer t.mu.Unlock()
 	t.reads++
 	key := asking{uri, height}
-	if _, known := t.counts[key]; !known && len(t.counts) >= maxAsked {
-		t.uncounted++
-		return
+	if _, known := t.counts[key]; known || len(t.counts) < maxAsked {
+		t.counts[key]++
 	}
-	t.counts[key]++
 }
 
 func (t *tally) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.counts)
-	t.reads, t.uncounted = 0, 0
+	t.reads = 0
 }
 
 func (t *tally) snapshot() NodeStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := NodeStats{Reads: t.reads, Distinct: len(t.counts), Uncounted: t.uncounted, Asked: make([]Asked, 0, len(t.counts))}
+	s := NodeStats{Reads: t.reads, Distinct: len(t.counts), Asked: make([]Asked, 0, len(t.counts))}
 	for q, n := range t.counts {
 		s.Asked = append(s.Asked, Asked{q.uri, q.height, n})
 	}

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,7 +25,9 @@ type target struct {
 	handler  http.Handler
 	words    func(status int) []byte // of an error, as JSON; nil: plain text
 	requests atomic.Int64
+	notice   // of faults
 	fault    atomic.Pointer[Fault]
+	addr     atomic.Pointer[string] // with the port that was found, once open
 
 	life    sync.Mutex // held while opening, closing and changing faults; never by handlers
 	opened  bool       // open was called, close was not
@@ -35,14 +36,11 @@ type target struct {
 	serving chan struct{} // closed when the server has stopped
 
 	handlers sync.RWMutex // held for reading by every handler
-
-	mu      sync.Mutex
-	addr    string        // with the port that was found, once open
-	changed chan struct{} // closed when the fault changes
 }
 
 func newTarget(name, addr string, idle time.Duration, h http.Handler) *target {
-	t := &target{name: name, addr: addr, idle: idle, handler: h, changed: make(chan struct{})}
+	t := &target{name: name, idle: idle, handler: h}
+	t.addr.Store(&addr)
 	t.fault.Store(&Fault{})
 	return t
 }
@@ -73,21 +71,15 @@ func (t *target) close() {
 	t.shut()
 }
 
-func (t *target) url() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return "http://" + t.addr
-}
+func (t *target) url() string { return "http://" + *t.addr.Load() }
 
 // listen starts a server on the target's address.
 func (t *target) listen() error {
-	listener, err := take(strings.TrimPrefix(t.url(), "http://"))
+	listener, err := take(*t.addr.Load())
 	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	t.addr = listener.Addr().String()
-	t.mu.Unlock()
+	t.addr.Store(new(listener.Addr().String()))
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel, t.serving = cancel, make(chan struct{})
 	t.server = &http.Server{
@@ -145,20 +137,6 @@ func (t *target) setFault(f Fault) error {
 		return nil
 	}
 	return t.listen()
-}
-
-func (t *target) signal() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	close(t.changed)
-	t.changed = make(chan struct{})
-}
-
-// changes is closed when the fault changes.
-func (t *target) changes() <-chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.changed
 }
 
 // ServeHTTP puts the fault before the handler.

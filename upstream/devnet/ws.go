@@ -3,6 +3,7 @@ package devnet
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"regexp"
@@ -197,27 +198,11 @@ func (k *socket) goodbye() {
 	}
 }
 
-// An event is the result in a message about a block.
-type event struct {
-	Query string `json:"query"`
-	Data  struct {
-		Type  string `json:"type"`
-		Value any    `json:"value"`
-	} `json:"data"`
-	Events map[string][]string `json:"events"`
-}
-
-func newEvent(c *chain, query, kind string, h int64) event {
-	e := event{Query: query, Events: map[string][]string{"tm.event": {kind}}}
-	e.Data.Type = "tendermint/event/" + kind
-	if kind == "NewBlockHeader" {
-		e.Data.Value = map[string]any{"header": c.header(h)}
-	} else {
-		e.Data.Value = struct {
-			Block  block          `json:"block"`
-			ID     blockID        `json:"block_id"`
-			Result map[string]any `json:"result_finalize_block"`
-		}{c.block(h), c.blockID(h), map[string]any{"app_hash": c.at(h).hash("app")}}
+// newEvent is the result in a message about a block.
+func newEvent(c *chain, query, kind string, h int64) json.RawMessage {
+	value := fmt.Appendf(nil, `{"header":%s}`, c.header(h))
+	if kind == "NewBlock" {
+		value = fmt.Appendf(nil, `{"block":%s,"block_id":%s,"result_finalize_block":{"app_hash":%q}}`, c.block(h), c.blockID(h), base64Text(c.at(h).hash("app")))
 	}
-	return e
+	return fmt.Appendf(nil, `{"query":%q,"data":{"type":"tendermint/event/%s","value":%s},"events":{"tm.event":[%q]}}`, query, kind, value, kind)
 }
