@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/btcsuite/btcd/btcutil/bech32"
 	"golang.org/x/crypto/sha3"
 )
 
@@ -22,7 +21,7 @@ func (a address) String() string { return "0x" + hex.EncodeToString(a[:]) }
 func (a address) appendTo(b []byte) []byte { return hex.AppendEncode(append(b, "0x"...), a[:]) }
 
 // key is how an address stands in most page keys: its length, then its bytes.
-func (a address) key() []byte { return append([]byte{byte(len(a))}, a[:]...) }
+func (a address) key() string { return string(byte(len(a))) + string(a[:]) }
 
 // checksum is the mixed-case form of EIP-55: a letter is upper-case where the
 // digest of the lower-case form has a nibble of 8 or more.
@@ -45,15 +44,6 @@ const (
 	validatorPrefix = "storyvaloper"
 	consensusPrefix = "storyvalcons"
 )
-
-// bech32Text is raw in bech32. The node does not limit its length.
-func bech32Text(prefix string, raw []byte) string {
-	text, err := bech32.EncodeFromBase256(prefix, raw)
-	if err != nil {
-		return err.Error() // cannot happen: every byte string has a form
-	}
-	return text
-}
 
 // The node's texts for what is no address.
 var (

@@ -1,12 +1,13 @@
 package devnet
 
 import (
-	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // castFile lists the accounts that every devnet begins with, so that a request
@@ -73,10 +74,7 @@ func (c cast) delegator(seed uint64, i int) address {
 }
 
 // digest is the source of everything that looks random.
-func digest(seed uint64, what string, i int) [sha256.Size]byte {
-	b := binary.BigEndian.AppendUint64(append(make([]byte, 0, 64), what...), seed)
-	return sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(i)))
-}
+func digest(seed uint64, what string, i int) [32]byte { return cosmos.Digest(seed, what, int64(i)) }
 
 // noise is a number below n that depends on seed, what and i alone.
 func noise(seed uint64, what string, i int, n uint64) uint64 {

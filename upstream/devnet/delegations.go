@@ -1,6 +1,10 @@
 package devnet
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
 
 // denom is the name of the token.
 const denom = "stake"
@@ -22,7 +26,7 @@ const (
 // noneFor refuses what there is not between the delegator and the validator of the path.
 func (q *query) noneFor(what string) error {
 	return fmt.Errorf("rpc error: code = NotFound desc = %s with delegator %s not found for validator %s",
-		what, bech32Text(accountPrefix, q.delegator), bech32Text(validatorPrefix, q.operator))
+		what, cosmos.Bech32(accountPrefix, q.delegator), cosmos.Bech32(validatorPrefix, q.operator))
 }
 
 // delegation appends a delegation with what it is worth.
@@ -35,7 +39,7 @@ func (q *query) delegation(v *validator, k *stake) {
 // validatorDelegations answers with the delegations to a validator. Its page
 // keys are addresses without the length that other lists put before them.
 func validatorDelegations(q *query) error {
-	return listPage(q, "delegation_responses", "[]", q.stakes(), func(k stake) []byte { return k.delegator[:] }, nil,
+	return listPage(q, "delegation_responses", "[]", q.stakes(), func(k stake) string { return string(k.delegator[:]) }, nil,
 		func(k stake) { q.delegation(q.validator, &k) })
 }
 

@@ -3,6 +3,8 @@ package devnet
 import (
 	"bytes"
 	"slices"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // step is what one event adds to a delegation: the least amount that can be
@@ -112,7 +114,7 @@ func newValidator(seed uint64, height int64, i int, m member) *validator {
 	}
 	v.bonus = noise(seed, "bonus", i, 5000)
 	v.rate = 500 + 10*uint64(i%50)
-	v.bech32 = bech32Text(validatorPrefix, m.operator[:])
+	v.bech32 = cosmos.Bech32(validatorPrefix, m.operator[:])
 	v.about = describe(i)
 	return v
 }

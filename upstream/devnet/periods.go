@@ -62,7 +62,7 @@ func (q *query) lot(l lot) {
 
 // periodDelegations answers with the lots of a pair.
 func periodDelegations(q *query) error {
-	return listPage(q, "period_delegation_responses", "[]", q.lots(), func(l lot) []byte { return []byte(l.id) }, nil, q.lot)
+	return listPage(q, "period_delegation_responses", "[]", q.lots(), func(l lot) string { return l.id }, nil, q.lot)
 }
 
 // periodDelegation answers with one lot of a pair.

@@ -22,7 +22,7 @@ const (
 var communityAddress = addressOf(mustHex("0xcccccc0000000000000000000000000000000002"))
 
 // key is the place in the queue.
-func (w withdrawal) key() []byte { return binary.BigEndian.AppendUint64(nil, w.id) }
+func (w withdrawal) key() string { return string(binary.BigEndian.AppendUint64(nil, w.id)) }
 
 // queueLengths are how many wait, for four blocks each, over and over.
 var queueLengths = [...]int{0, 0, 0, 1, 0, 2, 0, 142}

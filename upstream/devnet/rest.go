@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"strconv"
-	"strings"
 	"sync"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // A restServer answers as the REST server of a node does.
@@ -28,12 +28,10 @@ func newRESTServer(n *Node) *restServer {
 
 // ServeHTTP routes by the decoded path alone: any method runs the handler.
 func (s *restServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if clean := cleanPath(r.URL.Path); clean != r.URL.Path {
-		redirect(w, r, clean)
-		return
+	if !cosmos.Redirected(w, r) {
+		r.URL.RawPath = ""
+		s.mux.ServeHTTP(w, r)
 	}
-	r.URL.RawPath = ""
-	s.mux.ServeHTTP(w, r)
 }
 
 func (s *restServer) serve(w http.ResponseWriter, r *http.Request, route route) {
@@ -44,23 +42,6 @@ func (s *restServer) serve(w http.ResponseWriter, r *http.Request, route route) 
 	_, _ = w.Write(body) // the client may be gone
 	*buffer = body
 	s.buffers.Put(buffer)
-}
-
-// redirect sends the client to the clean path, without a body.
-func redirect(w http.ResponseWriter, r *http.Request, clean string) {
-	target := *r.URL
-	target.Path, target.RawPath = clean, ""
-	w.Header().Set("Location", target.String())
-	w.WriteHeader(http.StatusMovedPermanently)
-}
-
-// cleanPath resolves // and .. but keeps a trailing slash.
-func cleanPath(p string) string {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
 }
 
 // answer runs a route and wraps its message in the envelope.

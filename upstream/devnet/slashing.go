@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/crypto/ripemd160" //nolint:staticcheck // CometBFT's addresses are made with it
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // A slash is one loss of a validator.
@@ -16,8 +18,8 @@ type slash struct {
 }
 
 // key is the height and the period, as the node orders slashes.
-func (s slash) key() []byte {
-	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.height), s.period)
+func (s slash) key() string {
+	return string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.height), s.period))
 }
 
 // firstSlash is when the validators that were slashed early were.
@@ -53,7 +55,7 @@ func signingInfo(q *query) error {
 	if len(pubKey) != 33 {
 		return fmt.Errorf("invalid public key length: got %d, expected 33", len(pubKey))
 	}
-	name := bech32Text(consensusPrefix, consensusAddress(pubKey))
+	name := cosmos.Bech32(consensusPrefix, consensusAddress(pubKey))
 	at := slices.IndexFunc(q.validators, func(v *validator) bool { return string(v.pubKey) == string(pubKey) && v.status != unbonded })
 	if at < 0 {
 		return fmt.Errorf("rpc error: code = NotFound desc = SigningInfo not found for validator %s", name)

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // An unbondingEntry is tokens on their way out of a delegation.
@@ -50,13 +52,13 @@ func where[T any](all []T, so func(T) bool) []T {
 // validatorUnbondings answers with what is leaving a validator.
 func validatorUnbondings(q *query) error {
 	leaving := where(q.unbondings, func(e unbondingEntry) bool { return bytes.Equal(e.validator[:], q.operator) })
-	return listPage(q, "unbonding_responses", "null", leaving, func(e unbondingEntry) []byte { return e.delegator.key() }, nil, q.unbonding)
+	return listPage(q, "unbonding_responses", "null", leaving, func(e unbondingEntry) string { return e.delegator.key() }, nil, q.unbonding)
 }
 
 // delegatorUnbondings answers with what a delegator takes out.
 func delegatorUnbondings(q *query) error {
 	leaving := where(q.unbondings, func(e unbondingEntry) bool { return bytes.Equal(e.delegator[:], q.delegator) })
-	return listPage(q, "unbonding_responses", "null", leaving, func(e unbondingEntry) []byte { return e.validator.key() }, nil, q.unbonding)
+	return listPage(q, "unbonding_responses", "null", leaving, func(e unbondingEntry) string { return e.validator.key() }, nil, q.unbonding)
 }
 
 // unbondingSingle answers with what is leaving one delegation.
@@ -88,12 +90,12 @@ func newRedelegations(all []*validator, people cast) []redelegation {
 	add(everywhere, 7, 9, step, "0")
 	add(mover, 7, 9, 2*step, "0")
 	add(periodic, popular, 10, step, "979")
-	slices.SortFunc(moves, func(a, b redelegation) int { return bytes.Compare(a.key(), b.key()) })
+	slices.SortFunc(moves, func(a, b redelegation) int { return cmp.Compare(a.key(), b.key()) })
 	return moves
 }
 
 // key is both validators.
-func (r redelegation) key() []byte { return append(r.from.key(), r.to.key()...) }
+func (r redelegation) key() string { return r.from.key() + r.to.key() }
 
 // redelegations answers with the redelegations of a delegator. Between a
 // source and a destination there is one or a refusal, and no pagination; a
@@ -114,7 +116,7 @@ func redelegations(q *query) error {
 	moves = where(moves, func(r redelegation) bool { return bytes.Equal(r.from[:], from) && bytes.Equal(r.to[:], to) })
 	if len(moves) == 0 {
 		return fmt.Errorf("rpc error: code = Internal desc = rpc error: code = NotFound desc = redelegation not found for delegator address %s from validator address %s",
-			bech32Text(accountPrefix, q.delegator), bech32Text(validatorPrefix, from))
+			cosmos.Bech32(accountPrefix, q.delegator), cosmos.Bech32(validatorPrefix, from))
 	}
 	return q.object("redelegation_responses", func() { list(q, moves, "", q.move) })
 }

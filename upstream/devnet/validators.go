@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // The times in the state are fixed, so that they do not depend on when a
@@ -101,12 +103,12 @@ func (q *query) validatorPage(all []*validator, keep func(*validator) bool) erro
 }
 
 // key is the page key of lists ordered by validator.
-func (v *validator) key() []byte { return v.operator.key() }
+func (v *validator) key() string { return v.operator.key() }
 
 // validatorSingle answers with the validator of the path.
 func validatorSingle(q *query) error {
 	if q.validator == nil {
-		return fmt.Errorf("rpc error: code = NotFound desc = validator %s not found", bech32Text(validatorPrefix, q.operator))
+		return fmt.Errorf("rpc error: code = NotFound desc = validator %s not found", cosmos.Bech32(validatorPrefix, q.operator))
 	}
 	return q.object("validator", func() { q.appendValidator(q.validator) })
 }

@@ -12,14 +12,17 @@ const (
 	validatorPrefix = "cosmosvaloper"
 )
 
-// accountText is the address of an account in bech32.
-func accountText(raw string) string {
-	text, err := bech32.EncodeFromBase256(accountPrefix, []byte(raw))
+// Bech32 is the text of an address of any length.
+func Bech32(prefix string, raw []byte) string {
+	text, err := bech32.EncodeFromBase256(prefix, raw)
 	if err != nil {
 		return err.Error() // cannot happen: every byte string has a form
 	}
 	return text
 }
+
+// accountText is the address of an account.
+func accountText(raw string) string { return Bech32(accountPrefix, []byte(raw)) }
 
 // maxBech32 is the longest address.
 const maxBech32 = 1023

@@ -20,7 +20,7 @@ func balances(q *query) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if q.page.key != "" && q.page.offset > 0 {
+	if p := q.pageAsked(); p.Key != "" && p.Offset > 0 {
 		return "", fail(invalidArgument, "paginate: %v", errBoth)
 	}
 	a := q.byAddress[raw]
@@ -73,7 +73,7 @@ func supplies(q *query) (string, error) {
 
 // sendEnabled lists the denominations that are named, or all.
 func sendEnabled(q *query) (string, error) {
-	if len(q.list["denoms"]) > 0 {
+	if _, named := q.args["denoms"]; named {
 		return documents()[q.path+"?denoms=token&denoms=stake"], nil
 	}
 	return document(q)

@@ -29,11 +29,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.options.CORS && g.preflight(w, r) {
 		return
 	}
-	if clean := cleanPath(r.URL.Path); clean != r.URL.Path {
-		target := *r.URL
-		target.Path, target.RawPath = clean, ""
-		w.Header().Set("Location", target.String())
-		w.WriteHeader(http.StatusMovedPermanently)
+	if Redirected(w, r) {
 		return
 	}
 	body, err := g.answer(w, r)
@@ -46,13 +42,21 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body) // the client may be gone
 }
 
-// cleanPath resolves // and .. but keeps a trailing slash.
-func cleanPath(p string) string {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
+// Redirected sends the client to the clean path, without a body, unless it is clean: one
+// without // and .., but with its trailing slash.
+func Redirected(w http.ResponseWriter, r *http.Request) bool {
+	clean := path.Clean("/" + r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
 		clean += "/"
 	}
-	return clean
+	if clean == r.URL.Path {
+		return false
+	}
+	target := *r.URL
+	target.Path, target.RawPath = clean, ""
+	w.Header().Set("Location", target.String())
+	w.WriteHeader(http.StatusMovedPermanently)
+	return true
 }
 
 // answer finds the route, reads the parameters, the height, and then the state.

@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -50,10 +49,16 @@ type stake struct {
 	self bool  // exists from the first block on
 }
 
-// digest makes bytes that look random out of a name and a number.
+// Digest makes bytes that look random out of a name and a number: the source of
+// everything that does.
+func Digest(seed uint64, what string, n int64) [sha256.Size]byte {
+	b := binary.BigEndian.AppendUint64(append(make([]byte, 0, 64), what...), seed)
+	return sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(n)))
+}
+
+// digest is Digest as a slice.
 func digest(seed uint64, what string, n int64) []byte {
-	b := binary.BigEndian.AppendUint64([]byte(what), seed)
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(n)))
+	sum := Digest(seed, what, n)
 	return sum[:]
 }
 
@@ -125,12 +130,12 @@ func (l *layout) order() {
 
 // operated is a validator by the text of its operator's address.
 func (l *layout) operated(operator string) *validator {
-	return l.validatorAt(mustDecode(validatorPrefix, operator))
+	return validatorAt(l.validators, mustDecode(validatorPrefix, operator))
 }
 
-// validatorAt is a validator by its raw address; nil for none.
-func (l *layout) validatorAt(raw string) *validator {
-	for _, v := range l.validators {
+// validatorAt is one of some validators by its raw address; nil for none.
+func validatorAt(some []*validator, raw string) *validator {
+	for _, v := range some {
 		if v.raw == raw {
 			return v
 		}
@@ -140,5 +145,5 @@ func (l *layout) validatorAt(raw string) *validator {
 
 // publicKey is the key of an account.
 func (l *layout) publicKey(a *account) string {
-	return base64.StdEncoding.EncodeToString(append([]byte{2}, digest(l.seed, "key"+a.raw, 0)...))
+	return base64Text(append([]byte{2}, digest(l.seed, "key"+a.raw, 0)...))
 }

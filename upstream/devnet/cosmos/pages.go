@@ -1,95 +1,110 @@
 package cosmos
 
 import (
-	"encoding/base64"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
 )
 
+// A Page is the part of a list that a request asks for.
+type Page struct {
+	Key           string // of the first item; "" goes by the offset
+	Offset, Limit uint64 // default limit: 100, which also counts the total
+	CountTotal    bool
+	Reverse       bool
+}
+
 // defaultLimit is the page of a request that names none.
 const defaultLimit = 100
-
-// A page is the part of a list that is asked for.
-type page struct {
-	key            string
-	offset, limit  uint64
-	count, reverse bool
-}
-
-func (p *page) set(name, value string) {
-	switch name {
-	case "key":
-		p.key = value
-	case "offset":
-		p.offset, _ = strconv.ParseUint(value, 10, 64) // parsed before
-	case "limit":
-		p.limit, _ = strconv.ParseUint(value, 10, 64)
-	case "count_total":
-		p.count = value == "true"
-	case "reverse":
-		p.reverse = value == "true"
-	}
-}
 
 // errBoth is the words of most modules for a key together with an offset.
 var errBoth = fail(internal, "invalid request, either offset or key is expected, got both")
 
-// list answers with the page that is asked for of a list in the order of its keys.
-func list[T any](q *query, name string, all []T, key, item func(T) string) (string, error) {
-	p, size := q.page, len(all)
-	if p.key != "" && p.offset > 0 {
-		return "", errBoth
+// Paginate cuts a page out of a list that is ordered by key, as the SDK does. Items that
+// keep refuses are not there; nil refuses none. The next key is "" behind the last page,
+// the total 0 unless it is counted.
+func Paginate[T any](p Page, all []T, key func(T) string, keep func(T) bool) (items []T, next string, total uint64, err error) {
+	if p.Key != "" && p.Offset > 0 {
+		return nil, "", 0, errBoth
 	}
-	if p.limit == 0 {
-		p.limit, p.count = defaultLimit, true
+	if p.Limit == 0 {
+		p.Limit, p.CountTotal = defaultLimit, true
 	}
-	at := func(place int) T {
-		if p.reverse {
-			place = size - 1 - place
+	all = ordered(p, all, key)
+	end := p.Offset + p.Limit // may wrap around: then there are no items but a next key
+	var hits uint64
+	for _, item := range all {
+		if p.Key != "" && hits == p.Limit {
+			return items, key(item), 0, nil // whatever comes next is the next key
 		}
-		return all[place]
+		if keep == nil || keep(item) {
+			if hits >= p.Offset && hits < end {
+				items = append(items, item)
+			}
+			hits++
+		}
+		if p.Key == "" && hits == end+1 {
+			if next == "" {
+				next = key(item)
+			}
+			if !p.CountTotal {
+				break
+			}
+		}
 	}
-	start := p.start(size, func(i int) string { return key(all[i]) })
-	items := make([]string, min(uint64(max(0, size-start)), p.limit))
-	for i := range items {
-		items[i] = item(at(start + i))
+	if p.CountTotal && p.Key == "" {
+		total = hits
 	}
-	next, total := "null", 0
-	if end := start + len(items); end < size {
-		next = strconv.Quote(base64.StdEncoding.EncodeToString([]byte(key(at(end)))))
-	}
-	if p.count && p.key == "" {
-		total = size
-	}
-	return fmt.Sprintf(`{%q:[%s],"pagination":{"next_key":%s,"total":"%d"}}`, name, strings.Join(items, ","), next, total), nil
+	return items, next, total, nil
 }
 
-// start is the place of the first item, in the direction of the page.
-func (p page) start(size int, key func(i int) string) int {
-	if p.key == "" {
-		return int(min(p.offset, uint64(size)))
+// ordered are the items in the order of the page, from its key on.
+func ordered[T any](p Page, all []T, key func(T) string) []T {
+	switch {
+	case p.Key != "" && p.Reverse: // from the last key that is not above
+		all = all[:sort.Search(len(all), func(i int) bool { return key(all[i]) > p.Key })]
+	case p.Key != "":
+		all = all[sort.Search(len(all), func(i int) bool { return key(all[i]) >= p.Key }):]
 	}
-	if p.reverse { // the last key that is not above
-		return size - sort.Search(size, func(i int) bool { return key(i) > p.key })
-	}
-	return sort.Search(size, func(i int) bool { return key(i) >= p.key })
-}
-
-// An entry is an item of a list that has no keys of its own.
-type entry struct{ key, text string }
-
-// entries gives texts the keys of their places.
-func entries(texts []string) []entry {
-	all := make([]entry, len(texts))
-	for i, text := range texts {
-		all[i] = entry{fmt.Sprintf("%08d", i), text}
+	if p.Reverse {
+		all = slices.Clone(all)
+		slices.Reverse(all)
 	}
 	return all
 }
 
-// listTexts is list for texts in their order.
+// pageAsked is the page that the arguments name; they have been parsed.
+func (q *query) pageAsked() Page {
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(q.args["pagination."+name], 10, 64)
+		return n
+	}
+	return Page{q.args["pagination.key"], number("offset"), number("limit"), q.args["pagination.count_total"] == "true", q.args["pagination.reverse"] == "true"}
+}
+
+// list answers with the page that is asked for of a list in the order of its keys.
+func list[T any](q *query, name string, all []T, key, item func(T) string) (string, error) {
+	p, size := q.pageAsked(), uint64(len(all))
+	p.Offset, p.Limit = min(p.Offset, size+1), min(p.Limit, size+1) // lest their sum wrap around
+	some, after, total, err := Paginate(p, all, key, nil)
+	next := "null"
+	if after != "" {
+		next = strconv.Quote(base64Text([]byte(after)))
+	}
+	items := make([]string, len(some))
+	for i, one := range some {
+		items[i] = item(one)
+	}
+	return fmt.Sprintf(`{%q:[%s],"pagination":{"next_key":%s,"total":"%d"}}`, name, strings.Join(items, ","), next, total), err
+}
+
+// listTexts is list for texts that have no keys but their places.
 func listTexts(q *query, name string, texts []string) (string, error) {
-	return list(q, name, entries(texts), func(e entry) string { return e.key }, func(e entry) string { return e.text })
+	places := make([]int, len(texts))
+	for i := range places {
+		places[i] = i
+	}
+	return list(q, name, places, func(i int) string { return fmt.Sprintf("%08d", i) }, func(i int) string { return texts[i] })
 }

@@ -21,10 +21,8 @@ type query struct {
 	node   Node
 	path   string            // as it was routed
 	vars   map[string]string // what stands for the names in the pattern of the path
-	args   map[string]string // from path and query, by proto name; numbers in base 10, bytes decoded
-	list   map[string][]string
-	page   page
-	posted txRequest // the body of a POST
+	args   map[string]string // from path and query, by proto name; numbers in base 10, bytes decoded, the first value of lists
+	posted txRequest         // the body of a POST
 
 	delegator, operator string // raw addresses of the path
 }
@@ -38,7 +36,6 @@ const (
 	int64s
 	flag
 	data
-	repeated
 	proposalStatus
 	orderBy
 	message
@@ -51,7 +48,6 @@ var kinds = map[string]kind{
 	"height": int64s, "last_height": int64s,
 	"resolve_denom": flag, "prove": flag, "count_total": flag, "reverse": flag,
 	"data": data, "key": data, "query_data": data, "address_bytes": data,
-	"denoms": repeated, "events": repeated,
 	"proposal_status": proposalStatus, "order_by": orderBy, "pagination": message,
 }
 
@@ -63,7 +59,7 @@ const maxBody = 1 << 20
 
 // read fills the request in from path, query and body.
 func (q *query) read(r *http.Request, route *route) error {
-	q.args, q.list = map[string]string{}, map[string][]string{}
+	q.args = map[string]string{}
 	for name, value := range q.vars {
 		parsed, err := parse(kinds[name], value)
 		if err != nil {
@@ -114,39 +110,25 @@ func (q *query) field(route *route, names, values []string) error {
 	if !known {
 		return nil
 	}
+	depth := 1
 	if kinds[name] == message {
-		return q.pageField(names, values)
+		if len(names) == 1 {
+			return fmt.Errorf("field type *query.PageRequest is not supported in query parameters")
+		}
+		depth = 2
+		if name, known = fieldNamed(pageFields, names[1]); !known {
+			return nil
+		}
 	}
-	if len(names) > 1 {
-		return fmt.Errorf("unexpected nested field %s in %s", names[1], names[0])
-	}
-	if kinds[name] == repeated {
-		q.list[name] = values
-		return nil
+	if len(names) > depth {
+		return fmt.Errorf("unexpected nested field %s in %s", names[depth], strings.Join(names[:depth], "."))
 	}
 	value, err := parse(kinds[name], values[0])
+	if depth == 2 {
+		name = "pagination." + name
+	}
 	q.args[name] = value
 	return err
-}
-
-// pageField reads a parameter below pagination.
-func (q *query) pageField(names, values []string) error {
-	if len(names) == 1 {
-		return fmt.Errorf("field type *query.PageRequest is not supported in query parameters")
-	}
-	name, known := fieldNamed(pageFields, names[1])
-	if !known {
-		return nil
-	}
-	if len(names) > 2 {
-		return fmt.Errorf("unexpected nested field %s in %s", names[2], strings.Join(names[:2], "."))
-	}
-	value, err := parse(kinds[name], values[0])
-	if err != nil {
-		return err
-	}
-	q.page.set(name, value)
-	return nil
 }
 
 // fieldNamed finds a field by its proto name or its JSON name.

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -65,16 +66,7 @@ func (s state) bonded(v *validator) int64 {
 
 // present are the stakes among those given.
 func (s state) present(stakes []*stake) []*stake {
-	if s.height >= opening {
-		return stakes
-	}
-	var some []*stake
-	for _, k := range stakes {
-		if k.self {
-			some = append(some, k)
-		}
-	}
-	return some
+	return slices.DeleteFunc(slices.Clone(stakes), func(k *stake) bool { return !s.exists(k) })
 }
 
 // members are the validators there are.
@@ -86,14 +78,7 @@ func (s state) members() []*validator {
 }
 
 // member is a validator by its raw address; nil for none.
-func (s state) member(raw string) *validator {
-	for _, v := range s.members() {
-		if v.raw == raw {
-			return v
-		}
-	}
-	return nil
-}
+func (s state) member(raw string) *validator { return validatorAt(s.members(), raw) }
 
 // status is what staking says about a validator.
 func (v *validator) status() string {
