@@ -38,11 +38,19 @@ func (c Classes) WithDefaults() Classes {
 	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 }
 
-// policies are the classes in force, and by them the policy of every row of the
+// Policies are the classes in force, and by them the policy of every row of a
 // table. They are replaced as a whole.
-type policies struct {
+type Policies struct {
 	Classes
-	rows []cache.Policy
+	Rows []cache.Policy
+}
+
+// Of is the policy of a row, for requests that are pinned to a block or, at 0, are not.
+func (p *Policies) Of(row int, pinned int64) cache.Policy {
+	if pinned > 0 {
+		return p.Pinned
+	}
+	return p.Rows[row]
 }
 
 // SetClasses puts other classes, and other policies of single routes, in force
@@ -52,13 +60,13 @@ func (h *Handler) SetClasses(classes Classes, own map[string]cache.Policy) error
 	if err := knownRoutes(own); err != nil {
 		return err
 	}
-	p := &policies{Classes: classes.WithDefaults()}
+	p := &Policies{Classes: classes.WithDefaults()}
 	for _, rt := range routes {
 		policy, ok := own[rt.Name]
 		if !ok {
 			policy = p.of(rt.class)
 		}
-		p.rows = append(p.rows, policy)
+		p.Rows = append(p.Rows, policy)
 	}
 	h.policies.Store(p)
 	return nil

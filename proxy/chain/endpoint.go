@@ -169,19 +169,8 @@ func (ep *endpoint) settle(ctx context.Context, from *http.Request, rec *web.Rec
 	return tip, err
 }
 
-// query is what the cache is asked: one slot for the newest state, replaced
-// block by block, and one for each block that is asked for by its height.
 func (ep *endpoint) query(q cacheRequest, hs heights, tip node.Tip) cache.Query {
-	inForce := ep.policies.Load()
-	query := cache.Query{Key: q.key, Kind: int(q.cost), Policy: inForce.rows[ep.row], MinHeight: hs.min, MaxHeight: tip.Limit}
-	if tip.Known {
-		query.Tip = tip.Height
-	}
-	if hs.pinned > 0 {
-		query.Policy, query.MinHeight = inForce.Pinned, 0
-	}
-	query.Ahead = hs.pinned == 0 && q.cost != node.Scan
-	return query
+	return ep.QueryFor(q.key, q.cost, ep.policies.Load().Of(ep.row, hs.pinned), hs.pinned, hs.min, tip)
 }
 
 // origin asks the node, which is what a miss comes to, on behalf of the client

@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -25,7 +24,7 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 	}
 	from := c.Request // all who follow the feed are served in the name of the first
 	f := web.Feed{
-		Key: q.key, Height: hs.pinned, Fresh: ep.policies.Load().rows[ep.row].Fresh,
+		Key: q.key, Height: hs.pinned, Fresh: ep.policies.Load().Of(ep.row, 0).Fresh,
 		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, hs, from) },
 	}
 	if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
@@ -54,11 +53,6 @@ func walked(atBlock, atTip read) read {
 	}
 }
 
-// newest asks the cache for an answer that is not stale.
 func (ep *endpoint) newest(ctx context.Context, q cacheRequest, hs heights, from *http.Request) (cache.Result, error) {
-	ctx, cancel := context.WithDeadline(ctx, ep.stack.Deadline(time.Now()))
-	defer cancel()
-	query := ep.query(q, hs, ep.o.Nodes.Tip())
-	query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
-	return ep.cache.Get(ctx, query, ep.origin(q, from, &web.Record{}))
+	return ep.Newest(ctx, ep.query(q, hs, ep.o.Nodes.Tip()), ep.origin(q, from, &web.Record{}))
 }

@@ -96,7 +96,7 @@ type Handler struct {
 
 	o        Options
 	seed     maphash.Seed             // digests of the node's raw answers, of this process alone
-	policies atomic.Pointer[policies] // replaced while serving, read without a lock
+	policies atomic.Pointer[Policies] // replaced while serving, read without a lock
 }
 
 // New checks the options and fills in the defaults.

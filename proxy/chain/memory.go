@@ -13,7 +13,7 @@ type memory struct {
 // Recall answers as long as memory can.
 func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 	tip := m.o.Nodes.Tip()
-	if m.min > tip.Height || m.pinned == 0 && tip.Known && rec.Seen(tip.Epoch) > tip.Height || tip.Known && m.pinned > tip.Height && !m.asSent {
+	if m.Waits(rec, m.pinned, m.min, tip) || tip.Known && m.pinned > tip.Height && !m.asSent {
 		return false
 	}
 	query := m.query(m.asked, m.heights, tip)

@@ -80,6 +80,33 @@ func (r *Reader) Follow(ctx context.Context, rec *web.Record, tip node.Tip) node
 	return r.nodes.Tip()
 }
 
+// Waits tells whether a request would wait for a block: for the one that it must see, 0
+// for none, or, unless it is pinned to one, for the newest that its client has seen.
+func (r *Reader) Waits(rec *web.Record, pinned, least int64, tip node.Tip) bool {
+	return least > tip.Height || pinned == 0 && tip.Known && rec.Seen(tip.Epoch) > tip.Height
+}
+
+// QueryFor is what the cache is asked for a key: one slot for the newest state, replaced
+// block by block, and one for each block that is asked for by its height.
+func (r *Reader) QueryFor(key string, cost node.Cost, policy cache.Policy, pinned, least int64, tip node.Tip) cache.Query {
+	q := cache.Query{Key: key, Kind: int(cost), Policy: policy, MinHeight: least, MaxHeight: tip.Limit, Ahead: pinned == 0 && cost != node.Scan}
+	if tip.Known {
+		q.Tip = tip.Height
+	}
+	if pinned > 0 || policy.Immutable {
+		q.MinHeight = 0 // what is fixed was seen, however long ago
+	}
+	return q
+}
+
+// Newest asks the cache for an answer that is not stale, for those who follow one.
+func (r *Reader) Newest(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error) {
+	ctx, cancel := context.WithDeadline(ctx, r.stack.Deadline(time.Now()))
+	defer cancel()
+	q.Policy.StaleBlocks, q.Policy.Stale = q.Policy.FreshBlocks, q.Policy.Fresh
+	return r.cache.Get(ctx, q, origin)
+}
+
 // mark calls an answer stale that is of a block before one that the client has seen on
 // its connection, by more than its class allows, and notes what the client sees. An
 // answer that could not be waited for is the new measure.

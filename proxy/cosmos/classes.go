@@ -7,13 +7,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 )
 
-// policies are the classes in force, and by them the policy of every row. They are replaced as
-// a whole.
-type policies struct {
-	chain.Classes
-	rows []cache.Policy
-}
-
 // SetClasses puts other classes, and other policies of single rows, in force from the next request
 // on. An error says that a row does not exist; then nothing has changed.
 func (h *Handler) SetClasses(classes chain.Classes, own map[string]cache.Policy) error {
@@ -22,13 +15,13 @@ func (h *Handler) SetClasses(classes chain.Classes, own map[string]cache.Policy)
 			return fmt.Errorf("cosmos: no row is called %q", name)
 		}
 	}
-	p := &policies{Classes: classes.WithDefaults()}
+	p := &chain.Policies{Classes: classes.WithDefaults()}
 	for _, m := range h.index.rows {
 		policy, ok := own[m.Name]
 		if !ok {
 			policy = policyOf(p.Classes, m.Class)
 		}
-		p.rows = append(p.rows, policy)
+		p.Rows = append(p.Rows, policy)
 	}
 	h.policies.Store(p)
 	return nil

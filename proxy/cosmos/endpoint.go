@@ -105,22 +105,8 @@ func (ep *endpoint) lookup(ctx context.Context, r *http.Request, rec *web.Record
 	return query, res, err
 }
 
-// query is what the cache is asked: one slot for the newest state, replaced block by
-// block, and one for each block that is asked for by its height.
 func (ep *endpoint) query(q inquiry, tip node.Tip) cache.Query {
-	inForce := ep.policies.Load()
-	query := cache.Query{Key: q.atKey, Kind: int(ep.costOf(q)), Policy: inForce.rows[ep.row.place], MinHeight: q.min, MaxHeight: tip.Limit}
-	if tip.Known {
-		query.Tip = tip.Height
-	}
-	if query.Policy.Immutable {
-		query.MinHeight = 0 // what is fixed was seen, however long ago
-	}
-	if q.pinned > 0 {
-		query.Policy, query.MinHeight = inForce.Pinned, 0
-	}
-	query.Ahead = q.pinned == 0 && query.Kind != int(node.Scan)
-	return query
+	return ep.QueryFor(q.atKey, ep.costOf(q), ep.policies.Load().Of(ep.row.place, q.pinned), q.pinned, q.min, tip)
 }
 
 // A told is what the node's answers say of themselves, as header lines: successes name the
@@ -194,7 +180,7 @@ type memory struct {
 // Recall answers as long as memory can.
 func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 	tip := m.o.Chain.Nodes.Tip()
-	if m.min > tip.Height || m.pinned == 0 && tip.Known && rec.Seen(tip.Epoch) > tip.Height {
+	if m.Waits(rec, m.pinned, m.min, tip) {
 		return false
 	}
 	query := m.query(m.inquiry, tip)

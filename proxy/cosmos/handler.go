@@ -48,9 +48,9 @@ type Handler struct {
 	posts     map[string]web.Route
 	special   map[string]web.Route // what no row answers, by why
 	posting   *rate.Limiter
-	seed      maphash.Seed             // digests of the node's answers, of this process alone
-	policies  atomic.Pointer[policies] // replaced while serving, read without a lock
-	told      atomic.Pointer[told]     // by the node; nil: nothing so far
+	seed      maphash.Seed                   // digests of the node's answers, of this process alone
+	policies  atomic.Pointer[chain.Policies] // replaced while serving, read without a lock
+	told      atomic.Pointer[told]           // by the node; nil: nothing so far
 }
 
 // New checks the options and fills in the defaults.

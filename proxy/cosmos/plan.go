@@ -3,8 +3,6 @@ package cosmos
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -43,16 +41,9 @@ func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
 	}
 	from := c.Request // the feed outlives c, of which Gin makes another request's
 	return web.Feed{
-		Key: q.atKey, Height: q.pinned, Fresh: ep.policies.Load().rows[ep.row.place].Fresh,
-		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, from) },
+		Key: q.atKey, Height: q.pinned, Fresh: ep.policies.Load().Of(ep.row.place, 0).Fresh,
+		Read: func(ctx context.Context) (cache.Result, error) {
+			return ep.Newest(ctx, ep.query(q, ep.o.Chain.Nodes.Tip()), ep.origin(q, from, &web.Record{}))
+		},
 	}, nil
-}
-
-// newest asks the cache for an answer that is not stale.
-func (ep *endpoint) newest(ctx context.Context, q inquiry, from *http.Request) (cache.Result, error) {
-	ctx, cancel := context.WithDeadline(ctx, ep.stack.Deadline(time.Now()))
-	defer cancel()
-	query := ep.query(q, ep.o.Chain.Nodes.Tip())
-	query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
-	return ep.cache.Get(ctx, query, ep.origin(q, from, &web.Record{}))
 }
