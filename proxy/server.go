@@ -43,7 +43,7 @@ type Options struct {
 	Web         web.Options
 	Chain       chain.Options
 	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
-	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by Speak
+	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
 	Collections *collections.Options // nil: the collection listing is not served
 	Streams     stream.Options       // its Heights are the Chain's
 	ReadAhead   ReadAhead
@@ -66,16 +66,16 @@ type queries interface {
 // Server answers the public interface. Its goroutines end with the streams that
 // it serves and with Run, so it needs no closing.
 type Server struct {
-	o       Options
-	stack   *web.Stack
-	chain   queries
-	cosmos  *cosmos.Handler      // nil in the other dialect
-	list    *collections.Handler // nil: not served
-	engine  *gin.Engine
-	explain *gin.Engine // the same routes, explained
-	feeds   *gin.Engine // those that can be streamed
-	streams *stream.Handler
-	spoken  atomic.Pointer[Server] // answers in its place once the dialect is known that was not at first
+	o         Options
+	stack     *web.Stack
+	chain     queries
+	cosmos    *cosmos.Handler      // nil in the other dialect
+	list      *collections.Handler // nil: not served
+	engine    *gin.Engine
+	explain   *gin.Engine // the same routes, explained
+	feeds     *gin.Engine // those that can be streamed
+	streams   *stream.Handler
+	successor atomic.Pointer[Server] // answers in its place once the dialect is known that was not at first
 }
 
 // New checks the options, fills in the defaults and mounts every route.
@@ -177,7 +177,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // now is what answers at present.
 func (s *Server) now() *Server {
-	if next := s.spoken.Load(); next != nil {
+	if next := s.successor.Load(); next != nil {
 		return next
 	}
 	return s

@@ -44,8 +44,8 @@ func (u *undeclared) SelectAddress(string) (cache.Selection, error) {
 	return cache.Selection{}, errUndeclared
 }
 
-// Speak says what the nodes speak to a Server that did not know: the dialect of Story where c is nil.
-func (s *Server) Speak(c *Cosmos) error {
+// SetDialect says what the nodes speak to a Server that did not know: the dialect of Story where c is nil.
+func (s *Server) SetDialect(c *Cosmos) error {
 	u, ok := s.now().chain.(*undeclared)
 	if !ok {
 		return errors.New("proxy: it is known what the nodes speak")
@@ -59,7 +59,7 @@ func (s *Server) Speak(c *Cosmos) error {
 	if err := next.mountAll(); err != nil {
 		return err
 	}
-	s.spoken.Store(next)
+	s.successor.Store(next)
 	s.Forget()
 	return nil
 }

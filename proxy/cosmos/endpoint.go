@@ -109,33 +109,33 @@ func (ep *endpoint) query(q inquiry, tip node.Tip) cache.Query {
 	return ep.QueryFor(q.atKey, ep.costOf(q), ep.policies.Load().Of(ep.row.place, q.pinned), q.pinned, q.min, tip)
 }
 
-// A told is what the node's answers say of themselves, as header lines: successes name the
+// nodeHeaders are what the node's answers say of themselves, as header lines: successes name the
 // height twice, errors once, and not at all without gRPC.
-type told struct {
+type nodeHeaders struct {
 	codec       string
 	success, no []web.Line
 }
 
 // noteCodec remembers how the node names its codec, so that answers from the cache do, too.
 func (h *Handler) noteCodec(codec string) {
-	if t := h.told.Load(); t != nil && t.codec == codec {
+	if t := h.nodeHeaders.Load(); t != nil && t.codec == codec {
 		return
 	}
 	again, height := web.Line{Name: metadataHeader}, web.Line{Name: cosmosHeader}
-	t := &told{codec: codec, success: []web.Line{again, height}}
+	t := &nodeHeaders{codec: codec, success: []web.Line{again, height}}
 	if codec != "" {
 		line := web.Line{Name: "Grpc-Metadata-Content-Type", Value: codec}
 		t.success, t.no = []web.Line{line, again, height}, []web.Line{line, again}
 	}
-	h.told.Store(t)
+	h.nodeHeaders.Store(t)
 }
 
 // lines are the header lines of an answer that tells its height.
 func (h *Handler) lines(status int) []web.Line {
-	t := h.told.Load()
+	t := h.nodeHeaders.Load()
 	if t == nil {
 		h.noteCodec("")
-		t = h.told.Load()
+		t = h.nodeHeaders.Load()
 	}
 	if status == http.StatusOK {
 		return t.success

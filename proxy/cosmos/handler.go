@@ -40,17 +40,17 @@ func (p Posts) WithDefaults() Posts {
 type Handler struct {
 	*chain.Reader
 
-	o         Options
-	stack     *web.Stack
-	cache     chain.Cache
-	index     *index
-	endpoints []*endpoint // of the rows, in order
-	posts     map[string]web.Route
-	special   map[string]web.Route // what no row answers, by why
-	posting   *rate.Limiter
-	seed      maphash.Seed                   // digests of the node's answers, of this process alone
-	policies  atomic.Pointer[chain.Policies] // replaced while serving, read without a lock
-	told      atomic.Pointer[told]           // by the node; nil: nothing so far
+	o           Options
+	stack       *web.Stack
+	cache       chain.Cache
+	index       *index
+	endpoints   []*endpoint // of the rows, in order
+	posts       map[string]web.Route
+	special     map[string]web.Route // what no row answers, by why
+	posting     *rate.Limiter
+	seed        maphash.Seed                   // digests of the node's answers, of this process alone
+	policies    atomic.Pointer[chain.Policies] // replaced while serving, read without a lock
+	nodeHeaders atomic.Pointer[nodeHeaders]    // of its newest answer; nil: none so far
 }
 
 // New checks the options and fills in the defaults.

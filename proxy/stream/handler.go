@@ -83,7 +83,7 @@ func New(o Options, stack *web.Stack) *Handler {
 // try again: another replica may serve them.
 func (h *Handler) Drain() {
 	h.drained.Store(true)
-	h.topics.wake()
+	h.topics.notifyAll()
 }
 
 // EventType is the media type of streams.

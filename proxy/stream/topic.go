@@ -126,8 +126,8 @@ func (ts *topics) publish(t *topic) {
 	clear(t.waking)
 }
 
-// wake wakes the subscribers of all topics.
-func (ts *topics) wake() {
+// notifyAll notifies the subscribers of all topics.
+func (ts *topics) notifyAll() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, t := range ts.byKey {

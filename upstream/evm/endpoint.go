@@ -26,7 +26,7 @@ type Endpoint struct {
 	failures int           // in a row, of any kind
 	excluded error         // why it is not asked any more
 
-	told [reasons]time.Time // when failures for each reason were last told of
+	logged [reasons]time.Time // when failures for each reason were last logged
 }
 
 var errMalformed = errors.New("an endpoint's URL is malformed (not shown: it may hold a key)")
@@ -128,7 +128,7 @@ func (e *Endpoint) called(calls int, err error) (less bool) {
 	case failed && (f.Reason == Limited || f.Reason == Silent) && int64(calls) >= min(e.batch.size, windowBatch+1):
 		e.batch.size = min(e.batch.size, int64(calls))
 		if e.batch.refused() {
-			e.failures = 0 // the conclusion is drawn: crowded needs new ones
+			e.failures = 0 // the conclusion is drawn: noteFailure needs new ones
 		}
 	}
 	return false

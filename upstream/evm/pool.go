@@ -195,13 +195,13 @@ func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 		e.rest(began, p.o.Pause, maxLagPause, 0)
 	default:
 		e.trust(f.Reason != Silent && e.trusted())
-		e.crowded(began, f.Reason)
+		e.noteFailure(began, f.Reason)
 		e.rest(began, p.o.Pause, maxPause, f.After)
 	}
 	if p.at(at) == e {
 		p.current.CompareAndSwap(at, at+1)
 	}
-	if f.Reason != Lagging && e.tell(f.Reason) {
+	if f.Reason != Lagging && e.worthLogging(f.Reason) {
 		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
 	}
 	p.o.Logger.Debug("an endpoint fails", "endpoint", e.name, "reason", f.Reason.String(), "error", f)

@@ -35,9 +35,9 @@ const (
 	maxFailures = 4
 )
 
-// crowded notes a failure, and tries fewer calls at once after some in a row.
+// noteFailure notes a failure, and tries fewer calls at once after some in a row.
 // Failures that come together count once, as for rest.
-func (e *Endpoint) crowded(began time.Time, why Reason) {
+func (e *Endpoint) noteFailure(began time.Time, why Reason) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if began.Before(e.until) {
@@ -64,18 +64,18 @@ func (e *Endpoint) refusedAgain() bool {
 	return e.refusals >= maxRefusals
 }
 
-// tellAgain is how long failures for the same reason are not worth another word:
+// logAgain is how long failures for the same reason are not worth another word:
 // a limit is hit several times a second.
-const tellAgain = time.Minute
+const logAgain = time.Minute
 
-// tell reports whether a failure is to be told of.
-func (e *Endpoint) tell(why Reason) bool {
+// worthLogging reports whether a failure for a reason is to be logged.
+func (e *Endpoint) worthLogging(why Reason) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
-	if last := e.told[why]; !last.IsZero() && now.Sub(last) < tellAgain {
+	if last := e.logged[why]; !last.IsZero() && now.Sub(last) < logAgain {
 		return false
 	}
-	e.told[why] = now
+	e.logged[why] = now
 	return true
 }

@@ -45,12 +45,12 @@ func (b *blockscout) fetch(ctx context.Context, addresses []string, learn func(s
 	if cause := context.Cause(ctx); isOverloaded(cause) {
 		return cause
 	}
-	return gravest(errs)
+	return worst(errs)
 }
 
-// gravest is the first error that is about the explorer, else the first that is
+// worst is the first error that is about the explorer, else the first that is
 // about a contract, else nil.
-func gravest(errs []error) (about error) {
+func worst(errs []error) (about error) {
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errRefused) {
 			return err

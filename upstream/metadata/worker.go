@@ -38,16 +38,16 @@ func (s *Service) lookUp(ctx context.Context, batch []string) {
 	if ctx.Err() != nil || s.backoff.active(time.Now()) || s.breaker.State() == gobreaker.StateOpen {
 		return
 	}
-	if unknown, records := s.consultStore(ctx, batch); len(unknown) > 0 {
+	if unknown, records := s.readStore(ctx, batch); len(unknown) > 0 {
 		s.askProvider(ctx, unknown, records)
 	}
 }
 
-// consultStore ends the flights that the Store has a fresh record for by now,
+// readStore ends the flights that the Store has a fresh record for by now,
 // and returns the others with all records. Between a page's Load and its flight,
 // the flight of another page may have ended, and another replica may have shared
 // its own.
-func (s *Service) consultStore(ctx context.Context, batch []string) (unknown []string, records map[string]Record) {
+func (s *Service) readStore(ctx context.Context, batch []string) (unknown []string, records map[string]Record) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	records = s.load(ctx, batch)

@@ -28,17 +28,17 @@ var (
 
 // A client speaks with one node's REST server.
 type client struct {
-	base    *url.URL
-	http    *http.Client
-	maxBody int64
-	speech  *speech
+	base     *url.URL
+	http     *http.Client
+	maxBody  int64
+	protocol *protocol
 }
 
 // idleClose is when idle connections are dropped: the node does so after 10 s.
 const idleClose = 8 * time.Second
 
-func newClient(base *url.URL, o Options, s *speech) *client {
-	return &client{base: base, maxBody: o.MaxBody, speech: s, http: &http.Client{
+func newClient(base *url.URL, o Options, s *protocol) *client {
+	return &client{base: base, maxBody: o.MaxBody, protocol: s, http: &http.Client{
 		Transport: upstream.RedactingTransport{Hide: upstream.NewRedactor(base), Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
@@ -65,7 +65,7 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	if err != nil {
 		return nil, err
 	}
-	answer, ok := c.speech.read(response, body, r.told(height))
+	answer, ok := c.protocol.read(response, body, r.told(height))
 	if !ok {
 		return nil, notNode(response.StatusCode)
 	}
@@ -78,7 +78,7 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	u.Path, u.RawPath, u.RawQuery = c.base.Path+r.Path, "", r.Query
 	request := (&http.Request{Method: http.MethodGet, URL: &u, Header: http.Header{}}).WithContext(ctx)
 	if height := r.told(height); height != 0 {
-		request.Header.Set(c.speech.height, strconv.FormatInt(height, 10))
+		request.Header.Set(c.protocol.height, strconv.FormatInt(height, 10))
 	}
 	r.Post.add(request)
 	upstream.PassTrace(ctx, request.Header)

@@ -178,14 +178,14 @@ func TestNothingIsReadBeforeTheDialectIsKnown(t *testing.T) {
 	if a, err := p.Fetch(t.Context(), pool); err == nil || p.Ready() == nil || d.Stats().Node.Requests > 0 {
 		t.Errorf("got %+v", a)
 	}
-	if err := p.Speak(Cosmos); err != nil {
+	if err := p.SetDialect(Cosmos); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, p, d.Height())
 	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
 		t.Errorf("got %+v, %v", a, err)
 	}
-	if p.Speak(Story) == nil {
+	if p.SetDialect(Story) == nil {
 		t.Error("it is told another dialect")
 	}
 }

@@ -33,7 +33,7 @@ func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 	defer cancel()
 	o := Options{}.WithDefaults()
 	for _, d := range []Dialect{Cosmos, Story} {
-		s, err := d.speech()
+		s, err := d.protocol()
 		if err != nil {
 			return "", err
 		}

@@ -19,11 +19,11 @@ const (
 	Story  Dialect = "story"  // the consensus client of Story
 	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
 
-	Undetermined Dialect = "undetermined" // it is found out later, and then the Pool is told to Speak it
+	Undetermined Dialect = "undetermined" // it is found out later, and then SetDialect tells the Pool
 )
 
-// speech is how a dialect is spoken.
-type speech struct {
+// A protocol is what the client of a node knows of its dialect.
+type protocol struct {
 	height string // the header that asks for a height
 	probe  string // a path that is cheap and reads a state
 	// read makes an answer of what came, as far as that can be told from it alone; not ok is
@@ -35,12 +35,12 @@ type speech struct {
 	tells bool
 }
 
-func (d Dialect) speech() (*speech, error) {
+func (d Dialect) protocol() (*protocol, error) {
 	switch d {
 	case Story, "":
-		return &speech{height: "X-Block-Height", probe: "/auth/params", read: readStory, refusal: storyRefusal}, nil
+		return &protocol{height: "X-Block-Height", probe: "/auth/params", read: readStory, refusal: storyRefusal}, nil
 	case Cosmos:
-		return &speech{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
+		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
 }
@@ -49,25 +49,25 @@ func (d Dialect) speech() (*speech, error) {
 // be taken for another.
 var errUndetermined = errors.New("no node has said which dialect it speaks")
 
-// Speak tells a Pool of an undetermined dialect which one it is. Run has waited for that.
-func (p *Pool) Speak(d Dialect) error {
-	found, err := d.speech()
+// SetDialect tells a Pool of an undetermined dialect which one it is. Run has waited for that.
+func (p *Pool) SetDialect(d Dialect) error {
+	found, err := d.protocol()
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.speaks() {
+	if p.hasDialect() {
 		return errors.New("the dialect is known already")
 	}
-	*p.speech = *found
-	close(p.spoken)
+	*p.protocol = *found
+	close(p.determined)
 	return nil
 }
 
-func (p *Pool) speaks() bool {
+func (p *Pool) hasDialect() bool {
 	select {
-	case <-p.spoken:
+	case <-p.determined:
 		return true
 	default:
 		return false

@@ -51,7 +51,7 @@ func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metric
 		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
 		queue: queue.New(o.InFlight, o.Scans, o.Queue),
 	}
-	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: func() bool { return c.speech.tells }, Logger: o.Logger.With("node", name)})
+	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)})
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   upstream.NewOutage(o.Logger, "node "+name),
 		Failures: maxFailures,
@@ -108,7 +108,7 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		attempt, cancel := context.WithTimeout(ctx, e.timeout)
 		defer cancel()
 		answer, err := e.client.get(attempt, r, height)
-		if err == nil && e.client.speech.tells {
+		if err == nil && e.client.protocol.tells {
 			answer, err = e.explain(attempt, r, r.told(height), answer)
 		}
 		if err != nil && ctx.Err() != nil {

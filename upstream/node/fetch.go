@@ -35,7 +35,7 @@ var (
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
-	if !p.speaks() {
+	if !p.hasDialect() {
 		return nil, unreachable(errUndetermined)
 	}
 	wait := 2 * p.Tip().Interval
@@ -64,7 +64,7 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 			continue
 		}
 		if !hope || f.silence != nil || f.pruned != nil {
-			return f.lastWord()
+			return f.exhausted()
 		}
 		if err := f.wait(ctx, moved); err != nil {
 			return nil, err
@@ -207,9 +207,9 @@ func (r result) silent() bool {
 	return ok && err.Kind != upstream.Overloaded && !errors.Is(err, errTooLarge)
 }
 
-// lastWord is what to say when no endpoint is left. That a height is pruned is
+// exhausted is what to say when no endpoint is left. That a height is pruned is
 // true only if everybody who may have it was asked.
-func (f *fetch) lastWord() (*Answer, error) {
+func (f *fetch) exhausted() (*Answer, error) {
 	switch {
 	case f.silence != nil:
 		return nil, f.silence
@@ -232,7 +232,7 @@ func (f *fetch) refusal() *Answer {
 		height, f.pool.lowest(), newest, newest)
 	a := Answer{
 		NodeStatus: http.StatusInternalServerError, Type: "application/json", Height: height,
-		Body: f.pool.speech.refusal(text),
+		Body: f.pool.protocol.refusal(text),
 	}
 	if f.pruned != nil {
 		a = *f.pruned // has the node's own words

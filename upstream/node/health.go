@@ -18,7 +18,7 @@ const (
 // while: readiness is then true before the first request, and an open breaker
 // closes at the probe's cost.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
-	f := &fetch{pool: p, request: Request{Path: p.speech.probe, Height: AtTip, Background: true}}
+	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for {
 		if v := e.look(); !v.Foreign() && time.Since(v.answered) >= probeEvery {
 			_ = f.queue(ctx, e).err // noted in the endpoint's health
@@ -49,8 +49,8 @@ func (p *Pool) Health() []Health {
 		if err := errors.Join(v.restErr, v.CometErr); err != nil {
 			h.LastError = err.Error()
 		}
-		if lack := p.lack(h); lack != nil {
-			h.Unfit = lack.Error()
+		if why := p.unfit(h); why != nil {
+			h.Unfit = why.Error()
 		}
 		all = append(all, h)
 	}
@@ -60,7 +60,7 @@ func (p *Pool) Health() []Health {
 // Ready is nil while one endpoint at least is fit to be read from. Otherwise
 // the error says what each of them lacks.
 func (p *Pool) Ready() error {
-	if !p.speaks() {
+	if !p.hasDialect() {
 		return errUndetermined
 	}
 	var lacks []error
@@ -73,9 +73,9 @@ func (p *Pool) Ready() error {
 	return errors.Join(lacks...)
 }
 
-// lack is what keeps an endpoint from being ready. That its height source is
-// away is no lack: answers then age in seconds instead of blocks.
-func (p *Pool) lack(h Health) error {
+// unfit is what keeps an endpoint from being ready. That its height source is
+// away is no cause: answers then age in seconds instead of blocks.
+func (p *Pool) unfit(h Health) error {
 	switch {
 	case h.WrongChain && h.ChainID == p.ChainID():
 		return errors.New("is on another fork of its chain")

@@ -16,7 +16,7 @@ import (
 // Options configure a Pool. The zero value of a field means its default.
 type Options struct {
 	Endpoints []Endpoint // none: nothing can be read, and the Pool is ready
-	Dialect   Dialect    // Story; Undetermined reads nothing before Speak
+	Dialect   Dialect    // Story; Undetermined reads nothing before SetDialect
 	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
 
 	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s

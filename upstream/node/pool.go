@@ -18,8 +18,8 @@ import (
 // heights, and Close it in the end. All methods may be called at any time.
 type Pool struct {
 	endpoints   []*endpoint
-	speech      *speech       // not to be read before spoken
-	spoken      chan struct{} // closed when the dialect is known
+	protocol    *protocol     // not to be read before determined
+	determined  chan struct{} // closed when the dialect is known
 	hedge       time.Duration
 	maxBlockAge time.Duration
 	log         *slog.Logger
@@ -38,10 +38,10 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
-		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, log: o.Logger, done: make(chan struct{}), speech: &speech{}, spoken: make(chan struct{}),
+		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, log: o.Logger, done: make(chan struct{}), protocol: &protocol{}, determined: make(chan struct{}),
 	}
 	if o.Dialect != Undetermined {
-		if err := p.Speak(o.Dialect); err != nil {
+		if err := p.SetDialect(o.Dialect); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 		}
 		rpc = comet.New(base, o.Timeout, idleClose)
 	}
-	return newEndpoint(p.unused(base.Host), newClient(base, o, p.speech), rpc, o, p.metrics), nil
+	return newEndpoint(p.unused(base.Host), newClient(base, o, p.protocol), rpc, o, p.metrics), nil
 }
 
 // follow makes the chain of all endpoints.
@@ -116,7 +116,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	select {
-	case <-p.spoken:
+	case <-p.determined:
 	case <-p.done:
 		return nil
 	case <-ctx.Done():

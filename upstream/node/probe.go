@@ -9,7 +9,7 @@ import (
 
 // Read implements heights.Reader.
 func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
-	r := Request{Path: e.client.speech.probe, Height: height}
+	r := Request{Path: e.client.protocol.probe, Height: height}
 	if err := e.queue.Acquire(ctx, r.queued()); err != nil {
 		return heights.Reading{}, e.busy(err)
 	}

@@ -28,7 +28,7 @@ func (e *endpoint) explain(ctx context.Context, r Request, height int64, a *Answ
 	case a.Reason != Unread:
 		return a, nil
 	}
-	if r.Path != e.client.speech.probe {
+	if r.Path != e.client.protocol.probe {
 		if readable, err := e.readable(ctx, height); err != nil {
 			return nil, err
 		} else if readable {
@@ -54,7 +54,7 @@ func (e *endpoint) again(ctx context.Context, r Request, height int64, a *Answer
 
 // place says on which side of the node's blocks a height is that cannot be read.
 func (e *endpoint) place(ctx context.Context, height int64, a *Answer) (*Answer, error) {
-	latest, err := e.client.get(ctx, Request{Path: e.client.speech.probe}, 0)
+	latest, err := e.client.get(ctx, Request{Path: e.client.protocol.probe}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (e *endpoint) place(ctx context.Context, height int64, a *Answer) (*Answer,
 
 // readable says whether the node can read a height.
 func (e *endpoint) readable(ctx context.Context, height int64) (bool, error) {
-	a, err := e.client.get(ctx, Request{Path: e.client.speech.probe}, height)
+	a, err := e.client.get(ctx, Request{Path: e.client.protocol.probe}, height)
 	return err == nil && a.Reason == OK, err
 }
 

@@ -67,10 +67,10 @@ func (s *Service) determine(ctx context.Context) error {
 func (s *Service) speak(found node.Dialect) error {
 	cfg := s.cfg
 	cfg.Chain.Dialect = string(found)
-	if err := s.pool.Speak(found); err != nil {
+	if err := s.pool.SetDialect(found); err != nil {
 		return err
 	}
-	if err := s.proxy.Speak(parts.Proxy(cfg).Cosmos); err != nil {
+	if err := s.proxy.SetDialect(parts.Proxy(cfg).Cosmos); err != nil {
 		return fmt.Errorf("the nodes speak %s: %w", found, err)
 	}
 	return nil

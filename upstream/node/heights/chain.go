@@ -102,8 +102,8 @@ func (c *Chain) Raise(height int64) {
 	}
 }
 
-// stirred follows a change of what sources claim.
-func (c *Chain) stirred(ctx context.Context) {
+// claimsChanged follows a change of what sources claim.
+func (c *Chain) claimsChanged(ctx context.Context) {
 	if epoch := c.Tip().Epoch; c.tip.SetBack() {
 		c.turn(ctx, epoch, "every source is lower")
 	}

@@ -34,7 +34,7 @@ func (s *claimant) claim(ctx context.Context, said tip.Claim) bool {
 	if !said.Proved && !s.chain.tip.Plausible(s.source, said.Height) && !s.proven(ctx, &said) {
 		return false
 	}
-	back := s.chain.tip.Hear(s.source, said)
+	back := s.chain.tip.Accept(s.source, said)
 	s.node.update(func(v *State) {
 		v.Height, v.Heard, v.Aside = said.Height, time.Now(), v.Aside && !back
 		if !said.Time.IsZero() {
@@ -44,7 +44,7 @@ func (s *claimant) claim(ctx context.Context, said tip.Claim) bool {
 	if back {
 		s.node.log.Info("node's height source is believed again", "height", said.Height)
 	}
-	s.chain.stirred(ctx)
+	s.chain.claimsChanged(ctx)
 	return true
 }
 
@@ -52,7 +52,7 @@ func (s *claimant) claim(ctx context.Context, said tip.Claim) bool {
 // at that height. Where it cannot be asked, a first claim is believed, for there
 // is nothing to compare it with; any other counts for nothing.
 func (s *claimant) proven(ctx context.Context, said *tip.Claim) bool {
-	if s.node.Look().Aside && time.Since(s.tried) < s.beat() {
+	if s.node.Look().Aside && time.Since(s.tried) < s.pollInterval() {
 		return false
 	}
 	s.tried = time.Now()
@@ -87,11 +87,11 @@ func (s *claimant) putAside(ctx context.Context, height int64, err error) {
 		cause = err.Error()
 	}
 	s.node.log.Warn("node's height source is put aside", "claims", height, "tip", s.chain.Tip().Height, "cause", cause)
-	s.chain.stirred(ctx)
+	s.chain.claimsChanged(ctx)
 }
 
-// beat is the time between two polls: about one block.
-func (s *claimant) beat() time.Duration { return min(s.chain.Tip().Interval, maxPatience) }
+// pollInterval is the time between two polls: about one block.
+func (s *claimant) pollInterval() time.Duration { return min(s.chain.Tip().Interval, maxPatience) }
 
 // has says whether a node can be read at a height.
 func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {

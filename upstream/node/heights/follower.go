@@ -124,10 +124,10 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 		case <-f.sought:
 			silence.Reset(0)
 		case <-silence.C:
-			if err := f.patrol(ctx); err != nil {
+			if err := f.checkSilence(ctx); err != nil {
 				return err
 			}
-			silence.Reset(f.beat())
+			silence.Reset(f.pollInterval())
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 // catches up is polled instead.
 func (f *follower) patience() time.Duration {
 	if f.node.Look().CatchingUp {
-		return f.beat()
+		return f.pollInterval()
 	}
 	return min(3*f.chain.Tip().Interval, maxPatience)
 }

@@ -66,7 +66,7 @@ func (f *follower) excludeFork(ctx context.Context, height int64) {
 	f.fork = height
 	f.node.update(func(v *State) { v.Forked, v.Height = true, 0 })
 	f.chain.tip.PutAside(f.source)
-	f.chain.stirred(ctx)
+	f.chain.claimsChanged(ctx)
 }
 
 // rejoin ends that.

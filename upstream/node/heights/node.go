@@ -86,7 +86,7 @@ func (s *State) Foreign() bool { return s.Refused || s.Forked }
 
 // Current says whether a source of the node was heard from lately.
 func (s *State) Current(interval time.Duration) bool {
-	return time.Since(s.Heard) <= tip.HeardFor(interval)
+	return time.Since(s.Heard) <= tip.ClaimLifetime(interval)
 }
 
 // Look is what is known as of now.

@@ -22,15 +22,15 @@ func (f *follower) poll(ctx context.Context, d time.Duration) {
 		case <-enough:
 			return
 		case <-f.sought:
-		case <-time.After(f.beat()):
+		case <-time.After(f.pollInterval()):
 		}
 	}
 }
 
-// patrol asks the node directly after a silence. A block that the patrol before
+// checkSilence asks the node directly after a silence. A block that the check before
 // had found and that did not come through the socket since means that the
 // socket is dead; a chain that stands still does not.
-func (f *follower) patrol(ctx context.Context) error {
+func (f *follower) checkSilence(ctx context.Context) error {
 	before := f.node.Look()
 	if before.Height > f.streamed && !before.CatchingUp && !before.Aside {
 		return errSilent

@@ -54,7 +54,7 @@ func (f *restFollower) yield(v State) {
 func (f *restFollower) poll(ctx context.Context) time.Duration {
 	defer f.round()()
 	if !f.stands(f.node.Look()) {
-		return min(f.beat()/2, longestPoll)
+		return min(f.pollInterval()/2, longestPoll)
 	}
 	switch err := f.check(ctx); {
 	case errors.Is(err, errNoHeights):
@@ -62,7 +62,7 @@ func (f *restFollower) poll(ctx context.Context) time.Duration {
 	case err != nil:
 		return longestPoll
 	default:
-		return min(f.beat()/2, longestPoll)
+		return min(f.pollInterval()/2, longestPoll)
 	}
 }
 

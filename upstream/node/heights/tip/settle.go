@@ -55,7 +55,7 @@ func (t *Tracker) best(now time.Time) (best Claim) {
 
 // heard says whether a source was believed lately.
 func (t *Tracker) heard(s source, now time.Time) bool {
-	return s.claim.Height > 0 && now.Sub(s.heard) <= HeardFor(t.pace.interval())
+	return s.claim.Height > 0 && now.Sub(s.heard) <= ClaimLifetime(t.pace.interval())
 }
 
 // confirmRaise lets what replicas say count for as long as sources have time to

@@ -69,16 +69,16 @@ func New(sources int, interval, rollback time.Duration) *Tracker {
 func (t *Tracker) Read() Tip {
 	v := *t.value.Load()
 	silent := time.Since(v.Seen)
-	v.Known = v.Height > 0 && silent <= HeardFor(v.Interval)
+	v.Known = v.Height > 0 && silent <= ClaimLifetime(v.Interval)
 	if v.Limit > 0 {
 		v.Limit += int64(silent / v.Interval)
 	}
 	return v
 }
 
-// HeardFor is how long a source's word is good for. It is asked after three
+// ClaimLifetime is how long a source's word is good for. It is asked after three
 // intervals of silence, so a chain that stands still stays known.
-func HeardFor(interval time.Duration) time.Duration {
+func ClaimLifetime(interval time.Duration) time.Duration {
 	return max(4*interval, 5*time.Second)
 }
 
@@ -103,16 +103,16 @@ func (t *Tracker) limit(now time.Time) int64 {
 // confirmed says whether another source claims about the same.
 func (t *Tracker) confirmed(source int, height int64, now time.Time) bool {
 	for i, s := range t.sources {
-		if i != source && s.said > 0 && now.Sub(s.at) <= HeardFor(t.pace.interval()) && max(height-s.said, s.said-height) <= Slack {
+		if i != source && s.said > 0 && now.Sub(s.at) <= ClaimLifetime(t.pace.interval()) && max(height-s.said, s.said-height) <= Slack {
 			return true
 		}
 	}
 	return false
 }
 
-// Hear takes a source's claim as believed. It says whether the source had been
+// Accept takes a source's claim as believed. It says whether the source had been
 // put aside, which is over.
-func (t *Tracker) Hear(source int, c Claim) (back bool) {
+func (t *Tracker) Accept(source int, c Claim) (back bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, s := time.Now(), &t.sources[source]

@@ -10,7 +10,7 @@ import (
 func (t *Tracker) says(source int, height int64) bool {
 	believed := t.Plausible(source, height)
 	if believed {
-		t.Hear(source, Claim{Height: height})
+		t.Accept(source, Claim{Height: height})
 	}
 	return believed
 }
@@ -18,7 +18,7 @@ func (t *Tracker) says(source int, height int64) bool {
 // begun is a tracker of two sources whose first is at 100, proved.
 func begun(interval, rollback time.Duration) *Tracker {
 	t := New(2, interval, rollback)
-	t.Hear(0, Claim{Height: 100, Proved: true})
+	t.Accept(0, Claim{Height: 100, Proved: true})
 	return t
 }
 
@@ -66,7 +66,7 @@ func TestNoChainOfClaimsOutrunsThePace(t *testing.T) {
 
 func TestWhatAnotherSourceSaysTooIsBelieved(t *testing.T) {
 	tip := begun(2*time.Second, time.Minute)
-	tip.Hear(1, Claim{Height: 100})
+	tip.Accept(1, Claim{Height: 100})
 	if tip.says(0, 500) {
 		t.Error("the first to say so was believed")
 	}
@@ -97,7 +97,7 @@ func TestASourceThatIsPutAsideHasToProveWhatItSays(t *testing.T) {
 	if tip.says(0, 101) {
 		t.Error("believed without proof")
 	}
-	if !tip.Hear(0, Claim{Height: 101, Proved: true}) || !tip.says(0, 102) {
+	if !tip.Accept(0, Claim{Height: 101, Proved: true}) || !tip.says(0, 102) {
 		t.Error("not taken back")
 	}
 }
@@ -108,10 +108,10 @@ func TestTheTipIsKnownWhileItsSourceSpeaks(t *testing.T) {
 		if tip.Read().Known {
 			t.Error("known before anything was heard")
 		}
-		tip.Hear(0, Claim{Height: 100})
+		tip.Accept(0, Claim{Height: 100})
 		for range 10 { // the chain stands still, the source does not
 			time.Sleep(6 * time.Second)
-			if tip.Hear(0, Claim{Height: 100}); !tip.Read().Known {
+			if tip.Accept(0, Claim{Height: 100}); !tip.Read().Known {
 				t.Fatal("forgotten although the source was polled in time")
 			}
 		}
@@ -128,17 +128,17 @@ func TestAReplicaIsBelievedForAsLongAsASourceMayTake(t *testing.T) {
 		if tip.Raise(5); tip.Read().Height != 0 {
 			t.Error("raised from nothing")
 		}
-		tip.Hear(0, Claim{Height: 100, Proved: true})
+		tip.Accept(0, Claim{Height: 100, Proved: true})
 		if !tip.Raise(103) || tip.Raise(102) || tip.Raise(100+Slack+1) || tip.Read().Height != 103 {
 			t.Fatalf("tip %d, want 103", tip.Read().Height)
 		}
 		time.Sleep(3 * time.Second)
-		tip.Hear(0, Claim{Height: 103, Proved: true}) // confirmed
+		tip.Accept(0, Claim{Height: 103, Proved: true}) // confirmed
 		if !tip.Raise(105) {
 			t.Fatal("not believed after it was right")
 		}
 		time.Sleep(5 * time.Second)
-		tip.Hear(0, Claim{Height: 103})
+		tip.Accept(0, Claim{Height: 103})
 		if got := tip.Read().Height; got != 103 {
 			t.Errorf("tip %d, want 103: nobody confirmed more", got)
 		}
@@ -150,7 +150,7 @@ func TestAReplicaIsBelievedForAsLongAsASourceMayTake(t *testing.T) {
 
 func TestAChainThatWasSetBackIsSeen(t *testing.T) {
 	fast := int64(0)
-	claim := func(source int, c Claim) func(*Tracker) { return func(t *Tracker) { t.Hear(source, c) } }
+	claim := func(source int, c Claim) func(*Tracker) { return func(t *Tracker) { t.Accept(source, c) } }
 	tests := []struct {
 		name string
 		does func(*Tracker) // every second
@@ -159,14 +159,14 @@ func TestAChainThatWasSetBackIsSeen(t *testing.T) {
 		{"the only source is lower", claim(0, Claim{Height: 50}), true},
 		{"it catches up", claim(0, Claim{Height: 50, CatchingUp: true}), false},
 		{"a block behind is lower, too", claim(0, Claim{Height: 99}), true},
-		{"another source is not", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Hear(1, Claim{Height: 100}) }, false},
-		{"all of them are", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Hear(1, Claim{Height: 51}) }, true},
-		{"reads at the tip are answered", func(t *Tracker) { t.Hear(0, Claim{Height: 50}); t.Prove(0, 100) }, false},
-		{"it comes on faster than the chain does", func(t *Tracker) { fast += 5; t.Hear(0, Claim{Height: fast}) }, false},
+		{"another source is not", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Accept(1, Claim{Height: 100}) }, false},
+		{"all of them are", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Accept(1, Claim{Height: 51}) }, true},
+		{"reads at the tip are answered", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Prove(0, 100) }, false},
+		{"it comes on faster than the chain does", func(t *Tracker) { fast += 5; t.Accept(0, Claim{Height: fast}) }, false},
 		{"another speaks for it, and says that it catches up", func(t *Tracker) {
-			t.Hear(0, Claim{Height: 50})
+			t.Accept(0, Claim{Height: 50})
 			t.Retire(0)
-			t.Hear(1, Claim{Height: 50, CatchingUp: true})
+			t.Accept(1, Claim{Height: 50, CatchingUp: true})
 		}, false},
 		{"nobody is heard from", func(*Tracker) {}, false},
 	}
@@ -192,7 +192,7 @@ func TestAChainThatWasSetBackIsSeen(t *testing.T) {
 
 func TestANewEpochForgetsWhatWasProved(t *testing.T) {
 	tip := begun(2*time.Second, time.Minute)
-	tip.Hear(0, Claim{Height: 40})
+	tip.Accept(0, Claim{Height: 40})
 	if !tip.Begin(7) || tip.Begin(7) {
 		t.Error("an epoch begins once")
 	}
@@ -225,7 +225,7 @@ func TestTheBlockIntervalIsLearned(t *testing.T) {
 				tip := New(1, 2*time.Second, time.Minute)
 				for i, gap := range append([]time.Duration{0}, tt.gaps...) {
 					time.Sleep(gap)
-					tip.Hear(0, Claim{Height: int64(100 + i), CatchingUp: tt.catchingUp})
+					tip.Accept(0, Claim{Height: int64(100 + i), CatchingUp: tt.catchingUp})
 				}
 				if got := tip.Read().Interval; got != tt.want {
 					t.Errorf("interval %s, want %s", got, tt.want)
@@ -237,7 +237,7 @@ func TestTheBlockIntervalIsLearned(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tip := New(1, 2*time.Second, time.Minute)
 			for i := range 4 {
-				tip.Hear(0, Claim{Height: int64(100 + 10*i)})
+				tip.Accept(0, Claim{Height: int64(100 + 10*i)})
 				time.Sleep(30 * time.Second)
 			}
 			if got := tip.Read().Interval; got != 3*time.Second {
