@@ -21,12 +21,11 @@ import (
 // A PostgreSQL that is silent, or an API, does not keep Open from returning a
 // Store: it connects, and migrates, when it is first asked. What cannot heal
 // by itself is an error, a schema from the future (collections.ErrNewerSchema)
-// among it. Open takes no longer than Options.Timeout; its errors hold no
-// credentials.
+// among it. Others are waited for no longer than Options.Timeout, be it for a
+// server or for a lock; making a database file, and migrating it, may take longer.
+// Errors hold no credentials.
 func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
 	o = o.WithDefaults()
-	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
 	name, d, err := open(ctx, url, o)
 	if err != nil {
 		return nil, err

@@ -66,7 +66,9 @@ func OpenPostgres(ctx context.Context, url string, o collections.Options) (strin
 	}
 	name := postgresName(config.ConnConfig)
 	s := &postgresStore{pool: pool, hide: hide, turn: make(chan struct{}, 1)}
-	if err := s.ready(ctx); err != nil {
+	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if err := s.ready(waiting); err != nil {
 		silent, ok := errors.AsType[*upstream.Error](err)
 		if !ok || silent.Kind == upstream.BadAnswer {
 			pool.Close()

@@ -22,7 +22,7 @@ type sqliteStore struct {
 	writer   *sql.DB       // one connection: SQLite has one writer at a time
 	readers  *sql.DB       // several
 	anchor   *sql.Conn     // of readers, idle: a database in memory lives as long as one connection
-	patience time.Duration // the longest an import waits for the locks of others
+	patience time.Duration // the longest that opening and an import wait for the locks of others
 	totals   totals
 }
 
@@ -72,10 +72,12 @@ func (s *sqliteStore) open(ctx context.Context, dsn string, connections int) (er
 	}
 	s.readers.SetMaxOpenConns(connections + 1)
 	s.readers.SetMaxIdleConns(connections)
-	if err := whileLocked(ctx, func() error { return s.migrate(ctx) }); err != nil {
+	waiting, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	if err := whileLocked(waiting, func() error { return s.migrate(ctx) }); err != nil {
 		return err
 	}
-	return whileLocked(ctx, func() error {
+	return whileLocked(waiting, func() error {
 		s.anchor, err = s.readers.Conn(ctx)
 		return err
 	})
@@ -121,12 +123,12 @@ func pending(ctx context.Context, w *sql.Conn) (version int, scripts []string, e
 func (s *sqliteStore) write(ctx context.Context, w *sql.Conn, work func() error) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	if err := execLocked(waiting, w, "BEGIN IMMEDIATE"); err != nil {
+	if err := execLocked(ctx, waiting, w, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	err := work()
 	if err == nil {
-		err = execLocked(ctx, w, "COMMIT")
+		err = execLocked(ctx, ctx, w, "COMMIT")
 	}
 	if err != nil {
 		// Not on the caller's context: it may be what ended the work. It fails
@@ -136,8 +138,9 @@ func (s *sqliteStore) write(ctx context.Context, w *sql.Conn, work func() error)
 	return err
 }
 
-func execLocked(ctx context.Context, w *sql.Conn, statement string) error {
-	return whileLocked(ctx, func() error {
+// execLocked tries a statement while the database is locked, until waiting ends.
+func execLocked(ctx, waiting context.Context, w *sql.Conn, statement string) error {
+	return whileLocked(waiting, func() error {
 		_, err := w.ExecContext(ctx, statement)
 		return err
 	})
