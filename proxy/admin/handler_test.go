@@ -144,6 +144,7 @@ type line struct {
 		Tip     float64
 		Answers map[string]float64
 		Hits    *float64
+		Ahead   map[string]float64
 		Behind  []float64
 	}
 	Bounds []float64
@@ -162,7 +163,8 @@ func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds"}, []string{"route", "outcome"})
 	behind := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tipcache_proxy_staleness_blocks", Buckets: []float64{0, 1, 5}})
 	tip := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_node_tip_height"})
-	registry.MustRegister(requests, took, behind, tip)
+	ahead := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_cache_read_ahead_total"}, []string{"result"})
+	registry.MustRegister(requests, took, behind, tip, ahead)
 	h, url := start(t, registry)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -182,6 +184,7 @@ func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
 	tip.Set(1000)
 	requests.WithLabelValues("hit").Add(30)
 	requests.WithLabelValues("miss").Add(10)
+	ahead.WithLabelValues("origin").Add(8)
 	took.WithLabelValues("pool", "hit").Observe(.001)
 	took.WithLabelValues("pool", "miss").Observe(.1)
 	for _, blocks := range []float64{0, 0, 3, 7} {
@@ -190,6 +193,9 @@ func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
 	second := next(t, lines)
 	if s := second.Samples[0]; s.Tip != 1000 || s.Answers["hit"] < 3*s.Answers["miss"]-1e-6 || s.Answers["miss"] <= 0 {
 		t.Errorf("%+v", s)
+	}
+	if got := second.Samples[0].Ahead["origin"]; got <= 0 {
+		t.Errorf("%v keys a second were read ahead", got)
 	}
 	if got := second.Samples[0].Behind; len(got) != 4 || got[0] != 2 || got[1] != 0 || got[2] != 1 || got[3] != 1 || len(second.Bounds) != 3 {
 		t.Errorf("blocks behind: %v in %v", got, second.Bounds)

@@ -16,6 +16,7 @@ type sample struct {
 	Hits     *float64           `json:"hits"`     // share of the cache's answers that were at hand; null: it was not asked
 	Calls    float64            `json:"calls"`    // rate of the reads of nodes and store
 	Renewals float64            `json:"renewals"` // rate of the keys that took a newer answer into memory
+	Ahead    map[string]float64 `json:"ahead"`    // rate of the keys to be read when a block came, by result
 	Behind   []float64          `json:"behind"`   // answers by blocks behind the tip, for each of the bounds
 	P50      *float64           `json:"p50"`      // seconds an answer took; null: there was none
 	P99      *float64           `json:"p99"`
@@ -88,7 +89,7 @@ func newMoment(all families, at time.Time, before *moment) *moment {
 	m.sample = sample{
 		At: at.UnixMilli(), Tip: all.total("tipcache_node_tip_height"), Interval: all.total("tipcache_node_block_interval_seconds"),
 		Answers: d.rates("tipcache_proxy_requests_total", "outcome"), Calls: d.rate("tipcache_cache_origin_calls_total"), Renewals: d.rate("tipcache_cache_renewals_total"),
-		Hits: d.hits(), Behind: d.distribution(staleness).counts,
+		Hits: d.hits(), Ahead: d.rates("tipcache_cache_read_ahead_total", "result"), Behind: d.distribution(staleness).counts,
 		P50: d.distribution(requestSeconds).quantile(0.5), P99: d.distribution(requestSeconds).quantile(0.99),
 		Nodes: d.nodes(),
 	}

@@ -10,6 +10,11 @@ const outcomeNames = {
   stale_error: "old, the origin fails", answered: "without the cache", refused: "refused", abandoned: "client left", failed: "failed",
 };
 
+const aheadNames = [ // with the colours of outcomes that are alike
+  ["origin", "read from the origin", "miss"], ["shared", "read by another replica", "collapsed"], ["needless", "a caller was quicker", "hit"],
+  ["yielded", "no room, no time", "stale"], ["failed", "failed", "failed"],
+];
+
 let samples = [];
 let last = null; // the newest line of the stream
 
@@ -19,6 +24,7 @@ const charts = {
   perkey: new TimeChart($("perkey-chart"), { format: (v) => v.toFixed(2), max: 1.5, reference: 1 }),
   answers: new TimeChart($("answers-chart"), { stacked: true, format: format.rate }),
   latency: new TimeChart($("latency-chart"), { format: format.seconds }),
+  ahead: new TimeChart($("ahead-chart"), { stacked: true, format: format.rate }),
   redis: new TimeChart($("redis-chart"), { format: format.seconds }),
   store: new TimeChart($("store-chart"), { format: format.rate }),
   provider: new TimeChart($("provider-chart"), { stacked: true, format: format.rate }),
@@ -191,6 +197,15 @@ function drawNodes(state) {
   }
 }
 
+function drawAhead() {
+  $("ahead-card").hidden = !samples.some((s) => Object.values(s.ahead ?? {}).some((rate) => rate > 0));
+  const sum = (result) => samples.reduce((all, s) => all + (s.ahead?.[result] ?? 0), 0), read = sum("origin"), now = samples.at(-1).ahead ?? {};
+  say("ahead", read ? `${format.percent(Math.max(0, 1 - sum("unused") / read))} used` : "–");
+  const seen = aheadNames.filter(([result]) => sum(result) > 0);
+  charts.ahead.set(times(), seen.map(([result, name, tone]) => ({ name, color: color(tone), values: column((s) => s.ahead?.[result] ?? 0) })));
+  legend("ahead-legend", seen.map(([result, name, tone]) => [`${name} a second`, color(tone), format.rate(now[result] ?? 0)]));
+}
+
 // --- routes and parts -----------------------------------------------------
 
 function drawRoutes() {
@@ -309,6 +324,7 @@ function draw() {
   drawLatency();
   drawNodes(state);
   drawRoutes();
+  drawAhead();
   drawParts(state);
   drawRedis(state);
   drawStore(state);
