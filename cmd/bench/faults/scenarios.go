@@ -132,10 +132,9 @@ func (b *bed) reportRandom(ctx context.Context, c *campaign, whole trial, held [
 		}
 	}
 	b.Table(fmt.Sprintf("%d random faults within %v, seed %d", len(b.trials), c.length, c.seed), verdictHead, rows)
-	grown := rig.Growths(held, c.length)
-	b.ReportGrowth("Held by replica 1", grown)
+	err = b.ReportGrowth("Held by replica 1", held, c.length)
 	if c.length >= 8*time.Minute { // else nothing has settled
-		broken = append(broken, rig.Grew(grown))
+		broken = append(broken, err)
 	}
 	return errors.Join(broken...)
 }

@@ -41,18 +41,17 @@ func Churn(ctx context.Context, r *rig.Rig) error {
 	}
 	c.tally.report(r, c.length)
 	r.ReportHeld("Churn: held by tipcache, and by Redis", held)
-	grown := rig.Growths(held, c.length)
-	r.ReportGrowth("Churn: growth", grown)
+	err = r.ReportGrowth("Churn: growth", held, c.length)
 	if r.Short {
 		return nil // too short a time for anything to have settled
 	}
-	return rig.Grew(grown)
+	return err
 }
 
 // run lets the clients come and go, and looks what is held: before they come,
 // meanwhile, and once they have gone.
 func (c *churned) run(ctx context.Context) ([]rig.Held, error) {
-	watch := rig.Watch{Replica: c.tipcache, Redis: c.redis, Began: time.Now(), Requests: c.tally.since}
+	watch := rig.Watch{Replica: c.tipcache, Redis: c.redis, Began: time.Now(), Requests: c.tally.requests}
 	first, err := watch.Look(ctx)
 	if err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func (c *churned) client(ctx context.Context, seed uint64) {
 type visits struct {
 	mu    sync.Mutex
 	kinds map[string]visited
-	fresh int // since the last call of since
+	all   int // requests
 }
 
 type visited struct {
@@ -128,7 +127,7 @@ type visited struct {
 func (t *visits) count(kind, unexpected string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fresh++
+	t.all++
 	v := t.kinds[kind]
 	v.requests++
 	if unexpected != "" {
@@ -138,13 +137,10 @@ func (t *visits) count(kind, unexpected string) {
 	t.kinds[kind] = v
 }
 
-// since counts the requests since it was called before.
-func (t *visits) since() int {
+func (t *visits) requests() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.fresh
-	t.fresh = 0
-	return n
+	return t.all
 }
 
 func (t *visits) report(r *rig.Rig, length time.Duration) {

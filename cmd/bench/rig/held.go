@@ -10,7 +10,7 @@ import (
 // Held is what a replica, and Redis, hold at a moment of a run.
 type Held struct {
 	At       time.Duration
-	Requests int            // of the clients, since the look before
+	Requests int            // of the clients so far
 	Values   [kinds]float64 // as in measured
 }
 
@@ -39,7 +39,7 @@ type Watch struct {
 	Replica  *Replica
 	Redis    *Redis // nil: none
 	Began    time.Time
-	Requests func() int // of the clients, since it was called before; nil: not counted
+	Requests func() int // of the clients so far; nil: not counted
 }
 
 // Run looks every 30 s, and 20 times at least in a run of that length, until ctx
@@ -93,7 +93,7 @@ func (r *Rig) ReportHeld(title string, all []Held) {
 		head = append(head, m.name)
 	}
 	var rows [][]string
-	before := time.Duration(0)
+	before := Held{}
 	for i, h := range all {
 		at := h.At.Round(time.Second).String()
 		switch i {
@@ -102,8 +102,8 @@ func (r *Rig) ReportHeld(title string, all []Held) {
 		case len(all) - 1:
 			at = "after"
 		}
-		row := []string{at, fmt.Sprintf("%.0f", float64(h.Requests)/(h.At-before).Seconds())}
-		before = h.At
+		row := []string{at, fmt.Sprintf("%.0f", float64(h.Requests-before.Requests)/(h.At-before.At).Seconds())}
+		before = h
 		for i, v := range h.Values {
 			row = append(row, inUnits(i, v))
 		}
@@ -121,13 +121,6 @@ func inUnits(i int, v float64) string {
 	return fmt.Sprintf("%.*f", decimals, v/measured[i].unit)
 }
 
-// Growth is a value's average early in the run, when what fills up is full, and
-// at its end.
-type Growth struct {
-	of          int // index in measured
-	early, late float64
-}
-
 // windows are the third and fourth minute and the last two; of a run shorter
 // than eight minutes the second quarter and the last.
 func windows(length time.Duration) (early, late [2]time.Duration) {
@@ -135,16 +128,6 @@ func windows(length time.Duration) (early, late [2]time.Duration) {
 		return [2]time.Duration{2 * time.Minute, 4 * time.Minute}, [2]time.Duration{length - 2*time.Minute, length}
 	}
 	return [2]time.Duration{length / 4, length / 2}, [2]time.Duration{length * 3 / 4, length}
-}
-
-// Growths are those of all that is measured, in a run of that length.
-func Growths(all []Held, length time.Duration) []Growth {
-	early, late := windows(length)
-	grown := make([]Growth, len(measured))
-	for i := range grown {
-		grown[i] = Growth{i, average(all, early, i), average(all, late, i)}
-	}
-	return grown
 }
 
 // average is of the i-th value, from the first time on and before the second;
@@ -160,39 +143,28 @@ func average(all []Held, from [2]time.Duration, i int) float64 {
 	return sum / float64(n)
 }
 
-// most is the greatest late value that is no growth; negative for any.
-func (g Growth) most() float64 {
-	m := measured[g.of]
-	return g.early*(1+m.share) + m.more
-}
-
-func (g Growth) judged() bool { return measured[g.of].share >= 0 }
-
-// ReportGrowth prints the growths.
-func (r *Rig) ReportGrowth(title string, grown []Growth) {
+// ReportGrowth prints the averages early in a run of that length, when what fills
+// up is full, and at its end. It is an error that names what has grown by more
+// than it may.
+func (r *Rig) ReportGrowth(title string, all []Held, length time.Duration) error {
+	early, late := windows(length)
 	var rows [][]string
-	for _, g := range grown {
-		if g.early == 0 && g.late == 0 {
+	var errs []error
+	for i, m := range measured {
+		from, to := average(all, early, i), average(all, late, i)
+		if from == 0 && to == 0 {
 			continue // there is none
 		}
-		most := ""
-		if g.judged() {
-			most = inUnits(g.of, g.most())
+		row := []string{m.name, inUnits(i, from), inUnits(i, to), fmt.Sprintf("%+.1f %%", 100*(to/from-1)), ""}
+		if m.share >= 0 {
+			most := from*(1+m.share) + m.more
+			row[4] = inUnits(i, most)
+			if !(to <= most) { // not a number is no proof either
+				errs = append(errs, fmt.Errorf("%s grew from %.1f to %.1f", m.name, from/m.unit, to/m.unit))
+			}
 		}
-		rows = append(rows, []string{
-			measured[g.of].name, inUnits(g.of, g.early), inUnits(g.of, g.late), fmt.Sprintf("%+.1f %%", 100*(g.late/g.early-1)), most,
-		})
+		rows = append(rows, row)
 	}
 	r.Table(title, []string{"of", "early", "late", "growth", "at most"}, rows)
-}
-
-// Grew is an error that names what has grown by more than it may.
-func Grew(grown []Growth) error {
-	var errs []error
-	for _, g := range grown {
-		if m := measured[g.of]; g.judged() && !(g.late <= g.most()) { // not a number is no proof either
-			errs = append(errs, fmt.Errorf("%s grew from %.1f to %.1f", m.name, g.early/m.unit, g.late/m.unit))
-		}
-	}
 	return errors.Join(errs...)
 }

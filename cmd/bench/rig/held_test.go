@@ -1,9 +1,12 @@
 package rig
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 )
 
 // looks are of every half minute; value gives that of a minute.
@@ -14,6 +17,8 @@ func looks(length time.Duration, value func(minute float64) [kinds]float64) []He
 	}
 	return all
 }
+
+func silent() *Rig { return &Rig{Options: Options{Report: figures.Report{W: io.Discard}}} }
 
 func TestGrowthIsJudgedAfterTheFirstMinutes(t *testing.T) {
 	const length = 10 * time.Minute
@@ -33,7 +38,7 @@ func TestGrowthIsJudgedAfterTheFirstMinutes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := Grew(Growths(looks(length, tt.value), length))
+			err := silent().ReportGrowth("growth", looks(length, tt.value), length)
 			if (err == nil) != (tt.want == nil) {
 				t.Fatalf("error %v, want one of %v", err, tt.want)
 			}
@@ -47,7 +52,7 @@ func TestGrowthIsJudgedAfterTheFirstMinutes(t *testing.T) {
 }
 
 func TestARunWithoutLooksProvesNothing(t *testing.T) {
-	if err := Grew(Growths(nil, time.Minute)); err == nil {
+	if err := silent().ReportGrowth("growth", nil, time.Minute); err == nil {
 		t.Error("no error")
 	}
 }
