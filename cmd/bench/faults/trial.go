@@ -46,10 +46,13 @@ func (b *bed) cause(ctx context.Context, f fault) (t trial, err error) {
 // try causes a fault, and waits until the clients get fresh answers again.
 func (b *bed) try(ctx context.Context, f fault) error {
 	t, err := b.cause(ctx, f)
+	if err != nil {
+		return err
+	}
 	b.settle(ctx)
 	t.end = time.Now()
 	b.trials = append(b.trials, t)
-	return err
+	return nil
 }
 
 // settle waits until all answers of two seconds are at the tip, or too long.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -183,4 +184,22 @@ func (r *Rig) Chain(o devnet.Options) (*devnet.Devnet, error) {
 func (r *Rig) File(name, text string) (path string, err error) {
 	path = filepath.Join(r.Dir, name)
 	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// Path is a path of Story's interface in the dialect of the run: that of the same query of the Cosmos SDK.
+func (r *Rig) Path(story string) string {
+	if r.Dialect != devnet.Cosmos {
+		return story
+	}
+	module, rest, _ := strings.Cut(story[1:], "/")
+	return "/cosmos/" + module + "/v1beta1/" + rest
+}
+
+// Paths are several.
+func (r *Rig) Paths(story ...string) []string {
+	all := make([]string, len(story))
+	for i, path := range story {
+		all[i] = r.Path(path)
+	}
+	return all
 }
