@@ -51,16 +51,12 @@ func (o Options) WithDefaults() Options {
 }
 
 func newClient(o *Options) *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			ForceAttemptHTTP2:   true,
-			MaxIdleConnsPerHost: o.Parallel + 1,
-			IdleConnTimeout:     time.Minute,
-		},
-		// A key in the URL is for this server alone.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return upstream.NewClient(&http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: o.Parallel + 1,
+		IdleConnTimeout:     time.Minute,
+	})
 }
 
 // A Pool asks one endpoint, and the next when that one fails. It is safe for

@@ -45,14 +45,10 @@ func newClient(name string, base *url.URL, transport http.RoundTripper) *client 
 	return &client{
 		name:   name,
 		base:   base,
-		http:   &http.Client{Transport: transport, CheckRedirect: noRedirect},
+		http:   upstream.NewClient(transport),
 		secret: upstream.NewRedactor(base, path.Base(base.Path)),
 	}
 }
-
-// noRedirect makes a redirect an answer like any other: to follow one would
-// tell another host the key, in the Referer header.
-func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // String is the provider's name.
 func (c *client) String() string { return c.name }

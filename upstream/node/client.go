@@ -38,8 +38,8 @@ type client struct {
 const idleClose = 8 * time.Second
 
 func newClient(base *url.URL, o Options, s *protocol) *client {
-	return &client{base: base, maxBody: o.MaxBody, protocol: s, http: &http.Client{
-		Transport: upstream.RedactingTransport{Hide: upstream.NewRedactor(base), Transport: &http.Transport{
+	return &client{base: base, maxBody: o.MaxBody, protocol: s, http: upstream.NewClient(
+		upstream.RedactingTransport{Hide: upstream.NewRedactor(base), Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
 			IdleConnTimeout:        idleClose,
@@ -47,9 +47,7 @@ func newClient(base *url.URL, o Options, s *protocol) *client {
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true,
 		}},
-		// The node redirects only paths that are not canonical.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	)}
 }
 
 // get asks once. The deadline of ctx covers dial, header and body. net/http

@@ -52,11 +52,7 @@ func Open(base string, o collections.Options) (string, collections.Driver, error
 		key:      o.APIKey,
 		secret:   upstream.NewRedactor(nil, o.APIKey),
 		maxBody:  o.MaxBody,
-		client: &http.Client{
-			Transport: transport,
-			// The key is for this server alone, so a redirect is not followed.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		client:   upstream.NewClient(transport),
 	}, nil
 }
 

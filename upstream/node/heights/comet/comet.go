@@ -36,14 +36,13 @@ type Client struct {
 func New(base *url.URL, timeout, idleClose time.Duration) *Client {
 	timeout = min(timeout, maxRPC)
 	hide := upstream.NewRedactor(base)
-	return &Client{base: base, timeout: timeout, hide: hide, http: &http.Client{
-		Transport: upstream.RedactingTransport{Hide: hide, Transport: &http.Transport{
+	return &Client{base: base, timeout: timeout, hide: hide, http: upstream.NewClient(
+		upstream.RedactingTransport{Hide: hide, Transport: &http.Transport{
 			Proxy:           http.ProxyFromEnvironment,
 			DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 			IdleConnTimeout: idleClose,
 		}},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	)}
 }
 
 // A rpcError is CometBFT's refusal.
