@@ -1,12 +1,14 @@
 package cache
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 
 	"github.com/tipcache/tipcache/cache/ahead"
+	"github.com/tipcache/tipcache/cache/heap"
 )
 
 // memory keeps one entry per key, within a bound of bytes. Entries carry their
@@ -126,3 +128,28 @@ func (m *memory) purge(sel Selection) (n int) {
 func (m *memory) entries() int { return m.store.EstimatedSize() }
 
 func (m *memory) bytes() uint64 { return m.store.WeightedSize() }
+
+// overhead is what an entry takes beside its strings and its body: its slot, the
+// node of the store and the store's table, the entry, its content and validator.
+const overhead = 376
+
+// weigh is what an entry takes of the heap, in bytes.
+func weigh(key string, s *slot) uint32 {
+	weight := overhead + heap.Allocated(len(key)) + s.entry.weight()
+	return uint32(min(weight, math.MaxUint32))
+}
+
+// weight is what the strings and the body of a content take, and all that was
+// made of it since.
+func (c *Content) weight() int {
+	sum := len(c.Type) + heap.Allocated(len(c.Link)) + heap.Allocated(cap(c.Body))
+	for i := range c.variants.encoded {
+		if made := c.variants.encoded[i].body.Load(); made != nil {
+			sum += heap.Allocated(cap(*made))
+		}
+	}
+	for name, derived := range c.variants.derived.All() {
+		sum += overhead + len(name) + derived.weight()
+	}
+	return sum
+}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -199,4 +200,53 @@ func (v *validation) deadlines(c Config) {
 	v.check(c.Redis.Timeout < c.Cache.Lease && c.Cache.Lease < c.Cache.Flight, "cache.lease", "%v must be between redis.timeout (%v) and cache.flight (%v)", c.Cache.Lease, c.Redis.Timeout, c.Cache.Flight)
 	v.check(10*c.Cache.Patience < c.Cache.Flight, "cache.patience", "ten times %v must be shorter than cache.flight (%v)", c.Cache.Patience, c.Cache.Flight)
 	v.check(c.Collections.Timeout < c.Cache.Flight, "collections.timeout", "%v must be shorter than cache.flight (%v)", c.Collections.Timeout, c.Cache.Flight)
+}
+
+// origins checks what a browser's Origin header is compared with: a text that
+// differs from what browsers send would silently allow nobody.
+func (v *validation) origins(key string, origins []string) {
+	v.check(len(origins) > 0, key, "at least one is needed; none lets no page read answers")
+	for i, origin := range origins {
+		if origin == "*" || origin == "none" {
+			v.check(len(origins) == 1, key, "%s goes with no other", origin)
+			continue
+		}
+		v.check(isOrigin(origin), fmt.Sprintf("%s[%d]", key, i), "%q is not an origin such as https://app.example", origin)
+	}
+}
+
+// isOrigin expects scheme, host and perhaps a port, and nothing behind them.
+func isOrigin(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.Contains(u.Host, "*") &&
+		u.User == nil && u.Path == "" && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && s[len(s)-1] != '#'
+}
+
+func (v *validation) index(c Config) {
+	if !c.Index.Enabled {
+		return
+	}
+	v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own")
+	v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
+	for i, u := range c.Index.EVM {
+		v.httpURL(fmt.Sprintf("index.evm[%d]", i), u)
+	}
+	v.oneOf("index.network", c.Index.Network, "story", "aeneid", "custom")
+	if c.Index.Network == "custom" {
+		v.contracts(c.Index.Contracts)
+	}
+	v.check(c.Index.From >= 0, "index.from", "%d is negative", c.Index.From)
+	positive(v, "index.window", c.Index.Window)
+	v.check(c.Index.Ahead > 0 && c.Index.Ahead <= 64, "index.ahead", "%d is not from 1 to 64", c.Index.Ahead)
+	positive(v, "index.poll", c.Index.Poll)
+	positive(v, "index.timeout", c.Index.Timeout)
+}
+
+func (v *validation) contracts(c IndexContracts) {
+	v.check(c.ChainID > 0, "index.contracts.chain_id", "%d is not the chain id of a custom network", c.ChainID)
+	for _, contract := range []struct{ key, address string }{{"registry", c.Registry}, {"licensing", c.Licensing}, {"disputes", c.Disputes}} {
+		digits, ok := strings.CutPrefix(contract.address, "0x")
+		raw, err := hex.DecodeString(digits)
+		v.check(ok && err == nil && len(raw) == 20, "index.contracts."+contract.key, "%q is not 0x and 40 hexadecimal digits", contract.address)
+	}
 }

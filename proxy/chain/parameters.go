@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"encoding/hex"
 	"strconv"
 	"strings"
 
@@ -65,7 +66,7 @@ func addressOf(prefix string) func([]byte, string) ([]byte, bool) {
 			return dst, false
 		}
 		raw, err := bech32.ConvertBits(groups, 5, 8, false)
-		return appendHex(append(dst, "0x"...), raw), err == nil && len(raw) == 20
+		return hex.AppendEncode(append(dst, "0x"...), raw), err == nil && len(raw) == 20
 	}
 }
 
@@ -136,15 +137,6 @@ func appendLower(dst []byte, s string) []byte {
 			c |= 0x20
 		}
 		dst = append(dst, c)
-	}
-	return dst
-}
-
-const hexDigits = "0123456789abcdef"
-
-func appendHex(dst, raw []byte) []byte {
-	for _, c := range raw {
-		dst = append(dst, hexDigits[c>>4], hexDigits[c&15])
 	}
 	return dst
 }

@@ -7,7 +7,7 @@
 //     memo.go remembers what the same bytes asked for before;
 //  3. request.go makes of it the one spelling that is the cache key;
 //  4. progress.go says how fresh a page is by how far the store has come, and
-//     block.go waits for a block that the client has to see;
+//     waits for a block that the client has to see;
 //  5. on a miss, origin.go asks the store for the page and the metadata provider
 //     to describe what is on it, which page.go joins;
 //  6. answer.go makes an answer of the page.

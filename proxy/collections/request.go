@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tipcache/tipcache/cache"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -161,3 +162,6 @@ func (l listing) String() string {
 	}
 	return text
 }
+
+// Select selects the keys of all listings.
+func Select() cache.Selection { return cache.Selection{Prefix: keyPrefix} }
