@@ -3,6 +3,8 @@ package devnet
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"sync"
 	"sync/atomic"
 )
 
@@ -25,10 +27,12 @@ type EVM struct {
 	chain   *chain
 	ledger  ledger
 	target  *target
-	calls   map[string]*atomic.Int64 // by method
 	chainID uint64
 	limits  atomic.Pointer[limits]
 	rewrite atomic.Pointer[rewrite]
+
+	mu    sync.Mutex
+	calls map[string]int64 // by method
 }
 
 // limits are what one eth_getLogs may ask for.
@@ -38,13 +42,6 @@ type limits struct {
 	refusal Refusal
 }
 
-func (l limits) validate() error {
-	if l.blocks < 1 || l.results < 0 {
-		return fmt.Errorf("devnet: limits of %d blocks and %d logs", l.blocks, l.results)
-	}
-	return l.refusal.validate()
-}
-
 // A rewrite is a change of the hashes from a block on.
 type rewrite struct {
 	from  int64
@@ -52,18 +49,10 @@ type rewrite struct {
 }
 
 func newEVM(c *chain, o Options) (*EVM, error) {
-	l := limits{o.EVMRange, o.EVMResults, o.EVMRefusal}
-	if err := l.validate(); err != nil {
-		return nil, err
-	}
-	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: map[string]*atomic.Int64{}}
-	for method := range evmMethods {
-		evm.calls[method] = new(atomic.Int64)
-	}
+	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: map[string]int64{}}
 	evm.target = newTarget("evm", cmp.Or(o.EVMAddr, anyPort), o.IdleTimeout, &evmServer{evm: evm})
-	evm.limits.Store(&l)
 	evm.rewrite.Store(&rewrite{})
-	return evm, nil
+	return evm, evm.SetLimits(o.EVMRange, o.EVMResults, o.EVMRefusal)
 }
 
 // EVM is the endpoint of the execution client.
@@ -91,12 +80,14 @@ func (e *EVM) SetFault(f Fault) error { return e.target.setFault(f) }
 // SetLimits changes how many blocks one eth_getLogs may span, how many logs it
 // may find (0: any number) and how the endpoint refuses more.
 func (e *EVM) SetLimits(blocks int64, results int, r Refusal) error {
-	l := limits{blocks, results, r}
-	if err := l.validate(); err != nil {
-		return err
+	if blocks < 1 || results < 0 {
+		return fmt.Errorf("devnet: limits of %d blocks and %d logs", blocks, results)
 	}
-	e.limits.Store(&l)
-	return nil
+	err := r.validate()
+	if err == nil {
+		e.limits.Store(&limits{blocks, results, r})
+	}
+	return err
 }
 
 // Rewrite gives the blocks from one on other hashes than they had, as if the
@@ -114,22 +105,21 @@ type EVMStats struct {
 
 // Stats say what the endpoint was asked so far.
 func (e *EVM) Stats() EVMStats {
-	s := EVMStats{Requests: e.target.requests.Load()}
-	for method, n := range e.calls {
-		if n := n.Load(); n > 0 {
-			if s.Calls == nil {
-				s.Calls = map[string]int64{}
-			}
-			s.Calls[method] = n
-		}
-	}
-	return s
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return EVMStats{Requests: e.target.requests.Load(), Calls: maps.Clone(e.calls)}
+}
+
+func (e *EVM) count(method string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls[method]++
 }
 
 // ResetStats forgets what the endpoint was asked.
 func (e *EVM) ResetStats() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.target.requests.Store(0)
-	for _, n := range e.calls {
-		n.Store(0)
-	}
+	clear(e.calls)
 }

@@ -120,7 +120,7 @@ func (s *evmServer) call(r evmRequest) (json.RawMessage, *evmError) {
 	if !known {
 		return nil, evmFailure(-32601, "the method %s does not exist/is not available", r.Method)
 	}
-	s.evm.calls[r.Method].Add(1)
+	s.evm.count(r.Method)
 	var params []json.RawMessage
 	if r.Params != nil && json.Unmarshal(r.Params, &params) != nil {
 		return nil, badParams("non-array args")

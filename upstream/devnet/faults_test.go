@@ -135,15 +135,14 @@ func TestBlocksAreMadeOverHTTP(t *testing.T) {
 func TestAHaltedChainAnswersWithOldState(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 5 * time.Millisecond, StatusLead: -1})
 	d.Halt()
-	time.Sleep(10 * time.Millisecond)
-	height := d.Height()
-	time.Sleep(30 * time.Millisecond)
-	if d.Height() != height {
+	height := d.Height() + 1 // the block that was under way may still come
+	time.Sleep(40 * time.Millisecond)
+	if d.Height() > height {
 		t.Errorf("went on from %d to %d", height, d.Height())
 	}
 	get(t, d, "/staking/pool", 0)
 	d.Resume()
-	for deadline := time.Now().Add(5 * time.Second); d.Height() == height; {
+	for deadline := time.Now().Add(30 * time.Second); d.Height() <= height; {
 		if time.Now().After(deadline) {
 			t.Fatal("did not resume")
 		}
@@ -180,16 +179,17 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.NodeURL(), "http://"))
 	must(t, err)
 	defer conn.Close()
+	must(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	begun := time.Now()
 	fmt.Fprint(conn, "GET /staking/pool HTTP/1.1\r\nHost: node\r\n\r\n")
 	reader := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(reader, nil)
 	must(t, err)
 	must(t, resp.Body.Close())
-	begun := time.Now()
 	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
 		t.Errorf("got %v, want the end", err)
 	}
-	if took := time.Since(begun); took < 40*time.Millisecond || took > 5*time.Second {
+	if took := time.Since(begun); took < 50*time.Millisecond {
 		t.Errorf("closed after %v", took)
 	}
 }

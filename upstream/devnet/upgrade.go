@@ -1,37 +1,26 @@
 package devnet
 
 import (
-	"encoding/json"
 	"fmt"
+	"strings"
 )
 
-// A moduleVersion is a part of the node's program.
-type moduleVersion struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-}
-
-var modules = []moduleVersion{
-	{"auth", "5"}, {"bank", "4"}, {"consensus", "1"}, {"distribution", "3"}, {"evidence", "1"},
-	{"evmengine", "1"}, {"evmstaking", "1"}, {"genutil", "1"}, {"gov", "5"}, {"mint", "1"},
-	{"runtime", ""}, {"slashing", "4"}, {"staking", "5"}, {"upgrade", "2"},
+// modules are the parts of the node's program.
+var modules = []string{
+	`{"name":"auth","version":"5"}`, `{"name":"bank","version":"4"}`, `{"name":"consensus","version":"1"}`, `{"name":"distribution","version":"3"}`,
+	`{"name":"evidence","version":"1"}`, `{"name":"evmengine","version":"1"}`, `{"name":"evmstaking","version":"1"}`, `{"name":"genutil","version":"1"}`,
+	`{"name":"gov","version":"5"}`, `{"name":"mint","version":"1"}`, `{"name":"runtime"}`, `{"name":"slashing","version":"4"}`,
+	`{"name":"staking","version":"5"}`, `{"name":"upgrade","version":"2"}`,
 }
 
 // moduleVersions answers with one version or all.
 func moduleVersions(q *query) error {
 	name := q.request.ModuleName
-	var found []moduleVersion
-	for _, m := range modules {
-		if name == "" || m.Name == name {
-			found = append(found, m)
-		}
-	}
+	found := where(modules, func(m string) bool { return name == "" || strings.HasPrefix(m, `{"name":"`+name+`"`) })
 	if len(found) == 0 {
 		return fmt.Errorf("x/upgrade: QueryModuleVersions module %s not found: module version not found", name)
 	}
-	list, err := json.Marshal(found)
-	q.textf(`{"module_versions":%s}`, list)
-	return err
+	return q.object("module_versions", func() { list(q, found, "", func(m string) { q.text(m) }) })
 }
 
 // appliedPlan answers with when an upgrade happened: nothing for an unknown one.

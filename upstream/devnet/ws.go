@@ -82,23 +82,13 @@ func (k *socket) write(ctx context.Context, value any) error {
 }
 
 func (k *socket) answer(r rpcRequest) rpcResponse {
-	response := rpcResponse{JSONRPC: "2.0", ID: r.ID, Result: struct{}{}}
-	switch r.Method {
-	case "subscribe":
-		response.Error = k.subscribe(r)
-	case "unsubscribe":
-		response.Error = k.unsubscribe(r.Params.Query)
-	case "unsubscribe_all":
-		k.mu.Lock()
-		k.subscriptions = nil
-		k.mu.Unlock()
-	default:
+	if r.Method != "subscribe" {
 		return k.server.dispatch(r)
 	}
-	if response.Error != nil {
-		response.Result = nil
+	if failure := k.subscribe(r); failure != nil {
+		return rpcResponse{JSONRPC: "2.0", ID: r.ID, Error: failure}
 	}
-	return response
+	return rpcResponse{JSONRPC: "2.0", ID: r.ID, Result: struct{}{}}
 }
 
 // eventQuery is what can be subscribed to. Only blocks and headers ever come.
@@ -117,17 +107,6 @@ func (k *socket) subscribe(r rpcRequest) *rpcError {
 		return internalError("already subscribed")
 	}
 	k.subscriptions = append(k.subscriptions, subscription{r.ID, r.Params.Query})
-	return nil
-}
-
-func (k *socket) unsubscribe(query string) *rpcError {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	before := len(k.subscriptions)
-	k.subscriptions = slices.DeleteFunc(k.subscriptions, func(s subscription) bool { return s.query == query })
-	if len(k.subscriptions) == before {
-		return internalError("subscription not found")
-	}
 	return nil
 }
 

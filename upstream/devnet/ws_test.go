@@ -116,8 +116,6 @@ func TestSubscriptionsAreLimited(t *testing.T) {
 		{"subscribe", "tm.event='ValidatorSetUpdates'", ""},
 		{"subscribe", "tm.event='NewEvidence'", ""},
 		{"subscribe", "tm.event='Tx'", "max_subscriptions_per_client 5 reached"},
-		{"unsubscribe", newBlock, ""},
-		{"unsubscribe", "tm.event='Nope'", "subscription not found"},
 		{"status", "", ""},
 	}
 	for i, s := range steps {
@@ -162,11 +160,12 @@ func TestAStalledWebsocketHoldsEventsBack(t *testing.T) {
 
 func TestStatusRunsAheadOfWhatCanBeRead(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 50 * time.Millisecond, StatusLead: time.Minute})
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for shown(t, d.CometURL()) != "1001" {
 		if time.Now().After(deadline) {
 			t.Fatal("/status never moved")
 		}
+		time.Sleep(time.Millisecond)
 	}
 	if _, body := fetch(t, d.CometURL()+"/abci_info", 0); !strings.Contains(body, `"last_block_height":"1000"`) {
 		t.Errorf("abci_info: %s", body)

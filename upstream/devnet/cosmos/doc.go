@@ -5,6 +5,9 @@
 // transactions that were broadcast to it. What stands still on a quiet chain (parameters,
 // authorizations, groups and the like) is data: documents.jsonl holds a path and its
 // answer in each line.
+//
+// What every chain of the SDK does alike, whatever its REST API is, is exported: pages,
+// redirects, bech32 and the source of all that looks random.
 package cosmos
 
 import (
