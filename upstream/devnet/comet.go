@@ -136,26 +136,25 @@ var methods = map[string]func(n *Node, height *int64) (any, error){
 	"health":    func(*Node, *int64) (any, error) { return struct{}{}, nil },
 	"status":    func(n *Node, _ *int64) (any, error) { return n.status(), nil },
 	"abci_info": func(n *Node, _ *int64) (any, error) { return n.abciInfo(), nil },
-	"header":    (*Node).headerAt,
-	"block":     (*Node).blockAt,
+	"header":    atHeight(func(c *chain, h int64) []byte { return fmt.Appendf(nil, `{"header":%s}`, c.header(h)) }),
+	"block": atHeight(func(c *chain, h int64) []byte {
+		return fmt.Appendf(nil, `{"block_id":%s,"block":%s}`, c.blockID(h), c.block(h))
+	}),
 }
 
 func (s *cometServer) call(method string, id json.RawMessage, height *int64, failure *rpcError) rpcResponse {
-	response := rpcResponse{JSONRPC: "2.0", ID: id, Error: failure}
 	run := methods[method]
-	if run == nil {
-		response.Error = &rpcError{Code: -32601, Message: "Method not found"}
+	switch {
+	case run == nil:
+		failure = &rpcError{Code: -32601, Message: "Method not found"}
+	case failure == nil:
+		result, err := run(s.node, height)
+		if err == nil {
+			return rpcResponse{JSONRPC: "2.0", ID: id, Result: result}
+		}
+		failure = internalError(err.Error())
 	}
-	if response.Error != nil {
-		return response
-	}
-	result, err := run(s.node, height)
-	if err != nil {
-		response.Error = internalError(err.Error())
-		return response
-	}
-	response.Result = result
-	return response
+	return rpcResponse{JSONRPC: "2.0", ID: id, Error: failure}
 }
 
 // abciInfo says which block has been committed: the newest that can be read.
@@ -166,32 +165,18 @@ func (n *Node) abciInfo() any {
 		name, version, height, base64Text(n.chain.at(height).hash("app"))))
 }
 
-// within is the height that is asked for: by default the newest.
-func (n *Node) within(height *int64) (int64, error) {
-	newest := n.Height()
-	switch {
-	case height == nil:
-		return newest, nil
-	case *height <= 0:
-		return 0, fmt.Errorf("height must be greater than 0, but got %d", *height)
-	case *height > newest:
-		return 0, fmt.Errorf("height %d must be less than or equal to the current blockchain height %d", *height, newest)
+// atHeight answers about the height that is asked for: by default the newest.
+func atHeight(render func(c *chain, height int64) []byte) func(*Node, *int64) (any, error) {
+	return func(n *Node, height *int64) (any, error) {
+		newest := n.Height()
+		switch {
+		case height == nil:
+			height = &newest
+		case *height <= 0:
+			return nil, fmt.Errorf("height must be greater than 0, but got %d", *height)
+		case *height > newest:
+			return nil, fmt.Errorf("height %d must be less than or equal to the current blockchain height %d", *height, newest)
+		}
+		return json.RawMessage(render(n.chain, *height)), nil
 	}
-	return *height, nil
-}
-
-func (n *Node) headerAt(height *int64) (any, error) {
-	h, err := n.within(height)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{"header": n.chain.header(h)}, nil
-}
-
-func (n *Node) blockAt(height *int64) (any, error) {
-	h, err := n.within(height)
-	if err != nil {
-		return nil, err
-	}
-	return json.RawMessage(fmt.Appendf(nil, `{"block_id":%s,"block":%s}`, n.chain.blockID(h), n.chain.block(h))), nil
 }

@@ -37,7 +37,6 @@ type Options struct {
 	StartTime  time.Time // of the execution block at the start: default in March 2026; later ones follow at the interval
 	EVMChainID uint64    // default DefaultEVMChainID
 	EVMRange   int64     // most blocks in one eth_getLogs: default 10,000
-	EVMResults int       // most logs in an answer to it: default any number
 	EVMRefusal Refusal   // how more is refused: default RefuseResults
 
 	NodeAddr     string // where to listen, default a free loopback port; also for the next four
@@ -103,7 +102,6 @@ const anyPort = "127.0.0.1:0"
 type Devnet struct {
 	options  Options
 	chain    *chain
-	provider *provider
 	evm      *EVM
 	metadata *target
 	control  *target
@@ -120,8 +118,8 @@ func New(o Options) (*Devnet, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	d := &Devnet{options: o, chain: newChain(o), provider: newProvider(o)}
-	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, d.provider)
+	d := &Devnet{options: o, chain: newChain(o)}
+	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, newProvider(o))
 	d.control = newTarget("control", o.ControlAddr, 0, d.controlHandler())
 	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr, NoGRPC: o.NoGRPC})}
 	var err error

@@ -52,7 +52,7 @@ func newEVM(c *chain, o Options) (*EVM, error) {
 	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: map[string]int64{}}
 	evm.target = newTarget("evm", cmp.Or(o.EVMAddr, anyPort), o.IdleTimeout, &evmServer{evm: evm})
 	evm.rewrite.Store(&rewrite{})
-	return evm, evm.SetLimits(o.EVMRange, o.EVMResults, o.EVMRefusal)
+	return evm, evm.SetLimits(o.EVMRange, 0, o.EVMRefusal)
 }
 
 // EVM is the endpoint of the execution client.

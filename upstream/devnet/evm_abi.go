@@ -3,7 +3,6 @@ package devnet
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"strconv"
 )
 
 // A word is the unit of the execution chain's encoding.
@@ -53,6 +52,3 @@ func mustWord(text string) word { return word(mustHex(text)) }
 
 // hexText is raw as JSON-RPC has it.
 func hexText(raw []byte) string { return "0x" + hex.EncodeToString(raw) }
-
-// quantity is a number as JSON-RPC has it.
-func quantity(n int64) string { return "0x" + strconv.FormatInt(n, 16) }

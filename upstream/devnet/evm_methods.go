@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -26,22 +27,14 @@ var evmMethods = map[string]evmMethod{
 }
 
 func (e *EVM) ethChainID([]json.RawMessage) (json.RawMessage, *evmError) {
-	return encode("0x" + strconv.FormatUint(e.chainID, 16)), nil
+	return fmt.Appendf(nil, `"0x%x"`, e.chainID), nil
 }
 
 func (e *EVM) ethBlockNumber([]json.RawMessage) (json.RawMessage, *evmError) {
-	return encode(quantity(e.Height())), nil
+	return fmt.Appendf(nil, `"0x%x"`, e.Height()), nil
 }
 
-// An evmBlock is a block without what nobody here reads.
-type evmBlock struct {
-	Number       string   `json:"number"`
-	Hash         string   `json:"hash"`
-	ParentHash   string   `json:"parentHash"`
-	Timestamp    string   `json:"timestamp"`
-	Transactions []string `json:"transactions"`
-}
-
+// ethGetBlockByNumber leaves out what nobody here reads.
 func (e *EVM) ethGetBlockByNumber(params []json.RawMessage) (json.RawMessage, *evmError) {
 	block, failure := e.block(0, params[0])
 	if failure != nil {
@@ -58,15 +51,15 @@ func (e *EVM) ethGetBlockByNumber(params []json.RawMessage) (json.RawMessage, *e
 	if block > 0 {
 		parent = e.hash(block - 1)
 	}
-	shown := evmBlock{quantity(block), hexText(hash[:]), hexText(parent[:]), quantity(e.ledger.time(block).Unix()), []string{}}
+	transactions := []string{}
 	for log := range e.ledger.logs(block, block) {
-		if log.transaction < int64(len(shown.Transactions)) {
-			continue // another log of the same
+		if log.transaction == int64(len(transactions)) { // else another log of the same
+			transaction := e.ledger.transactionHash(block, log.transaction)
+			transactions = append(transactions, hexText(transaction[:]))
 		}
-		transaction := e.ledger.transactionHash(block, log.transaction)
-		shown.Transactions = append(shown.Transactions, hexText(transaction[:]))
 	}
-	return encode(shown), nil
+	return fmt.Appendf(nil, `{"number":"0x%x","hash":"0x%x","parentHash":"0x%x","timestamp":"0x%x","transactions":%s}`,
+		block, hash, parent, e.ledger.time(block).Unix(), encode(transactions)), nil
 }
 
 // hash is the hash of a block. The number can be read from it.

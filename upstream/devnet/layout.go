@@ -41,7 +41,7 @@ type validator struct {
 	bonus  uint64 // on top of rewardRate
 	rate   uint64 // of commission, in 1/10,000
 	bech32 string // operator address, as rewards have it
-	about  []byte // its description
+	about  string // its description
 
 	stakes  []stake   // by delegator address
 	staked  uint64    // their sum

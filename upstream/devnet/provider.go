@@ -18,20 +18,18 @@ const maxBatch = 100
 type provider struct {
 	seed  uint64
 	index map[string]int // by lower-case address
-	mux   *http.ServeMux
 }
 
-func newProvider(o Options) *provider {
-	p := &provider{seed: o.Seed, index: make(map[string]int, o.Collections), mux: http.NewServeMux()}
+func newProvider(o Options) http.Handler {
+	p := &provider{seed: o.Seed, index: make(map[string]int, o.Collections)}
 	for i := range o.Collections {
 		p.index[collectionAddress(o.Seed, i).String()] = i
 	}
-	p.mux.HandleFunc("GET /nft/v3/{key}/getContractMetadata", p.serveOne)
-	p.mux.HandleFunc("POST /nft/v3/{key}/getContractMetadataBatch", p.serveBatch)
-	return p
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /nft/v3/{key}/getContractMetadata", p.serveOne)
+	mux.HandleFunc("POST /nft/v3/{key}/getContractMetadataBatch", p.serveBatch)
+	return mux
 }
-
-func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
 func (p *provider) serveOne(w http.ResponseWriter, r *http.Request) {
 	address := r.URL.Query().Get("contractAddress")

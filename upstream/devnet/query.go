@@ -58,8 +58,6 @@ func (q *query) text(parts ...any) {
 		switch p := part.(type) {
 		case string:
 			q.out = append(q.out, p...)
-		case []byte:
-			q.out = append(q.out, p...)
 		case uint64:
 			q.out = strconv.AppendUint(q.out, p, 10)
 		case decimal:

@@ -3,7 +3,6 @@ package devnet
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -23,27 +22,13 @@ var (
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-// A description is what a validator says about itself.
-type description struct {
-	Moniker         string `json:"moniker"`
-	Identity        string `json:"identity,omitempty"`
-	Website         string `json:"website,omitempty"`
-	SecurityContact string `json:"security_contact,omitempty"`
-	Details         string `json:"details,omitempty"`
-}
-
-// describe is the description of a validator as JSON.
-func describe(i int) []byte {
-	d := description{Moniker: monikers[i]}
-	if d.Moniker == "" {
-		d.Moniker = fmt.Sprintf("validator-%02d", i)
-	}
+// describe is what a validator says about itself, as JSON.
+func describe(i int) string {
+	moniker, more := cmp.Or(monikers[i], fmt.Sprintf("validator-%02d", i)), ""
 	if i == signer {
-		d.Identity, d.Website = "devnet validator 0", "https://example.org/?a=1&b=<2>"
-		d.SecurityContact, d.Details = "sec@example.org", "the only signer"
+		more = `,"identity":"devnet validator 0","website":"https://example.org/?a=1\u0026b=\u003c2\u003e","security_contact":"sec@example.org","details":"the only signer"`
 	}
-	text, _ := json.Marshal(d) // strings always encode
-	return text
+	return fmt.Sprintf(`{"moniker":%s%s}`, encode(moniker), more)
 }
 
 // appendValidator appends the JSON of a validator.
