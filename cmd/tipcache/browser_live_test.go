@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -34,7 +35,7 @@ func serveAt(t *testing.T, d *devnet.Devnet, listen string) (p *program, addr st
 
 func TestTheLivePageShowsEachBlockAndOutlivesItsServer(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond})
-	replica, addr := serveAt(t, d, "127.0.0.1:0")
+	replica, addr := serveAt(t, d, rig.FreeAddr()) // on which it can come back
 	page := openTab(t, "http://"+addr+"/docs/live")
 	const shown = `document.querySelector('article')?.dataset.changes`
 	page.until("changed by three blocks", shown+` >= 3`)

@@ -71,7 +71,7 @@ func TestAReplicaThatStartsWithoutTheNodeSpeaksWhatTheOthersFound(t *testing.T) 
 	shared := miniredis.RunT(t)
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond})
 	sharing := func(cfg *config.Config) {
-		cfg.Redis.URL, cfg.Redis.Timeout, cfg.Chain.ID = "redis://"+shared.Addr(), time.Second, d.ChainID()
+		cfg.Redis.URL, cfg.Chain.ID = "redis://"+shared.Addr(), d.ChainID()
 	}
 	first := startRunning(t, d, sharing)
 	first.eventually("in Redis", func() bool {
@@ -94,7 +94,7 @@ func astray(t *testing.T, sealKey string) *running {
 		t.Fatal(err)
 	}
 	return startUnready(t, d, func(cfg *config.Config) {
-		cfg.Redis.URL, cfg.Redis.Timeout, cfg.Redis.SealKey, cfg.Chain.ID = "redis://"+shared.Addr(), time.Second, sealKey, d.ChainID()
+		cfg.Redis.URL, cfg.Redis.SealKey, cfg.Chain.ID = "redis://"+shared.Addr(), sealKey, d.ChainID()
 	})
 }
 

@@ -49,10 +49,8 @@ func TestHealthExitsByReadiness(t *testing.T) {
 func TestALeavingReplicaAnswersUntilLoadBalancersHaveNoticed(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	cfg := config.Default()
-	cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
-	cfg.HTTP.DrainDelay = 4 * time.Second
-	demo.Embed(&cfg, d, "a test's key")
+	cfg := unhurried(d, "a test's key")
+	cfg.HTTP.DrainDelay = 6 * time.Second
 	s, err := demo.New(t.Context(), cfg, d, io.Discard)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -21,16 +20,13 @@ func TestTheIndexCommandTellsHowFarItIs(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	head := d.EVM().Height()
 	var ready indexReadiness
-	for range 1000 {
+	p.until(func() bool {
 		status, body := ask(t, admin+"/readyz")
 		if err := json.Unmarshal([]byte(body), &ready); err != nil || status != http.StatusOK || !ready.Ready {
 			t.Fatalf("%v, %d %s", err, status, body)
 		}
-		if ready.Index.Block == head && ready.Index.Blocks != nil && *ready.Index.Blocks == 0 {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return ready.Index.Block == head && ready.Index.Blocks != nil && *ready.Index.Blocks == 0
+	})
 	if ready.Index.Chain != 1315 || ready.Index.Block != head || !ready.Index.Running {
 		t.Errorf("readyz: %+v", ready.Index)
 	}

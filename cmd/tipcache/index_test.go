@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
@@ -58,7 +57,7 @@ func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 
 func openURL(t *testing.T, url string) *collections.Store {
 	t.Helper()
-	store, err := drivers.Open(t.Context(), url, collections.Options{})
+	store, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +88,16 @@ func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
 		d.Advance(20)
 	}
 	// Interrupted, it has lost nothing and is no failure.
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := run(ctx, append(command, "--follow"), streams{io.Discard, io.Discard}); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, append(command, "--follow"), streams{io.Discard, io.Discard}) }()
+	(&running{t: t}).eventually("at the head", func() bool {
+		cursor, err := store.Cursor(t.Context())
+		return err == nil && cursor.Block == d.EVM().Height()
+	})
+	cancel()
+	if err := <-ended; err != nil {
 		t.Errorf("following: %v", err)
 	}
 	expectChain(t, store, d)
@@ -173,9 +179,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	replicas := make([]*running, 2)
 	stop := make([]func(), 2)
 	for i := range replicas {
-		cfg := config.Default()
-		cfg.Listen, cfg.Admin, cfg.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
-		demo.Embed(&cfg, d, "a key")
+		cfg := unhurried(d, "a key")
 		indexing(d, url)(&cfg)
 		cfg.Index.From = 0
 		s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log, parts.LevelOf(cfg.Log)))
@@ -194,16 +198,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	}
 	store := openURL(t, url)
 	leads := func(r *running) bool { index := r.ready().Index; return index != nil && index.Running }
-	until := func(what string, ok func() bool) {
-		t.Helper()
-		for range 1000 {
-			if ok() {
-				return
-			}
-			time.Sleep(25 * time.Millisecond)
-		}
-		t.Fatalf("never %s", what)
-	}
+	until := replicas[0].eventually
 	until("indexed by one", func() bool { return slices.ContainsFunc(replicas, leads) })
 	if leads(replicas[1]) {
 		replicas[0], replicas[1], stop[0], stop[1] = replicas[1], replicas[0], stop[1], stop[0]

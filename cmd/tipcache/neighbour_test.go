@@ -19,7 +19,7 @@ func TestANeighbourWithoutTheSealKeyDropsNoCache(t *testing.T) {
 	address, _ := realRedis(t)
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	options := func(c *config.Config) {
-		c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address
+		c.Chain.RollbackAfter, c.Redis.URL = 5*time.Second, "redis://"+address
 		c.Redis.SealKey = "known to the replicas alone"
 	}
 	a, b := startRunning(t, d, options), startRunning(t, d, options)

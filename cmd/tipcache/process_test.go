@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 )
 
 // runsProgram is the variable that makes this test binary the program: what a
@@ -59,15 +58,9 @@ var adminAddress = regexp.MustCompile(`admin["=:]+([0-9.]+:\d+)`)
 // admin waits until the program says where its admin listener is.
 func (p *program) admin() string {
 	p.t.Helper()
-	for range 1000 {
-		p.alive()
-		if found := adminAddress.FindStringSubmatch(p.said.String()); found != nil {
-			return "http://" + found[1]
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	p.t.Fatalf("no admin listener: %s", p.said.String())
-	return ""
+	var found []string
+	p.until(func() bool { found = adminAddress.FindStringSubmatch(p.said.String()); return found != nil })
+	return "http://" + found[1]
 }
 
 // ask gets a URL.

@@ -70,7 +70,7 @@ func (s *serving) write(settings string) {
 // waitFor returns the next record with this message.
 func (s *serving) waitFor(message string) map[string]any {
 	s.t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case record := <-s.log:

@@ -80,8 +80,8 @@ admin: 127.0.0.1:0
 admin_token: %q
 chain: {nodes: [%q], comet: [%q], timeout: 400ms, queue: 300ms}
 redis: {url: %q}
-cache: {flight: 2s, lease: 500ms, patience: 100ms}
-collections: {store: %q, store_key: %q, keys: ["tester:%s"], timeout: 500ms}
+cache: {flight: 14s, lease: 5s, patience: 100ms}
+collections: {store: %q, store_key: %q, keys: ["tester:%s"], timeout: 10s}
 metadata: {provider: %q, budget: 200ms, timeout: 300ms}
 log: {level: debug}
 tracing: {endpoint: %q, ratio: 1}

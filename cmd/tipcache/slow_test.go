@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +18,7 @@ import (
 
 // impatient makes every time that a client may take a short one.
 func impatient(c *config.Config) {
-	const unit = 50 * time.Millisecond
+	const unit = 500 * time.Millisecond // which a busy machine keeps
 	c.Redis.Timeout, c.Cache.Lease, c.Chain.Timeout, c.Collections.Timeout, c.Cache.Patience = unit, 3*unit, 4*unit, 4*unit, unit/10
 	c.Cache.Flight, c.HTTP.Header, c.Chain.MinHeightWait, c.HTTP.Request = 8*unit, 8*unit, 8*unit, 16*unit
 }
@@ -29,21 +31,23 @@ func (r *running) dial() net.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	return conn
 }
 
 // drip writes a text over and over, a little at a time, until the connection
-// ends, and says how long it lasted.
-func drip(conn net.Conn, text string) time.Duration {
-	start := time.Now()
+// ends, and says how.
+func drip(conn net.Conn, text string) error {
 	for {
 		if _, err := io.WriteString(conn, text); err != nil {
-			return time.Since(start)
+			return err
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
+
+// listenedOn says whether a connection ended because its client had enough.
+func listenedOn(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 func TestSlowHeadersDoNotHoldTheDoor(t *testing.T) {
 	t.Parallel()
@@ -51,13 +55,13 @@ func TestSlowHeadersDoNotHoldTheDoor(t *testing.T) {
 		impatient(c)
 		c.HTTP.MaxConnections = 3
 	})
-	lasted := make(chan time.Duration)
+	ended := make(chan error)
 	for range 3 {
 		conn := r.dial()
 		if _, err := io.WriteString(conn, "GET /staking/params HTTP/1.1\r\nHost: x\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		go func() { lasted <- drip(conn, "X-Drip: 1\r\n") }()
+		go func() { ended <- drip(conn, "X-Drip: 1\r\n") }()
 	}
 	r.eventually("full", func() bool {
 		return strings.Contains(r.get(r.admin+"/metrics").body, "\ntipcache_http_connections 3\n")
@@ -66,8 +70,8 @@ func TestSlowHeadersDoNotHoldTheDoor(t *testing.T) {
 		t.Errorf("another client: %d %s", got.status, got.body)
 	}
 	for range 3 {
-		if took := <-lasted; took > 30*time.Second {
-			t.Errorf("a slow client was listened to for %v", took)
+		if listenedOn(<-ended) {
+			t.Error("a slow client is listened to")
 		}
 	}
 }
@@ -77,8 +81,8 @@ func TestASlowBodyIsNotWaitedFor(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)
 	conn := r.dial()
 	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", r.key)
-	lasted := make(chan time.Duration)
-	go func() { lasted <- drip(conn, " ") }()
+	ended := make(chan error)
+	go func() { ended <- drip(conn, " ") }()
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +91,8 @@ func TestASlowBodyIsNotWaitedFor(t *testing.T) {
 	if resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("status %d", resp.StatusCode)
 	}
-	if took := <-lasted; took > 30*time.Second {
-		t.Errorf("it was listened to for %v", took)
+	if listenedOn(<-ended) {
+		t.Error("it is listened to")
 	}
 }
 
@@ -96,14 +100,12 @@ func TestAReaderThatStopsIsLeft(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)
 	conn := r.dial()
-	start := time.Now()
-	for { // ask and ask, and read nothing
-		if _, err := io.WriteString(conn, strings.Repeat("GET /staking/validators HTTP/1.1\r\nHost: x\r\n\r\n", 100)); err != nil {
-			break
-		}
+	var err error
+	for err == nil { // ask and ask, and read nothing
+		_, err = io.WriteString(conn, strings.Repeat("GET /staking/validators HTTP/1.1\r\nHost: x\r\n\r\n", 100))
 	}
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("it was written to for %v", took)
+	if listenedOn(err) {
+		t.Error("it is waited for")
 	}
 }
 

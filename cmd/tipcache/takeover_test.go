@@ -39,13 +39,11 @@ func (r *replica) cursor() int64 {
 
 func (r *replica) until(what string, ok func() bool) {
 	r.t.Helper()
-	for range 1000 {
-		if ok() {
-			return
+	for end := time.Now().Add(90 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("never %s: %s", what, r.said.String())
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	r.t.Fatalf("never %s: %s", what, r.said.String())
 }
 
 func TestAReplicaTakesOverFromOneThatIsKilled(t *testing.T) {

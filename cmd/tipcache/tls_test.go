@@ -129,14 +129,14 @@ func TestTheServiceManagerIsTold(t *testing.T) {
 		"--node", "http://127.0.0.1:1", "--comet", "none", "--store", "sqlite::memory:", "--collections-auth", "none")
 	for _, want := range []string{"READY=1", "STOPPING=1"} {
 		buffer := make([]byte, 100)
-		_ = socket.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
 		n, _, err := socket.ReadFrom(buffer)
 		if err != nil || string(buffer[:n]) != want {
 			t.Fatalf("%q, %v, want %s; %s", buffer[:n], err, want, p.said.String())
 		}
 		_ = p.cmd.Process.Signal(os.Interrupt)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	select {
 	case <-p.ended:

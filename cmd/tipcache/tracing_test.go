@@ -102,13 +102,12 @@ func TestATraceGoesFromTheClientToTheOrigins(t *testing.T) {
 	c := startCollector(t, trace)
 	var toNode, toProvider func() string
 	t.Run("running", func(t *testing.T) { // the spans are sent at its end
-		d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+		d := newDevnet(t, devnet.Options{Interval: -1})
 		nodeURL, nodeTraces := overhear(t, d.NodeURL())
 		providerURL, providerTraces := overhear(t, d.MetadataURL())
 		toNode, toProvider = nodeTraces, providerTraces
 		r := startRunning(t, d, func(cfg *config.Config) {
 			cfg.Chain.Nodes, cfg.Metadata.Provider = []string{nodeURL}, "alchemy:"+providerURL+"/nft/v3/key"
-			cfg.Redis.Timeout = 2 * time.Second // however busy the machine is, Redis is asked
 			cfg.Tracing = config.Tracing{Endpoint: c.URL, Ratio: 0}
 		})
 		r.get(r.base+"/staking/params", parent...)
