@@ -36,6 +36,16 @@ func TestTheManualShowsEveryOperation(t *testing.T) {
 	}
 }
 
+func TestTheManualTellsOfWhatAQueryMayWaitFor(t *testing.T) {
+	s := startList(t, listing.Options{})
+	_, page := s.send(t, "GET", "/docs", "")
+	for _, name := range []string{"X-Min-Block-Height", "X-Min-Evm-Block", "stream.min_block_height", "stream.min_evm_block"} {
+		if !strings.Contains(strings.ReplaceAll(page, "<wbr>", ""), "<code>"+name+"</code>") {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
 func TestTheManualHoldsTogether(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")

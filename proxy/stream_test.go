@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,7 @@ func TestWhatCannotBeStreamedIsRefusedByStatus(t *testing.T) {
 		{"a bad address", "/staking/validators/nope", 400, `validator_addr is \"nope\"`},
 		{"a future block", "/staking/pool?stream.block_height=9999", 400, "in the future"},
 		{"a bad height", "/staking/pool?stream.block_height=x", 400, "X-Block-Height"},
+		{"a bad block of the execution client", "/staking/pool?stream.min_evm_block=x", 400, "X-Min-Evm-Block"},
 		{"no path", "/live", 400, "path is given 0 times"},
 		{"too many paths", tooMany, 400, "path is given 21 times"},
 		{"a path of nothing", "/live?path=/nope", 404, "no such path: /nope"},
@@ -150,6 +152,20 @@ func TestWhatCannotBeStreamedIsRefusedByStatus(t *testing.T) {
 	}
 	if n := s.chain.calls(); n > 0 {
 		t.Errorf("the node was asked %d times", n)
+	}
+}
+
+func TestAStreamWaitsForABlockOfTheExecutionClient(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		s.chain.grow(1)
+	}()
+	for _, target := range []string{anyPath + "?", "/live?path=" + url.QueryEscape(anyPath) + "&"} {
+		es := s.stream(t, target+"stream.min_evm_block="+strconv.Itoa(standstill+1+executionAhead))
+		if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.Contains(got, "id: 229.") {
+			t.Errorf("%s: status %d, event %q", target, es.resp.StatusCode, got)
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func (d *description) parameters(rt chain.Route, examples map[string]string) []*
 			all = append(all, &huma.Param{Ref: parameterRefs + name})
 		}
 	}
-	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, ifNoneMatch} {
+	for _, name := range chainHeaders(d.o) {
 		all = append(all, &huma.Param{Ref: parameterRefs + name})
 	}
 	return all

@@ -90,7 +90,7 @@ func (d *description) rowParameters(row cosmos.Row) []*huma.Param {
 			all = append(all, &huma.Param{Name: name, In: "query", Schema: &textValue})
 		}
 	}
-	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch} {
+	for _, name := range chainHeaders(d.o) {
 		all = append(all, &huma.Param{Ref: parameterRefs + name})
 	}
 	return all

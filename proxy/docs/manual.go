@@ -113,7 +113,7 @@ func (d *description) manual() manual {
 	for _, name := range chain.PageNames {
 		m.Pages = append(m.Pages, d.Components.Parameters[name])
 	}
-	for _, name := range []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch} {
+	for _, name := range chainHeaders(d.o) {
 		m.Common = append(m.Common, d.Components.Parameters[name])
 	}
 	for _, r := range d.refusals() {

@@ -97,14 +97,22 @@ func (d *description) errorBody(r refusalText) []byte {
 	return chain.ErrorEnvelope(r.status, r.error)
 }
 
+// chainHeaders are those that all queries of the chain take.
+func chainHeaders(o Options) []string {
+	if o.Cosmos != nil {
+		return []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch}
+	}
+	return []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, ifNoneMatch}
+}
+
 // sharedParameters are those that many operations take.
 func sharedParameters(o Options) map[string]*huma.Param {
 	all := map[string]*huma.Param{}
 	for _, name := range chain.PageNames {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
-	headers := []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch}
-	if o.Collections != nil || o.Cosmos == nil {
+	headers := chainHeaders(o)
+	if o.Collections != nil {
 		headers = append(headers, web.MinEVMHeader)
 	}
 	for _, name := range headers {

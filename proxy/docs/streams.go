@@ -28,6 +28,9 @@ func (d *description) addLive() {
 	}
 	explode := true
 	for _, p := range streamParameters {
+		if p.name == stream.MinEVMParameter && d.o.Cosmos != nil {
+			continue
+		}
 		schema := p.schema
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: p.name, In: "query", Required: p.name == stream.PathParameter, Explode: &explode, Description: p.doc, Schema: &schema, Example: p.example,
@@ -62,6 +65,7 @@ var streamParameters = []struct {
 	{stream.BlocksParameter, "Ask for an event at every block.", booleanValue, nil},
 	{stream.HeightParameter, "Stands for the header `X-Block-Height`.", heightValue, nil},
 	{stream.MinHeightParameter, "Stands for the header `X-Min-Block-Height`.", heightValue, nil},
+	{stream.MinEVMParameter, "Stands for the header `X-Min-Evm-Block`.", heightValue, nil},
 	{stream.LastEventParameter, "Stands for the header `Last-Event-ID`, for an EventSource that was made anew.", textValue, nil},
 	{stream.KeyParameter, "Stands for the header `X-Api-Key`. It is kept out of the logs.", textValue, nil},
 }

@@ -20,6 +20,7 @@ const (
 	KeyParameter       = "stream.api_key"
 	HeightParameter    = "stream.block_height"
 	MinHeightParameter = "stream.min_block_height"
+	MinEVMParameter    = "stream.min_evm_block"
 	LastEventParameter = "stream.last_event_id"
 	BlocksParameter    = "stream.blocks"
 	PathParameter      = "path" // of LivePath
@@ -32,6 +33,7 @@ var headerOf = map[string]string{
 	KeyParameter:       web.APIKeyHeader,
 	HeightParameter:    web.HeightHeader,
 	MinHeightParameter: web.MinHeightHeader,
+	MinEVMParameter:    web.MinEVMHeader,
 	LastEventParameter: lastEventHeader,
 }
 

@@ -17,6 +17,8 @@ export interface ReadOptions {
   height?: number
   /** Wait until this block has come, to see one's own write. */
   minHeight?: number
+  /** Wait until what this block of the execution chain did counts, to see one's own transaction. */
+  minEvmBlock?: number
   signal?: AbortSignal
 }
 
@@ -59,6 +61,7 @@ export class Tipcache {
     if (this.#options.apiKey) headers['X-Api-Key'] = this.#options.apiKey
     if (options.height !== undefined) headers['X-Block-Height'] = String(options.height)
     if (options.minHeight !== undefined) headers['X-Min-Block-Height'] = String(options.minHeight)
+    if (options.minEvmBlock !== undefined) headers['X-Min-Evm-Block'] = String(options.minEvmBlock)
     const request = this.#options.fetch ?? fetch
     const response = await request(this.#base + target(path, options.params), { headers, signal: options.signal ?? null })
     const body = await bodyOf(response)

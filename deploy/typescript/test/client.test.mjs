@@ -50,6 +50,12 @@ test('waitFor returns once the block has come', { skip }, async () => {
   assert.ok((await chain.get('/staking/pool', { minHeight: height + 1 })).height > height)
 })
 
+test('a block of the execution chain is waited for', { skip }, async () => {
+  const chain = new Tipcache(url)
+  assert.ok((await chain.get('/staking/pool', { minEvmBlock: 1 })).height > 0)
+  await assert.rejects(chain.get('/staking/pool', { minEvmBlock: 0 }), err => err.status === 400 && /X-Min-Evm-Block/.test(err.message))
+})
+
 test('waitFor ends with its signal', { skip }, async () => {
   const ended = new Tipcache(url).waitFor(1e9, { signal: AbortSignal.timeout(200) })
   await assert.rejects(ended, err => err.name === 'TimeoutError' || err.name === 'AbortError')
