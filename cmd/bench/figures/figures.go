@@ -54,15 +54,6 @@ func Each[A any](xs []A, of func(A) float64) []float64 {
 // Milliseconds has fractions.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Rotated is the order of n servers in a round: each begins once in n rounds.
-func Rotated(n, round int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = (i + round) % n
-	}
-	return order
-}
-
 // Decimal writes about three digits, and a dash for what is no number.
 func Decimal(x float64) string {
 	switch {
@@ -75,9 +66,6 @@ func Decimal(x float64) string {
 	}
 	return fmt.Sprintf("%.2f", x)
 }
-
-// Thousands writes 12345 as 12.3k.
-func Thousands(x float64) string { return Decimal(x/1000) + "k" }
 
 // Mebibytes writes bytes as MiB.
 func Mebibytes(bytes float64) string { return fmt.Sprintf("%.1f", bytes/(1<<20)) }

@@ -26,16 +26,6 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestEachServerBeginsOnce(t *testing.T) {
-	begins := map[int]int{}
-	for round := range 5 {
-		begins[Rotated(5, round)[0]]++
-	}
-	if diff := cmp.Diff(map[int]int{0: 1, 1: 1, 2: 1, 3: 1, 4: 1}, begins); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 func TestTablesAreThoseOfGitHub(t *testing.T) {
 	var text strings.Builder
 	Report{&text}.Table("speed", []string{"server", "req/s"}, [][]string{{"µ", "1.5k"}, {"nginx", "12k"}})

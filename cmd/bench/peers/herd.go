@@ -79,7 +79,8 @@ func Herd(ctx context.Context, r *rig.Rig) error {
 	for _, kind := range herdKinds(r) {
 		seen := make([]herdSeen, len(servers))
 		for i := range keys {
-			for _, s := range figures.Rotated(len(servers), i) {
+			for n := range servers { // another one begins with each key
+				s := (i + n) % len(servers)
 				if err := seen[s].add(ctx, servers[s], r.Path(warmPath), kind, i); err != nil {
 					return err
 				}

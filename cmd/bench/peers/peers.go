@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
-	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
@@ -69,8 +68,8 @@ func Hits(ctx context.Context, r *rig.Rig) error {
 // round gives every server its turn at every case.
 func (p *peersRun) round(ctx context.Context, round, connections int) error {
 	for _, c := range p.cases {
-		for _, i := range figures.Rotated(len(p.servers), round) {
-			s := p.servers[i]
+		for i := range p.servers { // another one begins each round
+			s := p.servers[(round+i)%len(p.servers)]
 			if s.target(c) == "" {
 				continue
 			}

@@ -30,7 +30,7 @@ func (p *peersRun) row(at cell) []string {
 		return []string{at.server, strconv.Itoa(at.connections), "failed", "", "", "", "", "", ""}
 	}
 	gin := cell{"bare " + BareGin, at.name, at.connections}
-	row := []any{at.server, at.connections, figures.Thousands(figures.Median(p.column(at, rate)))}
+	row := []any{at.server, at.connections, figures.Decimal(figures.Median(p.column(at, rate))/1000) + "k"}
 	for _, of := range []func(result) float64{p50, p99, cpu, rss} {
 		row = append(row, figures.Median(p.column(at, of)))
 	}

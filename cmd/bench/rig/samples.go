@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,18 +30,9 @@ func ParseSamples(text string) Samples {
 func (s Samples) Sum(metric string, labels ...string) (total float64) {
 	for series, v := range s {
 		name, rest, _ := strings.Cut(series, "{")
-		if name == metric && containsAll(rest, labels) {
+		if name == metric && !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
 			total += v
 		}
 	}
 	return total
-}
-
-func containsAll(text string, words []string) bool {
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			return false
-		}
-	}
-	return true
 }
