@@ -15,6 +15,7 @@ type Fork struct {
 	Began time.Time
 	From  int64 // the height that the chain was set back to
 	Truth *Truth
+	Holds time.Duration // for so long what was cached before it is at hand
 }
 
 // A Model is what answers may be, by what the chain was:
@@ -28,7 +29,6 @@ type Fork struct {
 type Model struct {
 	Forks []Fork // the first begins before the run
 	Grace time.Duration
-	Holds time.Duration      // for so long after a fork what was cached before it is at hand
 	Lost  func(*Answer) bool // tells which requests may be without an answer; nil: none
 	Any   []string           // keys that cannot be read at a height: their answers may say anything
 }
@@ -88,8 +88,9 @@ type cached struct {
 // nothing is left of the fork before: until then everything cached may be dropped.
 func (m *Model) epoch(at time.Time) (n int, settled bool) {
 	n = m.begun(at)
-	since := at.Sub(m.Forks[n-1].Began)
-	if n > 1 && since < m.Holds {
+	newest := m.Forks[n-1]
+	since := at.Sub(newest.Began)
+	if n > 1 && since < newest.Holds {
 		return n - 1, true
 	}
 	return n, n == 1 || since > m.Grace

@@ -36,7 +36,7 @@ func with(a Answer, change func(*Answer)) Answer {
 }
 
 func TestAModelFindsWhatIsWrong(t *testing.T) {
-	forks := []Fork{{Began: at(0), Truth: own(0, 90, 150)}, {Began: at(50), Truth: own(1, 90, 150)}}
+	forks := []Fork{{Began: at(0), Truth: own(0, 90, 150)}, {Began: at(50), Truth: own(1, 90, 150), Holds: 8 * time.Second}}
 	fork1 := func(a *Answer) { a.Hash += 1000 }
 	page := func(a *Answer) { a.Key = "POST /pages {}" }
 	other := func(a *Answer) { a.Key = otherKey }
@@ -93,7 +93,7 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		"an answer without a height": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Height = 0 })}, wrong{Heightless: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := Model{Forks: forks, Grace: 15 * time.Second, Holds: 8 * time.Second, Lost: func(a *Answer) bool { return a.Server == "killed" }}
+			m := Model{Forks: forks, Grace: 15 * time.Second, Lost: func(a *Answer) bool { return a.Server == "killed" }}
 			v := m.Check(tt.answers, at(0), at(100))
 			got := wrong{v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Crossed, v.Heightless}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -103,6 +103,18 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 				t.Errorf("broken: %v", v.Broken())
 			}
 		})
+	}
+}
+
+func TestWhatASetBackDropsAtOnceMayFailSoon(t *testing.T) {
+	forks := []Fork{{Began: at(0), Truth: own(0, 90, 150)}, {Began: at(50), Truth: own(1, 90, 150), Holds: time.Second}}
+	failed := func(seconds float64) Answer {
+		return with(answer(seconds, 101), func(a *Answer) { a.Status = 502 })
+	}
+	m := Model{Forks: forks, Grace: 15 * time.Second}
+	v := m.Check([]Answer{answer(49, 140), failed(50.5), failed(53)}, at(0), at(100))
+	if v.Failures() != 1 || v.Cold != 1 {
+		t.Errorf("%d failed that were cached, %d cold; want 1 of each", v.Failures(), v.Cold)
 	}
 }
 

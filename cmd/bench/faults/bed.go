@@ -76,7 +76,7 @@ func (b *bed) startChain() (err error) {
 		return err
 	}
 	b.clock, b.lowest = clients.NewClock(b.chain.Height), b.chain.Height()
-	b.forks = []clients.Fork{{Began: b.began}}
+	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
 	b.nodes = []*devnet.Node{b.chain.Node()}
 	for len(b.nodes) < b.setup.nodes {
 		n, err := b.chain.AddNode(devnet.NodeOptions{})

@@ -101,9 +101,21 @@ func (b *bed) fork(ctx context.Context, blocks int64) error {
 		return err
 	}
 	b.chain.SetBack(blocks)
-	b.lowest = min(b.lowest, b.chain.Height())
-	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: b.chain.Height()})
+	from, before := b.chain.Height(), b.forks[len(b.forks)-1].From
+	b.lowest = min(b.lowest, from)
+	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: from, Holds: b.holds(before - from)})
 	return nil
+}
+
+// heldAfterFork is a little less than chain.rollback_after, until which no replica
+// takes a chain for set back whose blocks it cannot tell.
+const heldAfterFork = 8 * time.Second
+
+// holds is for how long replicas keep what they have of a chain that was set back
+// to a height so many blocks below the first they remember: they know the fork when
+// a block follows one whose hash they remember otherwise, and drop everything.
+func (b *bed) holds(below int64) time.Duration {
+	return min(time.Duration(max(1, below)*int64(b.plan.blockTime)), heldAfterFork)
 }
 
 // learn asks the judge for all that it says of the newest fork.
@@ -121,11 +133,7 @@ func (b *bed) learn(ctx context.Context) (err error) {
 // heightsBefore is how many heights below the lowest an answer may be of.
 const heightsBefore = 10
 
-// heldAfterFork is a little less than chain.rollback_after, until which no replica
-// takes a chain for set back.
-const heldAfterFork = 8 * time.Second
-
 // model is what the answers are held against.
 func (b *bed) model(ctx context.Context) (*clients.Model, error) {
-	return &clients.Model{Forks: b.forks, Grace: freshWithin, Holds: heldAfterFork, Lost: b.lost, Any: b.unpinned}, b.learn(ctx)
+	return &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost, Any: b.unpinned}, b.learn(ctx)
 }
