@@ -141,8 +141,7 @@ func (d *Devnet) Start() error {
 	if d.started || d.closed {
 		return errors.New("devnet: started before")
 	}
-	if err := d.open(); err != nil {
-		d.closeTargets()
+	if err := openAll(d.targets()...); err != nil {
 		return err
 	}
 	d.started = true
@@ -152,13 +151,14 @@ func (d *Devnet) Start() error {
 	return nil
 }
 
-func (d *Devnet) open() error {
-	for _, t := range []*target{d.nodes[0].rest, d.nodes[0].comet, d.evm.target, d.metadata, d.control} {
-		if err := t.open(); err != nil {
-			return err
-		}
+// targets are the servers. They need no lock while closing: nodes are only
+// appended, and not after that.
+func (d *Devnet) targets() []*target {
+	all := []*target{d.evm.target, d.metadata, d.control}
+	for _, n := range d.nodes {
+		all = append(all, n.rest, n.comet)
 	}
-	return nil
+	return all
 }
 
 // Close stops the chain and every server and waits for their goroutines.
@@ -175,18 +175,8 @@ func (d *Devnet) Close() error {
 	if started {
 		d.chain.stop()
 	}
-	d.closeTargets()
+	closeAll(d.targets()...)
 	return nil
-}
-
-// closeTargets needs no lock: nodes are only appended, and not after closing.
-func (d *Devnet) closeTargets() {
-	for _, n := range d.nodes {
-		n.close()
-	}
-	d.evm.target.close()
-	d.metadata.close()
-	d.control.close()
 }
 
 // AddNode starts another node of the same chain. It lives until Close of the
@@ -198,7 +188,7 @@ func (d *Devnet) AddNode(o NodeOptions) (*Node, error) {
 		return nil, errors.New("devnet: not running")
 	}
 	n := newNode(d.chain, d.options, o)
-	if err := n.open(); err != nil {
+	if err := openAll(n.rest, n.comet); err != nil {
 		return nil, err
 	}
 	d.nodes = append(d.nodes, n)

@@ -66,10 +66,3 @@ func (n sdkNode) Forks(h int64) int64         { return n.chain.forksBelow(h) }
 // Restart makes the node one that has just started: in the dialect cosmos reads of the
 // latest height fail until the next block. The end of an outage does the same.
 func (n *Node) Restart() { n.restartedAt.Store(n.chain.height()) }
-
-// restartAfter restarts the node if a fault ends that was an outage.
-func (n *Node) restartAfter(before, now Fault) {
-	if before.Outage != "" && now.Outage == "" {
-		n.Restart()
-	}
-}

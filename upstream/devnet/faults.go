@@ -34,16 +34,16 @@ const (
 // A Fault is what is wrong with one server. The zero value is a healthy one.
 // What comes first in the struct happens first to a request.
 type Fault struct {
-	Outage      string        // "", Refuse or Reset
-	Latency     time.Duration // added to every answer
-	Jitter      time.Duration // at most this much more, evenly spread
-	Stall       bool          // requests are read and never answered; events are held back
-	ErrorRate   float64       // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
-	ErrorStatus int           // default 503; 429 is how a provider limits its clients
-	RetryAfter  time.Duration // sent with the error, in whole seconds; 0: not sent
-	Nonsense    bool          // 200 with a body that is no JSON
-	Ahead       int64         // for CometBFT: the heights it tells of are so many above the truth
-	HangInfo    bool          // for CometBFT: /abci_info is never answered, as while the execution client hangs
+	Outage      string        `json:"outage,omitempty"`       // "", Refuse or Reset
+	Latency     time.Duration `json:"-"`                      // added to every answer
+	Jitter      time.Duration `json:"-"`                      // at most this much more, evenly spread
+	Stall       bool          `json:"stall,omitempty"`        // requests are read and never answered; events are held back
+	ErrorRate   float64       `json:"error_rate,omitempty"`   // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
+	ErrorStatus int           `json:"error_status,omitempty"` // default 503; 429 is how a provider limits its clients
+	RetryAfter  time.Duration `json:"-"`                      // sent with the error, in whole seconds; 0: not sent
+	Nonsense    bool          `json:"nonsense,omitempty"`     // 200 with a body that is no JSON
+	Ahead       int64         `json:"ahead,omitempty"`        // for CometBFT: the heights it tells of are so many above the truth
+	HangInfo    bool          `json:"hang_info,omitempty"`    // for CometBFT: /abci_info is never answered, as while the execution client hangs
 }
 
 func (f Fault) validate() error {
@@ -62,25 +62,32 @@ func (f Fault) validate() error {
 	return nil
 }
 
-// faultJSON is a Fault as JSON has it, with durations such as "150ms".
+// A span is a duration such as "150ms" in JSON.
+type span time.Duration
+
+// MarshalText writes it as time.Duration does.
+func (s span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
+
+// UnmarshalText reads what time.ParseDuration does.
+func (s *span) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	*s = span(d)
+	return err
+}
+
+type plainFault Fault
+
+// A faultJSON is a Fault as JSON has it.
 type faultJSON struct {
-	Outage      string  `json:"outage,omitempty"`
-	Latency     string  `json:"latency,omitempty"`
-	Jitter      string  `json:"jitter,omitempty"`
-	Stall       bool    `json:"stall,omitempty"`
-	ErrorRate   float64 `json:"error_rate,omitempty"`
-	ErrorStatus int     `json:"error_status,omitempty"`
-	RetryAfter  string  `json:"retry_after,omitempty"`
-	Nonsense    bool    `json:"nonsense,omitempty"`
-	Ahead       int64   `json:"ahead,omitempty"`
-	HangInfo    bool    `json:"hang_info,omitempty"`
+	Latency    span `json:"latency,omitzero"`
+	Jitter     span `json:"jitter,omitzero"`
+	RetryAfter span `json:"retry_after,omitzero"`
+	plainFault
 }
 
 // MarshalJSON writes durations as "150ms" and leaves out what is healthy.
 func (f Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal(faultJSON{
-		f.Outage, text(f.Latency), text(f.Jitter), f.Stall, f.ErrorRate, f.ErrorStatus, text(f.RetryAfter), f.Nonsense, f.Ahead, f.HangInfo,
-	})
+	return json.Marshal(faultJSON{span(f.Latency), span(f.Jitter), span(f.RetryAfter), plainFault(f)})
 }
 
 // UnmarshalJSON replaces the whole fault: what is left out is healthy.
@@ -88,28 +95,10 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	var j faultJSON
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&j); err != nil {
-		return err
-	}
-	*f = Fault{Outage: j.Outage, Stall: j.Stall, ErrorRate: j.ErrorRate, ErrorStatus: j.ErrorStatus, Nonsense: j.Nonsense, Ahead: j.Ahead, HangInfo: j.HangInfo}
-	for field, value := range map[*time.Duration]string{&f.Latency: j.Latency, &f.Jitter: j.Jitter, &f.RetryAfter: j.RetryAfter} {
-		if value == "" {
-			continue
-		}
-		d, err := time.ParseDuration(value)
-		if err != nil {
-			return err
-		}
-		*field = d
-	}
-	return nil
-}
-
-func text(d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
+	err := decoder.Decode(&j)
+	*f = Fault(j.plainFault)
+	f.Latency, f.Jitter, f.RetryAfter = time.Duration(j.Latency), time.Duration(j.Jitter), time.Duration(j.RetryAfter)
+	return err
 }
 
 // SetFaults puts faults in force on the main node, the main execution client and

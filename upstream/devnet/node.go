@@ -46,25 +46,9 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 	return node
 }
 
-func (n *Node) open() error {
-	if err := n.rest.open(); err != nil {
-		return err
-	}
-	if err := n.comet.open(); err != nil {
-		n.rest.close()
-		return err
-	}
-	return nil
-}
-
-func (n *Node) close() {
-	n.rest.close()
-	n.comet.close()
-}
-
 // Close stops the node and waits for its goroutines.
 func (n *Node) Close() error {
-	n.close()
+	closeAll(n.rest, n.comet)
 	return nil
 }
 
@@ -94,7 +78,9 @@ func (n *Node) SetCatchingUp(yes bool) { n.catchingUp.Store(yes) }
 
 // SetFaults puts faults in force on the two servers of the node.
 func (n *Node) SetFaults(rest, comet Fault) error {
-	n.restartAfter(n.rest.currentFault(), rest)
+	if n.rest.currentFault().Outage != "" && rest.Outage == "" {
+		n.Restart()
+	}
 	return errors.Join(n.rest.setFault(rest), n.comet.setFault(comet))
 }
 

@@ -28,23 +28,17 @@ type Asked struct {
 // A tally counts the questions a node was asked.
 type tally struct {
 	mu     sync.Mutex
-	counts map[asking]int64 // of the first maxAsked
+	counts map[Asked]int64 // of the first maxAsked, whose own counts are 0
 	reads  int64
 }
 
-// An asking is what a node was asked, and at which height.
-type asking struct {
-	uri    string
-	height int64
-}
-
-func newTally() *tally { return &tally{counts: map[asking]int64{}} }
+func newTally() *tally { return &tally{counts: map[Asked]int64{}} }
 
 func (t *tally) count(uri string, height int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reads++
-	key := asking{uri, height}
+	key := Asked{URI: uri, Height: height}
 	if _, known := t.counts[key]; known || len(t.counts) < maxAsked {
 		t.counts[key]++
 	}
@@ -62,7 +56,7 @@ func (t *tally) snapshot() NodeStats {
 	defer t.mu.Unlock()
 	s := NodeStats{Reads: t.reads, Distinct: len(t.counts), Asked: make([]Asked, 0, len(t.counts))}
 	for q, n := range t.counts {
-		s.Asked = append(s.Asked, Asked{q.uri, q.height, n})
+		s.Asked = append(s.Asked, Asked{q.URI, q.Height, n})
 	}
 	slices.SortFunc(s.Asked, func(a, b Asked) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Height, a.Height), cmp.Compare(a.URI, b.URI))

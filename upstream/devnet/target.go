@@ -71,6 +71,23 @@ func (t *target) close() {
 	t.shut()
 }
 
+// openAll opens all targets or none.
+func openAll(targets ...*target) error {
+	for _, t := range targets {
+		if err := t.open(); err != nil {
+			closeAll(targets...)
+			return err
+		}
+	}
+	return nil
+}
+
+func closeAll(targets ...*target) {
+	for _, t := range targets {
+		t.close()
+	}
+}
+
 func (t *target) url() string { return "http://" + *t.addr.Load() }
 
 // listen starts a server on the target's address.
