@@ -20,8 +20,8 @@ const (
 // who there is, and what they staked at the beginning.
 type layout struct {
 	seed       uint64
-	validators []*validator // by operator address
-	byOperator map[address]*validator
+	validators []*validator            // by operator address
+	byOperator map[string]*validator   // by raw address
 	accounts   map[string][]*validator // those that an account delegates to, by operator address
 	proposer   []byte                  // consensus address of who makes all blocks
 	first      address                 // the delegator who has set everything that can be set
@@ -69,14 +69,14 @@ type lot struct {
 // newLayout builds the cast of the chain from a height on: some validators, the
 // popular one of which has some delegators.
 func newLayout(seed uint64, height int64, validators, delegators int) *layout {
-	l := &layout{seed: seed, byOperator: map[address]*validator{}, accounts: map[string][]*validator{}}
+	l := &layout{seed: seed, byOperator: map[string]*validator{}, accounts: map[string][]*validator{}}
 	people := readCast()
 	l.first = people.delegators[everywhere]
 	l.proposer = consensusAddress(people.validators[signer].pubKey)
 	all := make([]*validator, validators)
 	for i := range all {
 		all[i] = newValidator(seed, height, i, people.validator(seed, i))
-		l.byOperator[all[i].operator] = all[i]
+		l.byOperator[string(all[i].operator[:])] = all[i]
 		if all[i].gains() {
 			all[i].turn, l.movers = l.movers, l.movers+1
 		}
@@ -207,12 +207,4 @@ func (v *validator) find(delegator []byte) *stake {
 		return nil
 	}
 	return &v.stakes[i]
-}
-
-// lookup is the validator with that operator address, nil for none.
-func (l *layout) lookup(raw []byte) *validator {
-	if len(raw) != len(address{}) {
-		return nil
-	}
-	return l.byOperator[address(raw)]
 }

@@ -44,7 +44,7 @@ func (q *query) addresses() (err error) {
 	if q.operator, err = read("validator"); err != nil {
 		return err
 	}
-	if q.validator = q.lookup(q.operator); q.validator != nil {
+	if q.validator = q.byOperator[string(q.operator)]; q.validator != nil {
 		q.stake = q.validator.find(q.delegator)
 	}
 	return nil

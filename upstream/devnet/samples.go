@@ -26,7 +26,7 @@ func (d *Devnet) Delegators() []string {
 	if d.options.Dialect == Cosmos {
 		return d.chain.cosmos.Delegators()
 	}
-	stakes := d.chain.layout.lookup(mustHex(PopularValidator)).stakes
+	stakes := d.chain.layout.byOperator[string(mustHex(PopularValidator))].stakes
 	addresses := make([]string, len(stakes))
 	for i := range stakes {
 		addresses[i] = stakes[i].delegator.String()
