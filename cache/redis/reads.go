@@ -79,10 +79,13 @@ func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, 
 }
 
 // readAll does the reads in one exchange and wakes the callers of all but the
-// first. They have waited before, and that counts.
+// first. They have waited before, and that counts; but the exchange has the time of
+// the newest, for after a stall the oldest has none left. So a caller waits for
+// twice the timeout at most: every exchange before its own ends within the time of
+// a read that came before it.
 func (s *Store) readAll(ctx context.Context, together []*read) {
 	defer s.reads.end()
-	err := s.doUntil(ctx, together[0].due, func(ctx context.Context) error {
+	err := s.doUntil(ctx, together[len(together)-1].due, func(ctx context.Context) error {
 		if len(together) == 1 {
 			together[0].fields = s.rdb.HMGet(ctx, together[0].at, "m", "b")
 			return together[0].fields.Err()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -106,4 +107,32 @@ func TestReadsOfASilentStoreAllFail(t *testing.T) {
 		})
 	}
 	under.Wait()
+}
+
+func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) {
+	s, _ := newStore(t)
+	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
+	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"key": e}, time.Hour)
+	s.reads.exchanges = runtime.GOMAXPROCS(0) // under way, in a stall
+	late := &read{at: entryKey("story-1", "key"), due: time.Now()}
+	if s.reads.begin(late) {
+		t.Fatal("a read began beside as many as may")
+	}
+	fresh := make(chan error, 1)
+	s.o.Timeout = time.Minute
+	go func() {
+		_, err := s.Read(t.Context(), "story-1", "key")
+		fresh <- err
+	}()
+	for n := 0; n < 2; {
+		time.Sleep(time.Millisecond)
+		s.reads.mu.Lock()
+		n = len(s.reads.waiting)
+		s.reads.mu.Unlock()
+	}
+	s.reads.end()
+	s.readAll(t.Context(), <-late.woken)
+	if err := <-fresh; err != nil {
+		t.Errorf("the fresh read: %v", err)
+	}
 }

@@ -20,7 +20,7 @@ import (
 // Options of a store. The zero value of each field means its default. The times
 // nest: Timeout < Lease < [cache.Options.FlightTimeout].
 type Options struct {
-	Timeout    time.Duration         // longest wait for Redis to answer; 100 ms
+	Timeout    time.Duration         // longest wait for Redis to answer, and half of the longest for a read that has to wait for its turn; 100 ms
 	Lease      time.Duration         // longest delay caused by a replica that dies while it asks the origin; 3 s
 	SealKey    []byte                // entries are sealed with it, and those without its seal are absent; nil = no seals
 	Now        func() time.Time      // the clock that entries expire by; time.Now
