@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -15,13 +16,15 @@ type Conn struct {
 	net.Conn
 	Owner any // what its user knows it by
 
-	lane  *Lane
-	phase atomic.Int32
+	lane   *Lane
+	direct *direct // nil: reads and writes are package net's
+	phase  atomic.Int32
 
 	open     bool     // nothing of what is read next is net/http's
 	given    boundary // what net/http was given since the lane was open last
 	lines    leadIn
 	deadline deadlines
+	found    look // of what was read last
 	next     candidate
 }
 
@@ -35,7 +38,11 @@ const (
 )
 
 // NewConn wraps a connection.
-func (l *Lane) NewConn(c net.Conn) *Conn { return &Conn{Conn: c, lane: l} }
+func (l *Lane) NewConn(c net.Conn) *Conn {
+	conn := &Conn{Conn: c, lane: l}
+	conn.direct = directly(conn)
+	return conn
+}
 
 // State is to be told every state of the connection, in http.Server.ConnState.
 // The lane opens with a new connection and wherever net/http is done with the
@@ -70,24 +77,65 @@ func (c *Conn) settle() {
 
 // Read answers what the lane can answer, and gives net/http everything else.
 func (c *Conn) Read(p []byte) (int, error) {
-	for c.open {
-		n, err := c.Conn.Read(p)
+	for c.open && len(p) > 0 {
+		n, err := c.serve(p)
 		if n == 0 {
 			return 0, err
 		}
-		found := c.lane.look(p[:n])
-		switch c.answer(p[:n], &found) {
-		case done:
-		case failed:
-			_ = c.Conn.Close()
-			return 0, io.EOF // other errors might be answered
-		case notMine:
-			if n, err = c.handOver(p, n, &found); n > 0 || err != nil {
-				return n, err
-			}
+		if n, err = c.handOver(p, n); n > 0 || err != nil {
+			return n, err
 		}
 	}
 	return c.readOn(p)
+}
+
+// serve answers requests until one is not the lane's, and reads that into p.
+func (c *Conn) serve(p []byte) (n int, err error) {
+	if c.direct != nil {
+		n, err = c.direct.serve(p)
+	} else {
+		n, err = c.serveThrough(p)
+	}
+	if errors.Is(err, errUseless) {
+		c.finish()
+		err = io.EOF // other errors might be answered
+	}
+	return n, err
+}
+
+func (c *Conn) serveThrough(p []byte) (n int, err error) {
+	for n == 0 && err == nil {
+		if n, err = c.Conn.Read(p); n > 0 {
+			n, err = c.take(p[:n], time.Now())
+		}
+	}
+	return n, err
+}
+
+// errUseless is that of a connection on which an answer failed, or that is closed.
+var errUseless = errors.New("lane: the connection is of no use any more")
+
+// take answers what was read, or returns how many bytes of it net/http is to get.
+// It does not close the connection: that would wait for the turn that it is part of.
+func (c *Conn) take(request []byte, now time.Time) (n int, err error) {
+	c.found = c.lane.look(request)
+	switch c.answer(request, now) {
+	case done:
+		return 0, nil
+	case failed:
+		return 0, errUseless
+	case notMine:
+	}
+	return len(request), nil
+}
+
+// finish closes the connection, also for those who have left that to the one that
+// answers.
+func (c *Conn) finish() {
+	_ = c.Conn.Close()
+	if c.phase.CompareAndSwap(closing, closed) {
+		c.lane.lingering.Done()
+	}
 }
 
 // readOn reads for net/http.
@@ -104,14 +152,14 @@ func (c *Conn) readOn(p []byte) (n int, err error) {
 
 // handOver shuts the lane and gives net/http the first n bytes in p, or as many
 // as it returns: none if net/http would have passed over all of them.
-func (c *Conn) handOver(p []byte, n int, found *look) (int, error) {
+func (c *Conn) handOver(p []byte, n int) (int, error) {
 	n, err := c.lines.adjust(c.Conn, c.deadline.fresh, p, n)
 	if n == 0 || err != nil {
 		return 0, err
 	}
 	c.open, c.given = false, boundary{}
 	c.deadline.handOver(c)
-	c.next.begin(p[:n], found)
+	c.next.begin(p[:n], &c.found)
 	c.given.give(p[:n])
 	return n, nil
 }
@@ -126,9 +174,9 @@ const (
 )
 
 // answer answers a request if it is known and memory has the answer.
-func (c *Conn) answer(request []byte, found *look) (came attempt) {
+func (c *Conn) answer(request []byte, now time.Time) (came attempt) {
 	switch {
-	case found.known == nil:
+	case c.found.known == nil:
 		c.lane.requests[unknown].Inc()
 		return notMine
 	case c.lane.draining.Load():
@@ -139,17 +187,16 @@ func (c *Conn) answer(request []byte, found *look) (came attempt) {
 	defer func() {
 		if !c.phase.CompareAndSwap(answering, waiting) { // it was closed meanwhile
 			came = failed
-			_ = c.Conn.Close()
-			c.lane.lingering.Done()
 		}
 	}()
-	return c.hit(request, found)
+	return c.hit(request, now)
 }
 
-func (c *Conn) hit(request []byte, found *look) attempt {
+func (c *Conn) hit(request []byte, now time.Time) attempt {
+	found := &c.found
 	h := hits.Get().(*Hit) //nolint:forcetypeassert // the pool has no others
 	defer hits.Put(h)
-	h.Start, h.Conn, h.Head, h.Body, h.ID = time.Now(), c, h.Head[:0], nil, nil
+	h.Start, h.Conn, h.Head, h.Body, h.ID = now, c, h.Head[:0], nil, nil
 	if id := found.cuts.id; id >= 0 {
 		value := found.cuts.at[id]
 		h.ID = request[value.from:value.to]
@@ -160,7 +207,7 @@ func (c *Conn) hit(request []byte, found *look) attempt {
 	}
 	c.lane.requests[answered].Inc()
 	c.deadline.renew(c, h.Start)
-	err := h.writeTo(c.Conn)
+	err := h.write()
 	found.known.shortcut.Sent(h)
 	c.lines.answered(found.known.post)
 	if err != nil {
@@ -186,20 +233,24 @@ type buffersWriter interface {
 	WriteBuffers(pieces *net.Buffers) (int64, error)
 }
 
-// writeTo writes the answer in one system call. What is short is copied for that.
-func (h *Hit) writeTo(conn net.Conn) (err error) {
+// write writes the answer in one system call. What is short is copied for that.
+func (h *Hit) write() (err error) {
 	const short = 4 << 10
+	conn := h.Conn
 	if len(h.Body) <= short {
 		h.Head = append(h.Head, h.Body...)
-		_, err = conn.Write(h.Head)
+		if conn.direct != nil {
+			return conn.direct.write(h.Head)
+		}
+		_, err = conn.Conn.Write(h.Head)
 		return err
 	}
 	h.pieces = [2][]byte{h.Head, h.Body}
 	h.buffers = h.pieces[:]
-	if whole, ok := conn.(buffersWriter); ok {
+	if whole, ok := conn.Conn.(buffersWriter); ok {
 		_, err = whole.WriteBuffers(&h.buffers)
 	} else {
-		_, err = h.buffers.WriteTo(conn)
+		_, err = h.buffers.WriteTo(conn.Conn)
 	}
 	h.pieces = [2][]byte{}
 	return err

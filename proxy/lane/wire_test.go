@@ -1,10 +1,12 @@
 package lane_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -20,6 +22,7 @@ type wire struct {
 	answers  []byte
 	deadline time.Time
 	alarm    *time.Timer
+	tries    int // to write without waiting
 }
 
 func newWire() *wire {
@@ -62,6 +65,62 @@ func (w *wire) Write(p []byte) (int, error) {
 	w.answers = append(w.answers, p...)
 	return len(p), nil
 }
+
+// Turns implements [lane.Socket], as Read does it.
+func (w *wire) Turns(turn func(fd uintptr) bool) error {
+	for !turn(0) {
+		if err := w.await(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await returns when there is something to read, or the end.
+func (w *wire) await() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		switch {
+		case w.closed:
+			return net.ErrClosed
+		case !w.deadline.IsZero() && !time.Now().Before(w.deadline):
+			return os.ErrDeadlineExceeded
+		case len(w.incoming) > 0, w.ended:
+			return nil
+		}
+		w.parked = true
+		w.changed.Broadcast()
+		w.changed.Wait()
+		w.parked = false
+	}
+}
+
+// TryRead implements [lane.Socket].
+func (w *wire) TryRead(_ uintptr, p []byte) (int, error) {
+	w.mu.Lock()
+	waits := len(w.incoming) == 0 && !w.ended && !w.closed
+	w.mu.Unlock()
+	if waits {
+		return 0, syscall.EAGAIN
+	}
+	n, err := w.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// TryWrite implements [lane.Socket]. It has room for the beginning of what is
+// longer than a few bytes, and sometimes for nothing.
+func (w *wire) TryWrite(_ uintptr, p []byte) (int, error) {
+	if w.tries++; w.tries%3 == 0 {
+		return 0, syscall.EAGAIN
+	}
+	return w.Write(p[:min(len(p), 40*w.tries)])
+}
+
+func (w *wire) Heard(time.Time) {}
 
 func (w *wire) Close() error {
 	w.mu.Lock()

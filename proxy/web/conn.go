@@ -47,7 +47,7 @@ func NewConn(c net.Conn, fast *lane.Lane, onClose func()) *Conn {
 	}
 	conn := &Conn{socket: newSocket(c), onClose: sync.OnceFunc(onClose)}
 	if fast != nil {
-		conn.lane = fast.NewConn(conn.socket)
+		conn.lane = fast.NewConn(conn.forLane())
 		conn.lane.Owner = conn
 	}
 	return conn
@@ -191,17 +191,18 @@ type socket struct {
 
 func newSocket(c net.Conn) *socket {
 	s := &socket{Conn: c}
-	s.touch()
+	s.Heard(time.Now())
 	return s
 }
 
-func (s *socket) touch() { s.active.Store(time.Now().UnixNano()) }
+// Heard notes when something came from the client.
+func (s *socket) Heard(at time.Time) { s.active.Store(at.UnixNano()) }
 
 // Read notes the time of what it reads.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	if n > 0 {
-		s.touch()
+		s.Heard(time.Now())
 	}
 	return n, err
 }
@@ -210,7 +211,7 @@ func (s *socket) Read(p []byte) (int, error) {
 // has all its time to say the next thing.
 func (s *socket) follow(state http.ConnState) {
 	if state == http.StateIdle {
-		s.touch()
+		s.Heard(time.Now())
 	}
 	s.busy.Store(state == http.StateActive)
 }
