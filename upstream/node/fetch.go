@@ -225,11 +225,13 @@ func (f *fetch) exhausted() (*Answer, error) {
 	}
 }
 
-// refusal says that nobody keeps the height, and which ones can be asked for.
+// refusal says that nobody keeps the height, and below which block nothing can be asked
+// for. Where the blocks begin that can be is not known: a node does not say how far it
+// prunes, and is not asked for what no client wants. Refusals teach the bound.
 func (f *fetch) refusal() *Answer {
 	height, newest := f.height(), f.pool.Tip().Height
-	text := fmt.Sprintf("failed to load state at height %d: it is kept no longer; blocks %d to %d can be asked for (latest height: %d)",
-		height, f.pool.lowest(), newest, newest)
+	text := fmt.Sprintf("failed to load state at height %d: it is kept no longer; no block before %d can be asked for, and the first that can may be later (latest height: %d)",
+		height, f.pool.lowest(), newest)
 	a := Answer{
 		NodeStatus: http.StatusInternalServerError, Type: "application/json", Height: height,
 		Body: f.pool.protocol.refusal(text),

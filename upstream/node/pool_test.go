@@ -179,7 +179,7 @@ func TestAPrunedHeightIsLookedForElsewhere(t *testing.T) {
 	archive.change(func() { archive.lowest = 50 })
 	for range 2 {
 		a := mustFetch(t, p, Request{Height: 10})
-		if a.Reason != Pruned || a.Status != http.StatusNotFound || !strings.Contains(a.Text, "blocks 11 to 100 can be asked for") {
+		if a.Reason != Pruned || a.Status != http.StatusNotFound || !strings.Contains(a.Text, "; no block before 11 can be asked for, and the first that can may be later (latest height: 100)") {
 			t.Errorf("answer %+v", a)
 		}
 	}
