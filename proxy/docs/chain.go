@@ -28,7 +28,7 @@ func (d *description) addChain() error {
 		d.add(&huma.Operation{
 			Method: http.MethodGet, Path: pathTemplate(rt.Pattern), OperationID: rt.Name, Tags: []string{module(rt.Pattern)},
 			Summary: routeTexts[rt.Name].summary, Description: routeTexts[rt.Name].doc,
-			Parameters: d.parameters(rt, values), Responses: d.chainResponses(rt), Security: d.security(d.o.Chain.Auth),
+			Parameters: d.parameters(rt, values), Responses: d.responses(d.chainAnswer(rt)), Security: d.security(d.o.Chain.Auth),
 		})
 	}
 	return nil
@@ -63,12 +63,16 @@ func (d *description) parameters(rt chain.Route, examples map[string]string) []*
 		all = append(all, d.parameter(name, "query", examples))
 	}
 	if rt.Paged() {
-		for _, name := range chain.PageNames {
-			all = append(all, &huma.Param{Ref: parameterRefs + name})
-		}
+		all = append(all, referred(chain.PageNames[:]...)...)
 	}
-	for _, name := range chainHeaders(d.o) {
-		all = append(all, &huma.Param{Ref: parameterRefs + name})
+	return append(all, referred(chainHeaders(d.o)...)...)
+}
+
+// referred are parameters that operations share.
+func referred(names ...string) []*huma.Param {
+	all := make([]*huma.Param, len(names))
+	for i, name := range names {
+		all[i] = &huma.Param{Ref: parameterRefs + name}
 	}
 	return all
 }
@@ -86,9 +90,9 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 	return p
 }
 
-// chainResponses are the answer of the row and the refusals all rows share.
-func (d *description) chainResponses(rt chain.Route) map[string]*huma.Response {
-	all := map[string]*huma.Response{"200": d.chainAnswer(rt)}
+// responses are the answer of a row and the refusals all rows share.
+func (d *description) responses(answer *huma.Response) map[string]*huma.Response {
+	all := map[string]*huma.Response{"200": answer}
 	for _, r := range d.refusals() {
 		all[strconv.Itoa(r.status)] = &huma.Response{Ref: responseRefs + r.component()}
 	}

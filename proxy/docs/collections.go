@@ -20,7 +20,7 @@ func (d *description) addListing() {
 	d.add(&huma.Operation{
 		Method: http.MethodPost, Path: collections.Path, OperationID: "collections", Tags: []string{listingTag},
 		Summary: listingText.summary, Description: listingText.doc,
-		Parameters: []*huma.Param{{Ref: parameterRefs + web.MinEVMHeader}, {Ref: parameterRefs + ifNoneMatch}},
+		Parameters: referred(web.MinEVMHeader, ifNoneMatch),
 		RequestBody: &huma.RequestBody{
 			Required: true, Description: "An object; it may be empty.",
 			Content: map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + collections.RequestSchema}, Example: e.Request}},

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -39,7 +38,7 @@ func (d *description) addCosmos() {
 		d.add(&huma.Operation{
 			Method: http.MethodGet, Path: openPath(row.Pattern), OperationID: row.Name, Tags: []string{module},
 			Summary: rest, Description: classTexts[row.Class],
-			Parameters: d.rowParameters(row), Responses: d.rowResponses(), Security: d.security(d.o.Chain.Auth),
+			Parameters: d.rowParameters(row), Responses: d.responses(d.rowAnswer()), Security: d.security(d.o.Chain.Auth),
 		})
 	}
 }
@@ -82,30 +81,21 @@ func (d *description) rowParameters(row cosmos.Row) []*huma.Param {
 		name, _, _ := strings.Cut(word, ":")
 		switch name {
 		case "pagination":
-			for _, page := range chain.PageNames {
-				all = append(all, &huma.Param{Ref: parameterRefs + page})
-			}
+			all = append(all, referred(chain.PageNames[:]...)...)
 		case "*":
 		default:
 			all = append(all, &huma.Param{Name: name, In: "query", Schema: &textValue})
 		}
 	}
-	for _, name := range chainHeaders(d.o) {
-		all = append(all, &huma.Param{Ref: parameterRefs + name})
-	}
-	return all
+	return append(all, referred(chainHeaders(d.o)...)...)
 }
 
-func (d *description) rowResponses() map[string]*huma.Response {
-	all := map[string]*huma.Response{"200": {
+func (d *description) rowAnswer() *huma.Response {
+	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
 		Headers:     d.headersOf(web.HeightHeader, etagHeader),
 		Content:     map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}},
-	}}
-	for _, r := range d.refusals() {
-		all[strconv.Itoa(r.status)] = &huma.Response{Ref: responseRefs + r.component()}
 	}
-	return all
 }
 
 // aboutCosmos introduces the document of a chain of the SDK.
