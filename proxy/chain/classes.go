@@ -38,21 +38,6 @@ func (c Classes) WithDefaults() Classes {
 	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 }
 
-// Policies are the classes in force, and by them the policy of every row of a
-// table. They are replaced as a whole.
-type Policies struct {
-	Classes
-	Rows []cache.Policy
-}
-
-// Of is the policy of a row, for requests that are pinned to a block or, at 0, are not.
-func (p *Policies) Of(row int, pinned int64) cache.Policy {
-	if pinned > 0 {
-		return p.Pinned
-	}
-	return p.Rows[row]
-}
-
 // SetClasses puts other classes, and other policies of single routes, in force
 // from the next request on. What is cached is judged by them from then on. An
 // error says that a route does not exist; then nothing has changed.

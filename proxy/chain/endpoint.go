@@ -31,8 +31,8 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	if raw := c.Request.URL.RawQuery; raw != "" && !ep.asSent {
-		if names := ep.misspelt(raw); names != "" {
+	if q.unknown && !ep.asSent {
+		if names := ep.misspelt(c.Request.URL.RawQuery); names != "" {
 			c.Header(web.UnknownHeader, names)
 			rec.Once()
 		}

@@ -69,6 +69,8 @@ type cacheRequest struct {
 	walk   walkKey // what the page key said besides; zero where it is the node's own
 	height int64   // block to be read at; 0 for the newest
 	cost   node.Cost
+
+	unknown bool // it has parameters that the route does not take, which change nothing
 }
 
 // maxParameters is the most that any route reads from the query.
@@ -133,7 +135,7 @@ func (p *requestParser) appendPath(text []byte, path gin.Params) ([]byte, error)
 
 func (p *requestParser) appendQuery(q *cacheRequest, text []byte, rawQuery string) ([]byte, error) {
 	var v values
-	if err := p.scan(&v, rawQuery); err != nil {
+	if err := p.scan(q, &v, rawQuery); err != nil {
 		return nil, err
 	}
 	w := queryWriter{text: text, path: len(text)}
@@ -197,10 +199,11 @@ func (p *requestParser) appendAsSent(q *cacheRequest, w queryWriter, v *values) 
 
 // scan takes the route's parameters out of a query; of duplicates the first
 // counts, and everything else is passed over.
-func (p *requestParser) scan(v *values, rawQuery string) error {
+func (p *requestParser) scan(q *cacheRequest, v *values, rawQuery string) error {
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, rawValue, _ := strings.Cut(pair, "=")
 		i := p.index(rawName)
+		q.unknown = q.unknown || i < 0
 		if i < 0 || v[i].set || p.asSent && strings.Contains(pair, ";") { // the node drops a pair with a semicolon
 			continue
 		}

@@ -200,3 +200,18 @@ func freshUntil(e *cache.Entry, p cache.Policy, tip node.Tip, now time.Time) tim
 	since := min(now.Sub(tip.Seen), tip.Interval)
 	return now.Add(time.Duration(e.Height+p.FreshBlocks+1-tip.Height)*tip.Interval - since)
 }
+
+// Policies are the classes in force, and by them the policy of every row of a
+// table. They are replaced as a whole.
+type Policies struct {
+	Classes
+	Rows []cache.Policy
+}
+
+// Of is the policy of a row, for requests that are pinned to a block or, at 0, are not.
+func (p *Policies) Of(row int, pinned int64) cache.Policy {
+	if pinned > 0 {
+		return p.Pinned
+	}
+	return p.Rows[row]
+}
