@@ -54,22 +54,17 @@ func Faults(ctx context.Context, args []string) error {
 	fs := c.flags("faults")
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
 	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")
-	fs.Usage = func() { faultsUsage(fs) }
+	introduction := "bench faults [flags] [scenario ...]\n\nScenarios, all of them unless named:\n "
+	for _, s := range scenarios() {
+		introduction += " " + s.name
+	}
+	rig.Introduce(fs, introduction)
 	if err := fs.Parse(args); err != nil {
 		return errors.Join(rig.ErrUsage, err)
 	}
 	c.names = fs.Args()
 	tools := []rig.Tool{rig.RedisTool, rig.RedisCLITool, rig.InitdbTool, rig.PostgresTool}
 	return rig.Measure(ctx, c.options, rig.Part{Name: "faults", Needs: tools, Run: c.run})
-}
-
-func faultsUsage(fs *flag.FlagSet) {
-	fmt.Fprint(fs.Output(), "bench faults [flags] [scenario ...]\n\nScenarios, all of them unless named:\n ")
-	for _, s := range scenarios() {
-		fmt.Fprint(fs.Output(), " ", s.name)
-	}
-	fmt.Fprint(fs.Output(), "\n\nFlags:\n")
-	fs.PrintDefaults()
 }
 
 func (c *campaign) run(ctx context.Context, r *rig.Rig) error {

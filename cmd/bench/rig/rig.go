@@ -61,6 +61,14 @@ func (o *Options) AddFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 }
 
+// Introduce has -h print an introduction, which lists what can be named, before the flags.
+func Introduce(fs *flag.FlagSet, introduction string) {
+	fs.Usage = func() {
+		fmt.Fprint(fs.Output(), introduction, "\n\nFlags:\n")
+		fs.PrintDefaults()
+	}
+}
+
 // Choose returns what is named, or all where nothing is.
 func Choose[A any](kind string, all []A, names []string, nameOf func(A) string) (chosen []A, err error) {
 	if len(names) == 0 {
