@@ -177,7 +177,7 @@ const (
 func (c *Conn) answer(request []byte, now time.Time) (came attempt) {
 	switch {
 	case c.found.known == nil:
-		c.lane.requests[unknown].Inc()
+		c.lane.requests.unknown.Inc()
 		return notMine
 	case c.lane.draining.Load():
 		return notMine
@@ -202,10 +202,10 @@ func (c *Conn) hit(request []byte, now time.Time) attempt {
 		h.ID = request[value.from:value.to]
 	}
 	if !h.answeredBy(found.known.shortcut) {
-		c.lane.requests[declined].Inc()
+		c.lane.requests.declined.Inc()
 		return notMine
 	}
-	c.lane.requests[answered].Inc()
+	c.lane.requests.answered.Inc()
 	c.deadline.renew(c, h.Start)
 	err := h.write()
 	found.known.shortcut.Sent(h)
@@ -235,7 +235,7 @@ type buffersWriter interface {
 
 // write writes the answer in one system call. What is short is copied for that.
 func (h *Hit) write() (err error) {
-	const short = 4 << 10
+	const short = 16 << 10
 	conn := h.Conn
 	if len(h.Body) <= short {
 		h.Head = append(h.Head, h.Body...)

@@ -46,30 +46,23 @@ type Lane struct {
 	table    atomic.Pointer[table]
 	names    spellings
 	draining atomic.Bool
-	requests map[string]prometheus.Counter // by what became of them
+	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but not to be answered from memory now
 
 	mu        sync.Mutex
 	newcomers map[*Conn]bool // answered here, and new to net/http
 	lingering sync.WaitGroup // connections that are closed after the answer in progress
 }
 
-// What becomes of a request that comes while the lane is open.
-const (
-	answered = "answered"
-	declined = "declined" // known, but not to be answered from memory now
-	unknown  = "unknown"
-)
-
 // New returns a lane that knows no request yet.
 func New(o Options) *Lane {
-	l := &Lane{o: o, seed: maphash.MakeSeed(), requests: map[string]prometheus.Counter{}, newcomers: map[*Conn]bool{}}
+	l := &Lane{o: o, seed: maphash.MakeSeed(), newcomers: map[*Conn]bool{}}
 	total := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_fast_lane_requests_total",
 		Help: "Requests looked up in the fast lane, by result: answered, declined (known, but not to be answered from memory now) or unknown.",
 	}, []string{"result"})
-	for _, result := range []string{answered, declined, unknown} {
-		l.requests[result] = total.WithLabelValues(result)
-	}
+	l.requests.answered = total.WithLabelValues("answered")
+	l.requests.declined = total.WithLabelValues("declined")
+	l.requests.unknown = total.WithLabelValues("unknown")
 	l.Forget()
 	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_proxy_fast_lane_bytes",

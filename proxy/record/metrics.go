@@ -74,7 +74,26 @@ func newMetrics(r prometheus.Registerer) *metrics {
 }
 
 func (m *metrics) observe(rec *Record, end *End) {
-	counted := m.series(ending{rec.Route, methodClass(end.Method), rec.Outcome, end.Status})
+	m.observeIn(m.series(endingOf(rec, end)), rec, end)
+}
+
+// observeRepeated finds the series as those of the template's last record, whose
+// ending is mostly the same.
+func (m *metrics) observeRepeated(t *Template, rec *Record, end *End) {
+	last := t.counted.Load()
+	if last == nil || last.by.status != end.Status || last.by.outcome != rec.Outcome {
+		by := endingOf(rec, end)
+		last = &counted{by, m.series(by)}
+		t.counted.Store(last)
+	}
+	m.observeIn(last.all, rec, end)
+}
+
+func endingOf(rec *Record, end *End) ending {
+	return ending{rec.Route, methodClass(end.Method), rec.Outcome, end.Status}
+}
+
+func (m *metrics) observeIn(counted series, rec *Record, end *End) {
 	counted.requests.Inc()
 	if !rec.Streamed {
 		counted.durations.Observe(end.Took.Seconds())

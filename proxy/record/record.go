@@ -143,6 +143,6 @@ func (r *Recorder) End(rec *Record, end *End) {
 // EndRepeated does the same for a request that a template was made of, in less
 // time. It returns the buffer that it was given, which may have grown.
 func (r *Recorder) EndRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
-	r.metrics.observe(rec, end)
+	r.metrics.observeRepeated(t, rec, end)
 	return r.log.writeRepeated(t, rec, end, buffer)
 }

@@ -14,10 +14,20 @@ import (
 
 // A Template is what the records of one request, repeated, have in common: the
 // members that stand before those that vary, and behind them.
-type Template struct{ before, after []byte }
+type Template struct {
+	before, after []byte
+	counted       atomic.Pointer[counted] // what the last record was counted by
+}
+
+// counted are the series of an ending.
+type counted struct {
+	by  ending
+	all series
+}
 
 // NewTemplate has the library render them, once.
-func NewTemplate(route, tenant string, asked *Asked) (t Template) {
+func NewTemplate(route, tenant string, asked *Asked) *Template {
+	t := &Template{}
 	t.before = members(func(e *zerolog.Event) {
 		e.Str("level", slog.LevelInfo.String()).Str("msg", "request").Str("method", asked.Method).Str("route", route).Str("path", asked.Path)
 		asked.rest(e)

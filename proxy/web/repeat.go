@@ -62,7 +62,7 @@ type repetition struct {
 	asker  asker
 	cors   []byte // header lines
 
-	template  record.Template
+	template  *record.Template
 	key       limits.Key // whose it is
 	forwarded []string   // X-Forwarded-For
 }
@@ -139,7 +139,7 @@ func (h *headers) setStandings(s *limits.Standings) {
 func (r *repetition) Sent(hit *lane.Hit) {
 	n := hit.Note.(*replay) //nolint:forcetypeassert // Answer's
 	end := record.End{Asked: r.asked, Client: n.client.Address, Status: n.status, Size: n.size, Took: time.Since(hit.Start), ID: n.id}
-	n.line = r.stack.recorder.EndRepeated(&r.template, &n.rec.Record, &end, n.line)
+	n.line = r.stack.recorder.EndRepeated(r.template, &n.rec.Record, &end, n.line)
 }
 
 // identify gives the request its id: the client's, which may be another each
