@@ -16,10 +16,11 @@ import (
 
 // setup says what stands behind the replicas of a run.
 type setup struct {
-	redis    string // one of the constants below; "": none
-	nodes    int    // of the chain; default 1
-	links    bool   // all is reached through links that can fail
-	postgres bool   // there are collections, in PostgreSQL
+	redis    string   // one of the constants below; "": none
+	nodes    int      // of the chain; default 1
+	links    bool     // all is reached through links that can fail
+	postgres bool     // there are collections, in PostgreSQL
+	env      []string // of the replicas, as in KEY=value
 }
 
 const (

@@ -11,7 +11,7 @@ import (
 
 // serving starts what the replicas stand before, and says how they are started.
 func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
-	s.Env = []string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}
+	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
 	s.Flags = []string{"--shape", "node"}
 	var rest, comet []string
 	for _, n := range b.nodes {
