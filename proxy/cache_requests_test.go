@@ -106,7 +106,7 @@ func TestAHalfClosedClientGetsWhatIsAtHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(conn, "GET "+anyPath+" HTTP/1.1\r\nHost: a\r\n\r\n")
 	_ = conn.(*net.TCPConn).CloseWrite()
 	got, err := io.ReadAll(conn)

@@ -6,8 +6,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
@@ -33,16 +35,23 @@ type chainService struct {
 	chain *fakeChain
 }
 
+// newCache is a cache whose callers wait for a newer answer where there is a stale
+// one, however busy the machine is.
+func newCache(tb testing.TB, r prometheus.Registerer) *cache.Cache {
+	tb.Helper()
+	c, err := cache.New(cache.Options{Registerer: r, Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // newChainProxy makes a proxy, with a cache of its own unless the options have one.
 func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 	tb.Helper()
 	if o.Cache == nil {
-		c, err := cache.New(cache.Options{Registerer: o.Web.Registerer})
-		if err != nil {
-			tb.Fatal(err)
-		}
-		tb.Cleanup(func() { _ = c.Close() })
-		o.Cache = c
+		o.Cache = newCache(tb, o.Web.Registerer)
 	}
 	chain := newFakeChain(tb)
 	o.Chain.Nodes = chain

@@ -115,7 +115,7 @@ func (f lookupFunc) Lookup(_ context.Context, addresses []string) (map[string]js
 
 func TestDegradedPageIsKeptBriefly(t *testing.T) {
 	provider := &sickDescriber{budget: 20 * time.Millisecond}
-	s := startList(t, listing.Options{Metadata: provider, DegradedTTL: 2 * time.Second})
+	s := startList(t, listing.Options{Metadata: provider, DegradedTTL: 4 * time.Second})
 	for range 3 {
 		res, body := s.post(t, `{}`)
 		if got := described(t, body); res.StatusCode != http.StatusOK || got != `{}` {

@@ -75,13 +75,10 @@ func TestAnUnchangedPageIsReadAnewForItsMetadata(t *testing.T) {
 	s, change := followed(t, cache.Policy{Fresh: time.Second, Stale: time.Second, StaleIfError: time.Hour, Keep: time.Hour})
 	change(1)
 	s.post(t, `{}`)
-	for range 50 {
-		time.Sleep(100 * time.Millisecond)
-		if s.post(t, `{}`); s.store.calls.Load() > 1 {
-			return
-		}
-	}
-	t.Error("the store was asked once")
+	eventually(t, "the store is asked again", func() bool {
+		s.post(t, `{}`)
+		return s.store.calls.Load() > 1
+	})
 }
 
 func TestANoCacheRequestDoesNotTrustTheGenerationKnown(t *testing.T) {
@@ -98,7 +95,7 @@ func indexed(t *testing.T) (s *listService, to func(listing.Progress)) {
 	var known atomic.Pointer[listing.Progress]
 	known.Store(&listing.Progress{})
 	s = startList(t, listing.Options{
-		Policy: aDay, MinHeightWait: time.Second,
+		Policy: aDay, MinHeightWait: 3 * time.Second,
 		Progress: func() listing.Progress { return *known.Load() },
 		Counted:  func(generation int64) int64 { return map[int64]int64{1: 105, 2: 106, 3: 107}[generation] },
 		Await: func(ctx context.Context, block int64) error {

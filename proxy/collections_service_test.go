@@ -18,7 +18,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
@@ -106,15 +105,10 @@ type listService struct {
 // newListProxy makes a proxy whose store holds World of Women.
 func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Options)) (*proxy.Server, *listStore) {
 	tb.Helper()
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = c.Close() })
 	store := &listStore{}
 	store.hold(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: c, Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
+	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
 	for _, f := range change {
 		f(&options)
 	}

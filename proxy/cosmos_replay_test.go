@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
@@ -29,35 +28,40 @@ type sdkService struct {
 	server *httptest.Server
 }
 
-// newSDK starts one. The options of the server may be changed before.
-func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkService {
+// simulate runs a simulated chain that stands still, and what follows it.
+func simulate(t *testing.T, dialect node.Dialect, o devnet.Options) (*devnet.Devnet, *node.Pool) {
 	t.Helper()
-	d.Dialect, d.Interval = devnet.Cosmos, -1
-	s := &sdkService{}
-	var err error
-	if s.Devnet, err = devnet.New(d); err != nil {
+	o.Dialect, o.Interval = devnet.Dialect(dialect), -1
+	d, err := devnet.New(o)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err = s.Start(); err != nil {
+	if err := d.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Devnet.Close() })
-	s.pool, err = node.New(node.Options{Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: s.NodeURL(), Comet: s.CometURL()}}, BlockInterval: time.Minute})
+	t.Cleanup(func() { _ = d.Close() })
+	pool, err := node.New(node.Options{
+		Dialect: dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute, Timeout: 20 * time.Second,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.pool.Run(context.Background()) }()
-	t.Cleanup(func() { _ = s.pool.Close(); <-ended })
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	o := proxy.Options{Cache: c, Chain: chain.Options{Nodes: s.pool}, Cosmos: &proxy.Cosmos{Posts: cosmos.Posts{Rate: 1000, Burst: 1000}}}
+	go func() { ended <- pool.Run(context.Background()) }()
+	t.Cleanup(func() { _ = pool.Close(); <-ended })
+	return d, pool
+}
+
+// newSDK starts one. The options of the server may be changed before.
+func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkService {
+	t.Helper()
+	s := &sdkService{}
+	s.Devnet, s.pool = simulate(t, node.Cosmos, d)
+	o := proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: s.pool}, Cosmos: &proxy.Cosmos{Posts: cosmos.Posts{Rate: 1000, Burst: 1000}}}
 	if change != nil {
 		change(&o)
 	}
+	var err error
 	if s.proxy, err = proxy.New(o); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +74,7 @@ func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkSer
 // waitTip waits until the tip is the chain's.
 func (s *sdkService) waitTip(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !s.pool.Tip().Known || s.pool.Tip().Height < s.Height(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !s.pool.Tip().Known || s.pool.Tip().Height < s.Height(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the tip is %+v, want %d", s.pool.Tip(), s.Height())
 		}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -48,27 +47,8 @@ func TestABlockOfTheExecutionClientThatDoesNotCountIsSaid(t *testing.T) {
 // The whole way, before a simulated node: what a block did counts with the one
 // after it.
 func TestAWalletsBlockCountsWithTheBlockAfterIt(t *testing.T) {
-	d, err := devnet.New(devnet.Options{Interval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	nodes, err := node.New(node.Options{Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- nodes.Run(t.Context()) }()
-	t.Cleanup(func() { _ = nodes.Close(); <-ended })
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	p, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: nodes, MinHeightWait: time.Minute}})
+	d, nodes := simulate(t, node.Story, devnet.Options{})
+	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes, MinHeightWait: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -121,19 +121,22 @@ func TestANodeBehindTheTipDoesNotBlameTheClient(t *testing.T) {
 }
 
 func TestAFailureTheNodeAdmitsIsKeptForASecondAtMost(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	s.chain.says(500, `{"code":500,"msg":null,"error":"something broke"}`)
-	want := `{"code":502,"msg":{},"error":"something broke"}` + "\n"
-	s.get(t, anyPath).refuses(t, 502, want)
-	s.get(t, anyPath).refuses(t, 502, want)
-	if n := s.chain.calls(); n != 1 {
-		t.Errorf("the node was asked %d times, want once", n)
-	}
-	time.Sleep(1050 * time.Millisecond)
-	s.chain.does(nil)
-	if got := s.get(t, anyPath); got.status != 200 {
-		t.Errorf("status %d: %s", got.status, got.body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h, chain := newChainProxy(t, proxy.Options{})
+		chain.says(500, `{"code":500,"msg":null,"error":"something broke"}`)
+		for range 2 {
+			w := inProcess(h, anyPath, "")
+			exchange{w.Code, w.Header(), w.Body.String()}.refuses(t, 502, `{"code":502,"msg":{},"error":"something broke"}`+"\n")
+		}
+		if n := chain.calls(); n != 1 {
+			t.Errorf("the node was asked %d times, want once", n)
+		}
+		time.Sleep(1050 * time.Millisecond)
+		chain.does(nil)
+		if got := inProcess(h, anyPath, ""); got.Code != 200 {
+			t.Errorf("status %d: %s", got.Code, got.Body)
+		}
+	})
 }
 
 func TestRequestsHaveADeadline(t *testing.T) {
@@ -150,7 +153,7 @@ func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
 	s.chain.deafen()
 	s.chain.panics = true
 	s.get(t, anyPath).refuses(t, 500, `{"code":500,"msg":{},"error":"internal error"}`+"\n")
-	if text := log.text(); !strings.Contains(text, "panic: no tip") || !strings.Contains(text, "chain_fake_test.go") {
+	if text := log.String(); !strings.Contains(text, "panic: no tip") || !strings.Contains(text, "chain_fake_test.go") {
 		t.Errorf("logged: %s", text)
 	}
 }
@@ -165,9 +168,9 @@ func TestRecordsNameTheClientBehindTrustedProxies(t *testing.T) {
 		for range times {
 			s.get(t, anyPath+"?x="+strings.Repeat("y", 3000), "X-Forwarded-For", "198.51.100.1, 203.0.113.9", "User-Agent", "a \"browser\"")
 		}
-		recorded := func() int { return strings.Count(log.text(), `"msg":"request"`) }
+		recorded := func() int { return strings.Count(log.String(), `"msg":"request"`) }
 		eventually(t, "all are logged", func() bool { return recorded() == times })
-		text := log.text()
+		text := log.String()
 		for _, part := range []string{`"client":"` + want + `"`, `"user_agent":"a \"browser\""`, `"query":"x=` + strings.Repeat("y", 2046) + `"`} {
 			if got := strings.Count(text, part); got != times {
 				t.Errorf("behind %s, %d of %d records have %.40s:\n%.600s", trusted, got, times, part, text)
@@ -185,12 +188,13 @@ func TestEveryRequestIsRecordedOnce(t *testing.T) {
 	s.get(t, "/staking/validators/%22%FF%0A", "X-Request-Id", "c")
 	s.chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "too late", Err: errors.New("after 5s")})
 	s.get(t, "/mint/params", "X-Request-Id", "d")
+	eventually(t, "all are logged", func() bool { return strings.Count(log.String(), "\n") == 4 })
 	want := `{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","query":"x=y","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"miss","store":"","height":228,"tip":228,"request_id":"a","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"hit","store":"memory","height":228,"tip":228,"request_id":"b","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"validator","path":"/staking/validators/\"\ufffd\n","user_agent":"Go-http-client/1.1","status":400,"bytes":129,"outcome":"refused","store":"","height":0,"tip":0,"request_id":"c","client":"127.0.0.1","error":"validator_addr is \"\\\"\\xff\\n\"; expected 0x and 40 hex digits, or a storyvaloper1... address"}
 {"level":"ERROR","msg":"request","method":"GET","route":"mint_params","path":"/mint/params","user_agent":"Go-http-client/1.1","status":504,"bytes":41,"outcome":"failed","store":"","height":0,"tip":228,"request_id":"d","client":"127.0.0.1","error":"too late: after 5s"}
 `
-	if diff := cmp.Diff(want, steady(t, log.text(), began)); diff != "" {
+	if diff := cmp.Diff(want, steady(t, log.String(), began)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
@@ -249,7 +253,7 @@ func TestClientsCannotFloodTheErrorLog(t *testing.T) {
 				s.chain.fails(tt.fails)
 			}
 			got := s.get(t, anyPath, tt.headers...)
-			if text := log.text(); got.status < 500 || !strings.Contains(text, `"level":"WARN"`) || strings.Contains(text, "ERROR") {
+			if text := log.String(); got.status < 500 || !strings.Contains(text, `"level":"WARN"`) || strings.Contains(text, "ERROR") {
 				t.Errorf("status %d, logged: %s", got.status, text)
 			}
 		})
@@ -275,22 +279,4 @@ func steady(t *testing.T, text string, began time.Time) (steady string) {
 		steady += unsteady.ReplaceAllString(line, "")
 	}
 	return steady
-}
-
-// lines collects a log.
-type lines struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

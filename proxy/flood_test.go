@@ -4,11 +4,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -51,7 +53,9 @@ func TestAHeadEncodesNothing(t *testing.T) {
 }
 
 func TestThoseWhoWaitForABlockAreBounded(t *testing.T) {
-	s := startChain(t, proxy.Options{})
+	s := startChain(t, proxy.Options{
+		Chain: chain.Options{MinHeightWait: 4 * time.Minute}, Web: web.Options{RequestTimeout: 5 * time.Minute}, // it takes a while until all have come
+	})
 	s.Client().Transport.(*http.Transport).MaxConnsPerHost = 0
 	statuses := make(chan int)
 	const asked = 1100

@@ -43,7 +43,7 @@ func dial(tb testing.TB, addr net.Addr) *line {
 // ask returns the answer as it came.
 func (l *line) ask(tb testing.TB, request string) string {
 	tb.Helper()
-	_ = l.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = l.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(l, request); err != nil {
 		tb.Fatal(err)
 	}

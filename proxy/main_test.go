@@ -1,9 +1,11 @@
 package proxy_test
 
 import (
+	"context"
 	"flag"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
 
@@ -11,5 +13,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	redis.SetLogger(silent{}) // it would tell of each connection that a test breaks
 	goleak.VerifyTestMain(m)
 }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}

@@ -33,7 +33,7 @@ func runs(t *testing.T, p *proxy.Server) {
 // block before they do.
 func untilReadAhead(t *testing.T, ask, grow func(), reads func() int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		ask()
 		before := reads()
 		grow()

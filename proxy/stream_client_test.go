@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -74,22 +73,4 @@ func (es *eventStream) expect(want string) {
 	if diff := cmp.Diff(want, es.next()); diff != "" {
 		es.t.Errorf("event (-want +got):\n%s", diff)
 	}
-}
-
-// A logBuffer is written and read at the same time.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -53,8 +53,8 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("spans:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if n := strings.Count(log.text(), `"trace_id":"`+sampled[3:35]); n != 2 || strings.Count(log.text(), "trace_id") != 2 {
-		t.Errorf("%d records name their trace:\n%s", n, log.text())
+	if n := strings.Count(log.String(), `"trace_id":"`+sampled[3:35]); n != 2 || strings.Count(log.String(), "trace_id") != 2 {
+		t.Errorf("%d records name their trace:\n%s", n, log.String())
 	}
 }
 
@@ -65,7 +65,7 @@ func TestFailuresAreLoggedWithoutAnAccessLogToo(t *testing.T) {
 	s.get(t, "/nowhere")
 	s.chain.fails(errors.New("out of order"))
 	s.get(t, "/mint/params")
-	if text := log.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "out of order") {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "out of order") {
 		t.Errorf("logged: %s", text)
 	}
 }
@@ -77,14 +77,14 @@ func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
 		s.get(t, anyPath)
 	}
 	s.get(t, "/nowhere")
-	if text := log.text(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"status":404`) {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"status":404`) {
 		t.Errorf("logged: %s", text)
 	}
 	half := startChain(t, proxy.Options{Web: web.Options{SkipLog: 0.5, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	for range 200 {
 		half.get(t, anyPath)
 	}
-	if n := strings.Count(log.text(), `"status":200`); n < 40 || n > 160 {
+	if n := strings.Count(log.String(), `"status":200`); n < 40 || n > 160 {
 		t.Errorf("%d of 200 records at a share of a half", n)
 	}
 }

@@ -94,8 +94,8 @@ func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
 	c.end(5, http.StatusTooManyRequests)
 	nodes.grow(1)
 	c.end(501+50+100+100+50, http.StatusOK)
-	if strings.Contains(log.text(), `"level":"ERROR"`) || !strings.Contains(log.text(), `"status":429`) {
-		t.Errorf("the log says otherwise: %.2000s", log.text())
+	if strings.Contains(log.String(), `"level":"ERROR"`) || !strings.Contains(log.String(), `"status":429`) {
+		t.Errorf("the log says otherwise: %.2000s", log.String())
 	}
 }
 

@@ -113,7 +113,7 @@ func (s *service) dial(from string) client {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return client{s.T, c, bufio.NewReader(c)}
 }
 
@@ -196,7 +196,7 @@ func (s *service) closed() map[string]int { return s.counted("tipcache_http_conn
 // become waits until so many connections are open.
 func (s *service) become(open int) {
 	s.Helper()
-	for end := time.Now().Add(20 * time.Second); s.counted("tipcache_http_connections")[""] != open; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.counted("tipcache_http_connections")[""] != open; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			s.Fatalf("%v connections, want %d", s.counted("tipcache_http_connections"), open)
 		}
