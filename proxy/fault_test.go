@@ -21,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -148,7 +149,7 @@ func TestRequestsHaveADeadline(t *testing.T) {
 }
 
 func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
-	var log lines
+	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.chain.deafen()
 	s.chain.panics = true
@@ -160,7 +161,7 @@ func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
 
 func TestRecordsNameTheClientBehindTrustedProxies(t *testing.T) {
 	for trusted, want := range map[string]string{"127.0.0.0/8": "203.0.113.9", "10.0.0.0/8": "127.0.0.1"} {
-		var log lines
+		var log logtest.Log
 		s := startChain(t, proxy.Options{Web: web.Options{
 			AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix(trusted)}},
 		}})
@@ -180,7 +181,7 @@ func TestRecordsNameTheClientBehindTrustedProxies(t *testing.T) {
 }
 
 func TestEveryRequestIsRecordedOnce(t *testing.T) {
-	var log lines
+	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	began := time.Now()
 	s.get(t, anyPath+"?x=y", "X-Request-Id", "a")
@@ -244,7 +245,7 @@ func TestClientsCannotFloodTheErrorLog(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var log lines
+			var log logtest.Log
 			s := startChain(t, proxy.Options{
 				Web:   web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 				Chain: chain.Options{MinHeightWait: time.Millisecond},

@@ -25,6 +25,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // twice is a rate that a test does not outlast.
@@ -234,7 +235,7 @@ func (l *lostAtFirst) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 
 func TestTheLossOfSharedLimitsIsToldOnceEachWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lines
+		var log logtest.Log
 		var server lostAtFirst
 		client := redis.NewClient(&redis.Options{})
 		defer func() { _ = client.Close() }()

@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -236,7 +237,7 @@ func TestDrainingEndsStreamsWithAdvice(t *testing.T) {
 }
 
 func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
-	var log lines
+	var log logtest.Log
 	s := startChain(t, proxy.Options{
 		Chain: chain.Options{Auth: true},
 		Web:   web.Options{Keys: []limits.Key{keyOf("app", "secret")}, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},

@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // attributeOf is an attribute of a span as text, "" for none.
@@ -31,7 +32,7 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 		sampled   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		unsampled = "00-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-00"
 	)
-	var log lines
+	var log logtest.Log
 	spans := tracetest.NewInMemoryExporter()
 	never := sdktrace.ParentBased(sdktrace.NeverSample())
 	s := startChain(t, proxy.Options{Web: web.Options{Tracing: sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans), sdktrace.WithSampler(never)), AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
@@ -59,7 +60,7 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 }
 
 func TestFailuresAreLoggedWithoutAnAccessLogToo(t *testing.T) {
-	var log lines
+	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{OnlyFailures: true, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.get(t, anyPath)
 	s.get(t, "/nowhere")
@@ -71,7 +72,7 @@ func TestFailuresAreLoggedWithoutAnAccessLogToo(t *testing.T) {
 }
 
 func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
-	var log lines
+	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{SkipLog: 1, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	for range 20 {
 		s.get(t, anyPath)

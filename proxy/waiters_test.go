@@ -16,6 +16,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // A crowd waits for a block, in the name of many clients.
@@ -65,7 +66,7 @@ func always(addr string) func(int) string { return func(int) string { return add
 func host(i int) string { return fmt.Sprintf("2001:db8::%x", i+1) }
 
 func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
-	log := &lines{}
+	log := &logtest.Log{}
 	p, nodes := newChainProxy(t, proxy.Options{
 		Chain: chain.Options{MinHeightWait: time.Minute},
 		Web: web.Options{

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // said is what an origin was sent, as it may repeat it.
@@ -96,7 +97,7 @@ func TestWhatOriginsEchoOfTheirCredentialsIsNotTold(t *testing.T) {
 	d := newDevnet(t, devnet.Options{})
 	for _, dialect := range []string{"story", "cosmos"} {
 		t.Run(dialect, func(t *testing.T) {
-			heard := &told{}
+			heard := &logtest.Log{}
 			t.Run("running", func(t *testing.T) { // all is closed at its end
 				envelope := func(text string) any { return map[string]any{"code": 500, "msg": nil, "error": text + " not found"} }
 				status := func(text string) any { return map[string]any{"code": 5, "message": text, "details": []any{}} }
@@ -151,7 +152,7 @@ tracing: {endpoint: %q, ratio: 1}
 }
 
 func TestWhatOriginsEchoIsNotToldByACheck(t *testing.T) {
-	heard := &told{}
+	heard := &logtest.Log{}
 	refusal := func(text string) any {
 		return map[string]any{"jsonrpc": "2.0", "error": map[string]any{"code": -1, "message": text}}
 	}

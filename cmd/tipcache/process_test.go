@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // runsProgram is the variable that makes this test binary the program: what a
@@ -18,7 +20,7 @@ const runsProgram = "TIPCACHE_TEST_RUN"
 type program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	said  told // its log and complaints
+	said  logtest.Log // its log and complaints
 	ended chan struct{}
 }
 

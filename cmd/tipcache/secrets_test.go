@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,25 +20,8 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
-
-// told is all that anybody gets to read.
-type told struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *told) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *told) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
-}
 
 // The secrets of a configuration: each is one word that occurs nowhere else.
 var secrets = map[string]string{
@@ -100,7 +81,7 @@ tracing: {endpoint: %q, ratio: 1}
 func serveFile(t *testing.T, d *devnet.Devnet, file string, w io.Writer) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	log, ended := &told{}, make(chan error, 1)
+	log, ended := &logtest.Log{}, make(chan error, 1)
 	go func() {
 		ended <- run(ctx, []string{"serve", "--config", file}, streams{w, io.MultiWriter(w, log)})
 	}()
@@ -164,7 +145,7 @@ func mustNotTell(t *testing.T, text string) {
 func TestNoSecretIsEverTold(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	heard := &told{}
+	heard := &logtest.Log{}
 	t.Run("running", func(t *testing.T) { // all is closed at its end
 		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 		t.Cleanup(store.Close)

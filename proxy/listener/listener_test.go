@@ -2,7 +2,6 @@ package listener_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +21,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // service answers "hello", and to /slow only once the test lets it.
@@ -33,25 +32,7 @@ type service struct {
 	slow     chan struct{}
 	idle     atomic.Int64 // times that a connection became idle
 	busy     atomic.Int64 // and busy
-	log      lines
-}
-
-// lines collects what is logged.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
+	log      logtest.Log
 }
 
 func start(t *testing.T, o listener.Options) *service {

@@ -6,37 +6,22 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// A logbook is what is logged, for tests that read it while it is written.
-type logbook struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+// A logbook is what is logged.
+type logbook struct{ logtest.Log }
 
 // says waits until something was logged, and fails unless that is so once.
 func (l *logbook) says(t *testing.T, what string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("a line with %q", what), func() bool { return strings.Contains(l.String(), what) })
-	if n := strings.Count(l.String(), what); n != 1 {
-		t.Errorf("%q is said %d times:\n%s", what, n, l)
+	if n := l.Count(what); n != 1 {
+		t.Errorf("%q is said %d times:\n%s", what, n, l.String())
 	}
 }
 

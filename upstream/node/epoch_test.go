@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // A memoryLedger is a Ledger of one process.
@@ -135,7 +137,7 @@ func TestWhatALostNodeHadClaimedEndsWithTheEpoch(t *testing.T) {
 }
 
 func TestAForkThatAnotherNodeDoesNotShareIsNotRead(t *testing.T) {
-	log := new(buffer)
+	log := new(logtest.Log)
 	ours, other := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{RollbackAfter: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))}, other, ours)
 	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })

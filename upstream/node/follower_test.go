@@ -1,15 +1,15 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 func wantTip(t *testing.T, p *Pool, height int64) {
@@ -167,26 +167,8 @@ func TestHeadersWhileCatchingUpAreNoTip(t *testing.T) {
 	wantTip(t, p, 112)
 }
 
-// A buffer collects log lines from many goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) count(s string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.b.String(), s)
-}
-
 func TestANodeOfAnotherChainIsRefused(t *testing.T) {
-	log := new(buffer)
+	log := new(logtest.Log)
 	n := newFakeNode(t, 100)
 	n.chain = "other-1"
 	p := run(t, Options{ChainID: "story-1", Logger: slog.New(slog.NewTextHandler(log, nil))}, n)
@@ -200,7 +182,7 @@ func TestANodeOfAnotherChainIsRefused(t *testing.T) {
 	if h := p.Health()[0]; !h.WrongChain || h.ChainID != "other-1" || p.Tip().Height != 0 {
 		t.Errorf("health %+v, tip %+v", h, p.Tip())
 	}
-	if got := log.count("level=ERROR"); got != 1 {
+	if got := log.Count("level=ERROR"); got != 1 {
 		t.Errorf("%d errors were logged, want one", got)
 	}
 	n.change(func() { n.chain = "story-1" })

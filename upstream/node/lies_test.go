@@ -9,22 +9,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // logged is a pool with its log.
-func logged(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *buffer) {
+func logged(t *testing.T, o Options, nodes ...*fakeNode) (*Pool, *logtest.Log) {
 	t.Helper()
-	log := new(buffer)
+	log := new(logtest.Log)
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	return run(t, o, nodes...), log
 }
 
 // wantOneLine waits for a line that may come after what it tells of, and wants
 // it once.
-func wantOneLine(t *testing.T, log *buffer, text string) {
+func wantOneLine(t *testing.T, log *logtest.Log, text string) {
 	t.Helper()
-	eventually(t, "a line with "+text, func() bool { return log.count(text) > 0 })
-	if got := log.count(text); got != 1 {
+	eventually(t, "a line with "+text, func() bool { return log.Count(text) > 0 })
+	if got := log.Count(text); got != 1 {
 		t.Errorf("%d lines with %q, want one", got, text)
 	}
 }
@@ -251,7 +252,7 @@ func TestANodesGoingAndComingBackIsToldOnce(t *testing.T) {
 	})
 	wantOneLine(t, log, "origin lost")
 	wantOneLine(t, log, "origin back")
-	if log.count("did not answer in time") == 0 || log.count("node "+n.address) < 2 {
+	if log.Count("did not answer in time") == 0 || log.Count("node "+n.address) < 2 {
 		t.Error("the lines name neither the cause nor the node")
 	}
 }
