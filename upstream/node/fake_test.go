@@ -158,11 +158,6 @@ func (n *fakeNode) drop() {
 	})
 }
 
-func (n *fakeNode) subscribers() (count int) {
-	n.change(func() { count = len(n.sockets) })
-	return count
-}
-
 // heights are the heights asked for so far.
 func (n *fakeNode) heights() (all []string) {
 	n.change(func() { all = slices.Clone(n.asked) })
