@@ -43,10 +43,7 @@ func (s *Service) determine(ctx context.Context) error {
 	if !s.undetermined {
 		return nil
 	}
-	for {
-		if upstream.Sleep(ctx, askAgain) != nil {
-			return nil
-		}
+	for upstream.Sleep(ctx, askAgain) == nil {
 		found, err := node.Detect(ctx, parts.Node(s.cfg).Endpoints)
 		if err != nil {
 			continue
@@ -61,6 +58,7 @@ func (s *Service) determine(ctx context.Context) error {
 			return fmt.Errorf("the nodes speak %s, not %s as is noted in Redis: start again, or set chain.dialect", found, s.cfg.Chain.Dialect)
 		}
 	}
+	return nil
 }
 
 // speak has the chain served in the dialect that its nodes were found to speak.
