@@ -23,6 +23,7 @@ type wire struct {
 	deadline time.Time
 	alarm    *time.Timer
 	tries    int // to write without waiting
+	turns    int // under way
 }
 
 func newWire() *wire {
@@ -68,12 +69,21 @@ func (w *wire) Write(p []byte) (int, error) {
 
 // Turns implements [lane.Socket], as Read does it.
 func (w *wire) Turns(turn func(fd uintptr) bool) error {
+	w.count(1)
+	defer w.count(-1)
 	for !turn(0) {
 		if err := w.await(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *wire) count(turns int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turns += turns
+	w.changed.Broadcast()
 }
 
 // await returns when there is something to read, or the end.
@@ -122,11 +132,16 @@ func (w *wire) TryWrite(_ uintptr, p []byte) (int, error) {
 
 func (w *wire) Heard(time.Time) {}
 
+// Close waits for the turns to end, as package net does: who closes a connection
+// within one waits forever.
 func (w *wire) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
 	w.changed.Broadcast()
+	for w.turns > 0 {
+		w.changed.Wait()
+	}
 	return nil
 }
 
