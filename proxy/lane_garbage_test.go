@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
@@ -47,7 +48,7 @@ func TestAHitInTheLaneAllocatesNothing(t *testing.T) {
 			}
 			var addr net.Addr
 			if strings.HasPrefix(tt.request, "POST ") {
-				addr = startListWithout(t, listing.Options{}, func(all *proxy.Options) {
+				addr = startListWithout(t, listing.Options{Policy: cache.Policy{Fresh: time.Hour}}, func(all *proxy.Options) {
 					o.Keys = all.Web.Keys
 					all.Web = o
 				}).Listener.Addr()
