@@ -205,12 +205,15 @@ func (f *fakeChain) grow(blocks int64) {
 	f.grown = make(chan struct{})
 }
 
-// deafen takes the height source away.
-func (f *fakeChain) deafen() {
+// set changes what the chain does, also while it is asked.
+func (f *fakeChain) set(change func(*fakeChain)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tip = node.Tip{}
+	change(f)
 }
+
+// deafen takes the height source away.
+func (f *fakeChain) deafen() { f.set(func(f *fakeChain) { f.tip = node.Tip{} }) }
 
 func (f *fakeChain) WaitHeight(ctx context.Context, height int64) error {
 	for {

@@ -152,9 +152,7 @@ func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.chain.deafen()
-	s.chain.mu.Lock()
-	s.chain.panics = true
-	s.chain.mu.Unlock()
+	s.chain.set(func(f *fakeChain) { f.panics = true })
 	s.get(t, anyPath).refuses(t, 500, `{"code":500,"msg":{},"error":"internal error"}`+"\n")
 	if text := log.String(); !strings.Contains(text, "panic: no tip") || !strings.Contains(text, "chain_fake_test.go") {
 		t.Errorf("logged: %s", text)

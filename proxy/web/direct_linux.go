@@ -3,7 +3,6 @@ package web
 import (
 	"net"
 	"syscall"
-	"unsafe"
 
 	"github.com/tipcache/tipcache/proxy/lane"
 )
@@ -47,17 +46,4 @@ func (d *descriptor) TryRead(fd uintptr, p []byte) (int, error) {
 // TryWrite implements [lane.Socket].
 func (d *descriptor) TryWrite(fd uintptr, p []byte) (int, error) {
 	return transfer(syscall.SYS_WRITE, fd, p)
-}
-
-func transfer(call, fd uintptr, p []byte) (int, error) {
-	for {
-		n, _, errno := syscall.RawSyscall(call, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p))) //nolint:gosec // so a system call gets its bytes
-		switch errno {
-		case 0:
-			return int(n), nil
-		case syscall.EINTR:
-		default:
-			return 0, errno
-		}
-	}
 }
