@@ -153,9 +153,7 @@ func TestWithoutAHeightSourceSecondsCount(t *testing.T) {
 
 func TestABlockThatWasSeenStaysSeen(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	s.chain.mu.Lock()
-	s.chain.tip.Known = false // every height source is down
-	s.chain.mu.Unlock()
+	s.chain.set(func(f *fakeChain) { f.tip.Known = false }) // every height source is down
 	if got := s.get(t, anyPath, "X-Min-Block-Height", "200"); got.status != 200 {
 		t.Errorf("status %d: %s", got.status, got.body)
 	}
@@ -163,9 +161,7 @@ func TestABlockThatWasSeenStaysSeen(t *testing.T) {
 
 func TestNodesThatCatchUpAreNotServedAsCurrent(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	s.chain.mu.Lock()
-	s.chain.tip.CatchingUp, s.chain.behind = true, 100
-	s.chain.mu.Unlock()
+	s.chain.set(func(f *fakeChain) { f.tip.CatchingUp, f.behind = true, 100 })
 	for _, status := range []string{`tipcache; fwd=uri-miss; stored; ttl=0; detail="catching-up"`, `tipcache; fwd=stale; stored; ttl=0; detail="catching-up"`} {
 		got := s.get(t, anyPath)
 		got.has(t, "X-Block-Height", "128")

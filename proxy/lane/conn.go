@@ -216,46 +216,6 @@ func (c *Conn) hit(request []byte, now time.Time) attempt {
 	return done
 }
 
-// answeredBy declines for a shortcut that panics: net/http's handler is about to
-// do so, too, and what it says is logged and answered.
-func (h *Hit) answeredBy(s Shortcut) (ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	return s.Answer(h)
-}
-
-// A buffersWriter is a connection around one that can write several pieces at
-// once, which net.Buffers does not see.
-type buffersWriter interface {
-	WriteBuffers(pieces *net.Buffers) (int64, error)
-}
-
-// write writes the answer in one system call. What is short is copied for that.
-func (h *Hit) write() (err error) {
-	const short = 16 << 10
-	conn := h.Conn
-	if len(h.Body) <= short {
-		h.Head = append(h.Head, h.Body...)
-		if conn.direct != nil {
-			return conn.direct.write(h.Head)
-		}
-		_, err = conn.Conn.Write(h.Head)
-		return err
-	}
-	h.pieces = [2][]byte{h.Head, h.Body}
-	h.buffers = h.pieces[:]
-	if whole, ok := conn.Conn.(buffersWriter); ok {
-		_, err = whole.WriteBuffers(&h.buffers)
-	} else {
-		_, err = h.buffers.WriteTo(conn.Conn)
-	}
-	h.pieces = [2][]byte{}
-	return err
-}
-
 // Close closes the connection, or has it closed once the answer in progress is
 // written. Closing it again does not wait for that.
 func (c *Conn) Close() error {

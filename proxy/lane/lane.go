@@ -19,7 +19,6 @@ package lane
 import (
 	"context"
 	"hash/maphash"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -134,21 +133,6 @@ type Shortcut interface {
 	// Sent is called once the answer is written, or cannot be.
 	Sent(hit *Hit)
 }
-
-// A Hit is one use of a Shortcut. It is the Shortcut's until Sent returns.
-type Hit struct {
-	Start time.Time // when the request came
-	ID    []byte    // the request's X-Request-Id where it varies; nil: the one that the Shortcut was made with
-	Conn  *Conn     // the client's
-	Head  []byte    // of the answer, with the empty line at its end
-	Body  []byte    // not copied unless it is short, and not changed
-	Note  any       // the Shortcut's own, kept from one hit to the next
-
-	pieces  [2][]byte
-	buffers net.Buffers // pieces, while they are written
-}
-
-var hits = sync.Pool{New: func() any { return &Hit{Head: make([]byte, 0, 2<<10)} }}
 
 // varying are the headers whose values make no difference to what is answered,
 // and are other ones in every request where an ingress sets them.

@@ -1,0 +1,62 @@
+package lane
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// A Hit is one use of a Shortcut. It is the Shortcut's until Sent returns.
+type Hit struct {
+	Start time.Time // when the request came
+	ID    []byte    // the request's X-Request-Id where it varies; nil: the one that the Shortcut was made with
+	Conn  *Conn     // the client's
+	Head  []byte    // of the answer, with the empty line at its end
+	Body  []byte    // not copied unless it is short, and not changed
+	Note  any       // the Shortcut's own, kept from one hit to the next
+
+	pieces  [2][]byte
+	buffers net.Buffers // pieces, while they are written
+}
+
+var hits = sync.Pool{New: func() any { return &Hit{Head: make([]byte, 0, 2<<10)} }}
+
+// answeredBy declines for a shortcut that panics: net/http's handler is about to
+// do so, too, and what it says is logged and answered.
+func (h *Hit) answeredBy(s Shortcut) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return s.Answer(h)
+}
+
+// A buffersWriter is a connection around one that can write several pieces at
+// once, which net.Buffers does not see.
+type buffersWriter interface {
+	WriteBuffers(pieces *net.Buffers) (int64, error)
+}
+
+// write writes the answer in one system call. What is short is copied for that.
+func (h *Hit) write() (err error) {
+	const short = 16 << 10
+	conn := h.Conn
+	if len(h.Body) <= short {
+		h.Head = append(h.Head, h.Body...)
+		if conn.direct != nil {
+			return conn.direct.write(h.Head)
+		}
+		_, err = conn.Conn.Write(h.Head)
+		return err
+	}
+	h.pieces = [2][]byte{h.Head, h.Body}
+	h.buffers = h.pieces[:]
+	if whole, ok := conn.Conn.(buffersWriter); ok {
+		_, err = whole.WriteBuffers(&h.buffers)
+	} else {
+		_, err = h.buffers.WriteTo(conn.Conn)
+	}
+	h.pieces = [2][]byte{}
+	return err
+}
