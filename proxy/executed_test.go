@@ -34,9 +34,7 @@ func TestABlockOfTheExecutionClientThatDoesNotCountIsSaid(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
 	s.get(t, anyPath, minEVM, "9223372036854775807").refuses(t, http.StatusGatewayTimeout,
 		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client does not count yet; the newest that does is 1228"}`+"\n")
-	s.chain.mu.Lock()
 	s.chain.set(func(f *fakeChain) { f.noExecution = true })
-	s.chain.mu.Unlock()
 	s.get(t, anyPath, minEVM, "1").refuses(t, http.StatusBadRequest,
 		`{"code":400,"msg":{},"error":"X-Min-Evm-Block cannot be waited for: no node tells of an execution client's blocks"}`+"\n")
 	s.chain.deafen()
