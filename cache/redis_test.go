@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // server is a real Redis, alone in a directory of its own.
@@ -132,7 +132,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 func TestTheLossOfRedisIsToldOnceEachWayWithItsCause(t *testing.T) {
 	s := startRedis(t)
 	way := startProxy(t, s.addr)
-	log := &lines{}
+	log := &logtest.Log{}
 	c := replica(t, way.addr, redis.Options{Timeout: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	way.dropRequests()
 	for i := range 20 {
@@ -147,22 +147,4 @@ func TestTheLossOfRedisIsToldOnceEachWayWithItsCause(t *testing.T) {
 		mustGet(t, c, cache.Query{Key: rand.Text(), Policy: live, Tip: 100}, answer(100, page))
 		return strings.Count(log.String(), "origin back") == 1
 	})
-}
-
-// lines is a log that is written and read at the same time.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -86,7 +86,9 @@ func (s *sqliteStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Ta
 		return sqliteError(err)
 	}
 	moved := false
-	err = s.write(ctx, w, func() error {
+	waiting, cancel := s.waiting(ctx)
+	defer cancel()
+	err = s.write(ctx, waiting, w, func() error {
 		if moved, err = advance(ctx, w, prev, t.Cursor); err != nil || !moved {
 			return err
 		}

@@ -72,9 +72,9 @@ func (s *sqliteStore) open(ctx context.Context, dsn string, connections int) (er
 	}
 	s.readers.SetMaxOpenConns(connections + 1)
 	s.readers.SetMaxIdleConns(connections)
-	waiting, cancel := context.WithTimeout(ctx, s.patience)
+	waiting, cancel := s.waiting(ctx)
 	defer cancel()
-	if err := whileLocked(waiting, func() error { return s.migrate(ctx) }); err != nil {
+	if err := whileLocked(waiting, func() error { return s.migrate(ctx, waiting) }); err != nil {
 		return err
 	}
 	return whileLocked(waiting, func() error {
@@ -85,7 +85,7 @@ func (s *sqliteStore) open(ctx context.Context, dsn string, connections int) (er
 
 // migrate brings the schema up to date. Its version, kept in the file's header,
 // is read again under the lock: another process may have been faster.
-func (s *sqliteStore) migrate(ctx context.Context) error {
+func (s *sqliteStore) migrate(ctx, waiting context.Context) error {
 	w, err := s.writer.Conn(ctx)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *sqliteStore) migrate(ctx context.Context) error {
 	if _, scripts, err := pending(ctx, w); err != nil || len(scripts) == 0 {
 		return err
 	}
-	return s.write(ctx, w, func() error {
+	return s.write(ctx, waiting, w, func() error {
 		version, scripts, err := pending(ctx, w)
 		if err != nil {
 			return err
@@ -118,11 +118,14 @@ func pending(ctx context.Context, w *sql.Conn) (version int, scripts []string, e
 	return version, scripts, err
 }
 
+// waiting ends when others have held the lock for longer than is waited for it.
+func (s *sqliteStore) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.patience)
+}
+
 // write does a piece of work in a transaction, for which it waits while
-// others hold the lock, at most for the store's patience.
-func (s *sqliteStore) write(ctx context.Context, w *sql.Conn, work func() error) error {
-	waiting, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
+// others hold the lock, until waiting ends.
+func (s *sqliteStore) write(ctx, waiting context.Context, w *sql.Conn, work func() error) error {
 	if err := execLocked(ctx, waiting, w, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}

@@ -41,7 +41,9 @@ func (s *sqliteStore) Load(ctx context.Context, all iter.Seq2[collections.Collec
 	if err := stage(ctx, w, all); err != nil {
 		return sqliteError(err)
 	}
-	err = s.write(ctx, w, func() error {
+	waiting, cancel := s.waiting(ctx)
+	defer cancel()
+	err = s.write(ctx, waiting, w, func() error {
 		_, err := w.ExecContext(ctx, fmt.Sprintf(upsertFormat, lastStaged))
 		return err
 	})
