@@ -8,15 +8,25 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
-// FreeAddr is an address of 127.0.0.1 that nobody listens on. Its port is below
-// those that the kernel gives to connections, of which one might take it before
-// the server does. It panics when there is no port left.
+// FreeAddr gives out these ports in turns, from a random one on: a port that it has
+// given out may still wait for its server. They are below those that the kernel
+// gives to connections, of which one might take a port before the server does.
+const firstPort, ports = 20_000, 2_000
+
+var (
+	began = rand.Uint32N(ports)
+	given atomic.Uint32
+)
+
+// FreeAddr is an address of 127.0.0.1 that nobody listens on, and another one each
+// time. It panics when there is no port left.
 func FreeAddr() string {
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(2_000))) //nolint:noctx // it takes no time
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(began+given.Add(1))%ports)) //nolint:noctx // it takes no time
 		if err == nil {
 			defer l.Close()
 			return l.Addr().String()

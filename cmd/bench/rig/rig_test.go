@@ -54,3 +54,15 @@ go_goroutines 12
 		t.Errorf("without labels: %v", got)
 	}
 }
+
+// None of them is listened on yet, as of servers that are about to start.
+func TestNoAddressIsGivenOutTwice(t *testing.T) {
+	given := map[string]bool{}
+	for range 500 {
+		addr := FreeAddr()
+		if given[addr] {
+			t.Fatalf("%s was given out before", addr)
+		}
+		given[addr] = true
+	}
+}
