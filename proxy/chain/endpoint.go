@@ -104,36 +104,23 @@ type heights struct {
 func readHeights(h http.Header, asSent bool) (heights, error) {
 	var hs heights
 	var err error
-	if hs.min, err = readHeight(web.MinHeightHeader, h[web.MinHeightHeader]); err != nil {
+	if hs.min, err = web.ReadBlock(web.MinHeightHeader, h[web.MinHeightHeader]); err != nil {
 		return hs, err
 	}
-	if hs.evm, err = readHeight(web.MinEVMHeader, h[web.MinEVMHeader]); err != nil {
+	if hs.evm, err = web.ReadBlock(web.MinEVMHeader, h[web.MinEVMHeader]); err != nil {
 		return hs, err
 	}
 	if asSent {
 		hs.pinned, err = nodeHeight(h[web.HeightHeader])
 		return hs, err
 	}
-	if hs.pinned, err = readHeight(web.HeightHeader, h[web.HeightHeader]); err != nil {
+	if hs.pinned, err = web.ReadBlock(web.HeightHeader, h[web.HeightHeader]); err != nil {
 		return hs, err
 	}
 	if hs.pinned > 0 && hs.min > hs.pinned {
 		return hs, web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, web.HeightHeader)
 	}
 	return hs, nil
-}
-
-// readHeight reads a height strictly. The node reads the latest state instead
-// of a height that it cannot parse, which no client that asks for one wants.
-func readHeight(name string, values []string) (int64, error) {
-	if len(values) == 0 {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(values[0], 10, 64)
-	if err != nil || n <= 0 || !allDigits(values[0]) {
-		return 0, malformed(name, values[0], "a positive integer")
-	}
-	return n, nil
 }
 
 // nodeHeight reads a height as the node does.

@@ -140,7 +140,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	ctx := web.WithLazyDeadline(r.Context(), deadline)
 	defer ctx.Release()
-	least, err := readBlock(r.Header[web.MinEVMHeader])
+	least, err := web.ReadBlock(web.MinEVMHeader, r.Header[web.MinEVMHeader])
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -112,18 +111,6 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 			Public: "block " + strconv.FormatInt(block, 10) + " has not been counted; the last one is " + strconv.FormatInt(p.Block, 10)}
 	}
 	return p, err
-}
-
-// readBlock reads the header strictly; 0 is none.
-func readBlock(values []string) (int64, error) {
-	if len(values) == 0 {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(values[0], 10, 64)
-	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
-		return 0, web.BadInput("%s is %q; expected a positive integer", web.MinEVMHeader, web.Short(values[0]))
-	}
-	return n, nil
 }
 
 // holdsAt is the block up to which everything is counted on a page. A page that is

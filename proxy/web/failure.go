@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -41,6 +42,20 @@ func (f *Failure) Unwrap() error { return f.Err }
 // BadInput is the client's mistake, found before the origin was asked.
 func BadInput(format string, args ...any) error {
 	return &Failure{Status: http.StatusBadRequest, Public: fmt.Sprintf(format, args...)}
+}
+
+// ReadBlock reads a header that names a block, strictly: the node reads the latest
+// state instead of a height that it cannot parse, which no client that names one
+// wants. 0 is for none. The error is the client's, BadInput.
+func ReadBlock(name string, values []string) (int64, error) {
+	if len(values) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
+		return 0, BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
+	}
+	return n, nil
 }
 
 // statusClientGone is logged when the client has left before its answer (as nginx
