@@ -125,6 +125,13 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", want, out)
 		}
 	}
+	for _, dialect := range []devnet.Dialect{devnet.Story, devnet.Cosmos} {
+		d := newDevnet(t, devnet.Options{Dialect: dialect})
+		out, err := runs(t, "check", "--connect", "--node", d.NodeURL(), "--comet", d.CometURL())
+		if err != nil || !strings.Contains(out, "speaks "+string(dialect)) {
+			t.Errorf("a node of the dialect %s: %v:\n%s", dialect, err, out)
+		}
+	}
 	args := append(all(down), "--metadata", "alchemy:"+down+"/nft/v3/hunter2", "--evm", down+"/hunter2")
 	out, err = runs(t, args...)
 	if err == nil || !strings.Contains(err.Error(), "3 of 6") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {

@@ -30,6 +30,12 @@ import (
 func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 	o := parts.Node(cfg)
 	o.Endpoints = o.Endpoints[i : i+1]
+	var err error
+	if o.Dialect == "" {
+		if o.Dialect, err = node.Detect(ctx, o.Endpoints); err != nil {
+			return "", err
+		}
+	}
 	pool, err := node.New(o)
 	if err != nil {
 		return "", err
@@ -40,7 +46,7 @@ func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 		h := pool.Health()[0]
 		err := pool.Ready()
 		if err == nil && h.Answering && (h.Height > 0 || o.Endpoints[0].Comet == "") {
-			return nodeText(h), nil
+			return nodeText(h, o.Dialect), nil
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
@@ -50,11 +56,11 @@ func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 	}
 }
 
-func nodeText(h node.Health) string {
+func nodeText(h node.Health, d node.Dialect) string {
 	if h.Height == 0 {
-		return "answers; no height source, so freshness is in seconds"
+		return fmt.Sprintf("speaks %s; no height source, so freshness is in seconds", d)
 	}
-	return fmt.Sprintf("chain %s, block %d, %s old", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond))
+	return fmt.Sprintf("chain %s, block %d, %s old, speaks %s", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond), d)
 }
 
 func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
