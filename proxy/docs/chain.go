@@ -103,7 +103,7 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	shaped := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
 	content := &huma.MediaType{Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}
 	if shaped {
-		content.Schema = envelope(d.schema(rt.Msg, rt.Name))
+		content.Schema = envelope(d.schema(rt.Msg))
 	}
 	if answer := d.examples[rt.Name].Answer; answer != nil && (shaped || rt.Msg == nil) {
 		content.Example = answer

@@ -15,11 +15,11 @@ import (
 // empty list, where the documented interface has every required member.
 type Schema struct {
 	Title    string // its name in documents; "" for one that has none
+	Doc      string // what a value means; "" where the members that have it say so
 	Kind     Kind
 	Pattern  string  // of a string
 	Format   string  // of a string or an integer
 	Members  []Field // of an object
-	Extra    []Field // what the node is known to send beyond the documented members: it is kept
 	Items    *Schema // of a list
 	Nullable bool    // null stays null
 
@@ -28,16 +28,16 @@ type Schema struct {
 	edit reshape // makes a msg of this schema where normalizing is not enough; nil: normalize
 }
 
-// Kind is the type of a JSON value.
-type Kind int
+// Kind is the type of a JSON value, by its name in JSON Schema.
+type Kind string
 
 // The kinds.
 const (
-	StringKind Kind = iota
-	IntegerKind
-	BooleanKind
-	ObjectKind
-	ListKind
+	StringKind  Kind = "string"
+	IntegerKind Kind = "integer"
+	BooleanKind Kind = "boolean"
+	ObjectKind  Kind = "object"
+	ListKind    Kind = "array"
 )
 
 // A Field is a member of an object.
@@ -45,6 +45,7 @@ type Field struct {
 	Name string
 	*Schema
 	Presence Presence
+	Doc      string // what it means
 }
 
 // Presence says what the absence of a member means.
@@ -54,6 +55,7 @@ type Presence int
 const (
 	Required  Presence = iota // put there, with its empty value
 	Optional                  // left as the node sent it
+	Extra                     // the same, and not looked at either: the node sends it beyond the documented members
 	Mandatory                 // the node did not answer what it was asked
 )
 
@@ -75,13 +77,10 @@ func (s *Schema) normalize(e *splicer, v gjson.Result) error {
 	case s.Kind == StringKind && v.Type == gjson.String, s.Kind == IntegerKind && v.Type == gjson.Number, s.Kind == BooleanKind && v.IsBool():
 		return nil
 	}
-	return fmt.Errorf("want %s, have %.40s", s.Kind, v.Raw)
+	return fmt.Errorf("want type %s, have %.40s", s.Kind, v.Raw)
 }
 
 func (s *Schema) normalizeItems(e *splicer, v gjson.Result) (err error) {
-	if s.Items.open {
-		return nil
-	}
 	v.ForEach(func(_, item gjson.Result) bool {
 		err = s.Items.normalize(e, item)
 		return err == nil
@@ -113,10 +112,10 @@ func (s *Schema) normalizeMembers(e *splicer, v gjson.Result) (err error) {
 
 // normalize edits the member's value, where there is one.
 func (f *Field) normalize(e *splicer, v gjson.Result) error {
-	if v.Type == gjson.Null && f.Presence == Optional {
+	switch null := v.Type == gjson.Null; {
+	case f.Presence == Extra, f.Presence == Optional && null:
 		return nil
-	}
-	if v.Type == gjson.Null && f.Presence == Mandatory {
+	case f.Presence == Mandatory && null:
 		return fmt.Errorf("%s is null", f.Name)
 	}
 	if err := f.Schema.normalize(e, v); err != nil {
@@ -129,7 +128,7 @@ func (f *Field) normalize(e *splicer, v gjson.Result) error {
 func (s *Schema) missing(seen uint32, empty bool) (string, error) {
 	var b strings.Builder
 	for i, m := range s.Members {
-		if seen&(1<<i) != 0 || m.Presence == Optional {
+		if seen&(1<<i) != 0 || m.Presence == Optional || m.Presence == Extra {
 			continue
 		}
 		if m.Presence == Mandatory {
@@ -171,14 +170,8 @@ func listOrNull(items *Schema) *Schema {
 }
 
 // named gives a schema its title.
-func (s *Schema) named(title string) *Schema {
-	s.Title = title
-	return s
-}
-
-// with adds what the node is known to send beyond the documented members.
-func (s *Schema) with(extra ...Field) *Schema {
-	s.Extra = extra
+func (s *Schema) named(title, doc string) *Schema {
+	s.Title, s.Doc = title, doc
 	return s
 }
 
@@ -192,8 +185,4 @@ func (s *Schema) editedBy(edit reshape) *Schema {
 func (s *Schema) asSent() *Schema {
 	s.open = true
 	return s
-}
-
-func (k Kind) String() string {
-	return [...]string{"a string", "an integer", "a boolean", "an object", "a list"}[k]
 }
