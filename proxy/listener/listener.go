@@ -15,11 +15,9 @@ package listener
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,8 +45,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Listener listens for clients. http.Server is given its ConnState, and
-// web.ConnContext.
+// A Listener listens for clients. Its http.Server is given web.ConnContext and
+// web.ConnState.
 type Listener struct {
 	*net.TCPListener
 	lane  *lane.Lane
@@ -90,14 +88,4 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() error {
 	l.slots.close()
 	return l.TCPListener.Close()
-}
-
-// ConnState is for http.Server's field of the same name.
-func (l *Listener) ConnState(c net.Conn, state http.ConnState) {
-	if secured, ok := c.(*tls.Conn); ok {
-		web.ConnStateBelowTLS(secured, state)
-	} else {
-		web.ConnState(c, state)
-	}
-	l.slots.metrics.follow(state)
 }

@@ -51,7 +51,7 @@ func startOn(t *testing.T, address string, o listener.Options, serve func(*http.
 	}
 	s.address = l.Addr().String()
 	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: web.ConnContext, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
-		switch l.ConnState(c, state); state {
+		switch web.ConnState(c, state); state {
 		case http.StateIdle:
 			s.idle.Add(1)
 		case http.StateActive:
@@ -271,7 +271,7 @@ func TestClosingEndsTheWaitForASlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ConnState: l.ConnState, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
+	server := &http.Server{ConnState: web.ConnState, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()
 	s := &service{T: t, address: l.Addr().String()}

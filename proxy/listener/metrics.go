@@ -2,7 +2,6 @@ package listener
 
 import (
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,16 +11,15 @@ import (
 // metrics show how near the listener is to its limit: at the limit, little else
 // does.
 type metrics struct {
-	open   prometheus.Gauge
 	closed *prometheus.CounterVec
 	waits  prometheus.Counter
 }
 
-func newMetrics(o Options) *metrics {
+func newMetrics(o Options, open func() int) *metrics {
 	f := promauto.With(o.Metrics)
 	f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(o.Most))
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_http_connections", Help: "Connections of clients, idle ones included."}, func() float64 { return float64(open()) })
 	m := &metrics{
-		open: f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections", Help: "Connections of clients, idle ones included."}),
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_http_connections_closed_total",
 			Help: "Connections closed because slots were short: idle ones for others, by the limit of all (idle) or of their address (share), and new ones of addresses that hold their share (refused).",
@@ -35,15 +33,6 @@ func newMetrics(o Options) *metrics {
 		m.closed.WithLabelValues(cause) // a rate needs a beginning
 	}
 	return m
-}
-
-func (m *metrics) follow(state http.ConnState) {
-	switch state {
-	case http.StateNew:
-		m.open.Inc()
-	case http.StateClosed, http.StateHijacked:
-		m.open.Dec()
-	}
 }
 
 // A lack of slots is told once a minute at most. It belongs to Accept.

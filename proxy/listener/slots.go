@@ -47,9 +47,17 @@ func (s *slots) slotFor(a net.Addr) *slot {
 }
 
 func newSlots(o Options) *slots {
-	s := &slots{o: o, metrics: newMetrics(o), lack: lack{log: o.Logger, most: o.Most}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{}}
+	s := &slots{o: o, lack: lack{log: o.Logger, most: o.Most}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{}}
 	s.released = sync.NewCond(&s.mu)
+	s.metrics = newMetrics(o, s.open)
 	return s
+}
+
+// open counts the connections.
+func (s *slots) open() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.taken)
 }
 
 // await returns once a slot is free, for which it closes idle connections; false

@@ -64,23 +64,19 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// ConnState is for http.Server's field of the same name.
+// ConnState is for http.Server's field of the same name. A connection with TLS on
+// top has no fast lane.
 func ConnState(c net.Conn, state http.ConnState) {
-	ours, ok := c.(*Conn)
-	if !ok {
-		return
-	}
-	ours.follow(state)
-	if ours.lane != nil {
-		ours.lane.State(state)
-	}
-}
-
-// ConnStateBelowTLS tells the connection below one with TLS, on which there is no
-// fast lane.
-func ConnStateBelowTLS(c *tls.Conn, state http.ConnState) {
-	if ours, ok := c.NetConn().(*Conn); ok {
-		ours.follow(state)
+	switch c := c.(type) {
+	case *Conn:
+		c.follow(state)
+		if c.lane != nil {
+			c.lane.State(state)
+		}
+	case *tls.Conn:
+		if ours, ok := c.NetConn().(*Conn); ok {
+			ours.follow(state)
+		}
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *Service) Run(ctx context.Context) error {
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
 		IdleTimeout:       s.cfg.HTTP.Idle,
 		ConnContext:       web.ConnContext,
-		ConnState:         s.public.ConnState,
+		ConnState:         web.ConnState,
 		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
