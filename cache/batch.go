@@ -14,7 +14,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	found := make(map[string]*Entry, len(keys))
 	var missing []string
 	for _, key := range keys {
-		if at := ch.memory.get(key); at != nil && !at.entry.expired(c.o.Now()) {
+		if at, ok := ch.memory.GetIfPresent(key); ok && !at.entry.expired(c.o.Now()) {
 			found[key] = at.entry
 		} else {
 			missing = append(missing, key)

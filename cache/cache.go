@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
 )
@@ -70,16 +69,4 @@ func (c *Cache) begin() bool {
 	}
 	c.tasks.Add(1)
 	return true
-}
-
-// Fresh answers q as Get would from an entry in memory that is fresh now; ok is
-// false where memory has none, and nothing is done about that.
-func (c *Cache) Fresh(q Query, now time.Time) (res Result, ok bool) {
-	at := c.chain.Load().memory.get(q.Key)
-	if q.state(at, now) != Fresh {
-		return res, false
-	}
-	at.asks.Add()
-	c.count(Hit, inMemory)
-	return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}, true
 }

@@ -98,32 +98,6 @@ func (c *Cache) revalidate(ctx context.Context, ch *chain, at *slot, q Query, or
 	}()
 }
 
-// awaitLease waits for the replica that has the lease, at most for what is left
-// of it, and tells whether to ask the shared store again.
-func (f *flight) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) bool {
-	began := time.Now()
-	timer := time.NewTimer(left)
-	defer timer.Stop()
-	wait := f.c.counts.leaseWaited
-	f.c.counts.leaseWaiting.Add(1)
-	defer f.c.counts.leaseWaiting.Add(-1)
-	select {
-	case again := <-woken:
-		if again {
-			wait("woken", began)
-		} else {
-			wait("failed", began)
-		}
-		return again
-	case <-timer.C:
-		wait("expired", began)
-		return true
-	case <-ctx.Done():
-		wait("timeout", began)
-		return false
-	}
-}
-
 // keep puts e into memory, and gives the slot that is there then: a newer entry
 // may have come between. If that serves worse (it is of unknown height, but was
 // read later), this flight's callers are given e all the same.
@@ -158,24 +132,6 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 func (f *flight) outdoes(at *slot, e *Entry) bool {
 	now := f.c.o.Now()
 	return f.q.stands(at, now) && 0 < e.Height && e.Height < at.entry.Height && f.q.state(&slot{entry: e}, now) != Fresh
-}
-
-// release settles the lease, or abandons it after a failure. The callers do not
-// wait for that, but the next flight of the key does, and Close.
-func (f *flight) release(ctx context.Context, lease Lease, r flightResult, failure error) {
-	if lease == nil {
-		return
-	}
-	f.c.counts.writing.Add(1)
-	end := f.ch.pending.BeginWrite(f.q.Key)
-	f.c.tasks.Go(func() {
-		defer f.c.counts.writing.Add(-1)
-		if failure != nil {
-			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
-			return
-		}
-		end(lease.Settle(ctx, r.at.entry))
-	})
 }
 
 // endFlight says of a flight's span what the flight came to.

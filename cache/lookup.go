@@ -7,10 +7,13 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/tipcache/tipcache/cache/ahead"
 )
 
 // This file is the whole lookup, in the order in which a request goes through
-// it. What a flight needs to be safe is in flight.go.
+// it. What a flight needs to be safe is in flight.go, and what it has to do with
+// those of other replicas is in lease.go.
 
 // maxFlights bounds how many flights of others a caller joins, one after the
 // other, in the hope of an answer that is new enough for it.
@@ -28,18 +31,14 @@ const maxFlights = 8
 // only if the origin has given it since Get was called: it has nothing better then.
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()
-	at := ch.memory.get(q.Key)
+	at, _ := ch.memory.GetIfPresent(q.Key)
 	switch q.state(at, c.o.Now()) {
 	case Fresh:
-		at.asks.Add()
-		c.count(Hit, inMemory)
-		return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}, nil
+		return c.hit(at, Hit), nil
 	case Stale:
 		if c.moment(&q, at) == 0 {
 			c.revalidate(ctx, ch, at, q, origin)
-			at.asks.Add()
-			c.count(StaleHit, inMemory)
-			return Result{Entry: at.entry, Outcome: StaleHit, Store: inMemory}, nil
+			return c.hit(at, StaleHit), nil
 		}
 	case StaleIfError:
 		// Once the origin has failed nobody waits for it until it is well:
@@ -54,6 +53,31 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	res, err := c.wait(ctx, ch, q, origin, at)
 	c.count(res.Outcome, res.Store)
 	return res, err
+}
+
+// Fresh answers q as Get would from an entry in memory that is fresh now; ok is
+// false where memory has none, and nothing is done about that.
+func (c *Cache) Fresh(q Query, now time.Time) (res Result, ok bool) {
+	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
+	if q.state(at, now) != Fresh {
+		return res, false
+	}
+	return c.hit(at, Hit), true
+}
+
+// hit is a finished request that memory has answered.
+func (c *Cache) hit(at *slot, o Outcome) Result {
+	at.ask()
+	c.count(o, inMemory)
+	return Result{Entry: at.entry, Outcome: o, Store: inMemory}
+}
+
+// ask counts a request for the entry. Once there are enough that takes a load and
+// no more, so that callers on many processors do not get into each other's way.
+func (s *slot) ask() {
+	if s.asks.Load() < ahead.Often {
+		s.asks.Add(1)
+	}
 }
 
 // count counts a finished request.
@@ -113,7 +137,7 @@ func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, w w
 		case r := <-landed:
 			return r.Val.(flightResult), started.Load(), r.Err
 		case <-patience.C:
-			at := ch.memory.get(q.Key)
+			at, _ := ch.memory.GetIfPresent(q.Key)
 			state := q.state(at, c.o.Now())
 			left := w.left(state)
 			switch {
@@ -135,7 +159,7 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 	// Between a caller's look into memory and the start of its flight, the
 	// flight before may have landed: without this look its answer would be
 	// fetched twice.
-	at := f.ch.memory.get(f.q.Key)
+	at, _ := f.ch.memory.GetIfPresent(f.q.Key)
 	if f.q.state(at, f.c.o.Now()) == Fresh {
 		return flightResult{at: at, store: inMemory}, nil
 	}
@@ -146,45 +170,6 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 	r, err := f.ask(ctx, found)
 	f.release(ctx, found.lease, r, err)
 	return r, err
-}
-
-// acquire looks into the shared store until it gives an entry that ends the
-// flight, or the origin is this flight's to ask: because it has the lease,
-// because the replica that had it failed, or because the shared store is not
-// well. Then replicas go their own ways, and callers are still coalesced in each.
-func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
-	found := lookupResult{at: at, store: inMemory}
-	if !f.ch.shares(&f.q) {
-		return found
-	}
-	// Listening begins before asking: a message between the two must not be lost.
-	woken := f.ch.waiters.join(f.q.Key)
-	defer f.ch.waiters.leave(f.q.Key)
-	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep)
-	if f.sharedSilent || f.ch.pending.AwaitWrite(ctx, f.q.Key) != nil {
-		return found
-	}
-	for {
-		drain(woken)
-		reply, err := found.lease.Acquire(ctx, f.q.requirement(f.c.o.Now()), found.at.known())
-		if err != nil {
-			return found
-		}
-		if reply.Entry != nil && !f.q.above(reply.Entry) && !reply.Entry.sameAs(found.at) {
-			found.at, found.store = f.keep(reply.Entry), inShared
-		}
-		switch reply.State {
-		case LeaseNeedless:
-			found.enough = reply.Entry != nil
-			return found
-		case LeaseGranted:
-			found.lease.Keep(ctx)
-			return found
-		}
-		if !f.awaitLease(ctx, woken, reply.Left) {
-			return found
-		}
-	}
 }
 
 // ask has the origin answer, and keeps what it says.
@@ -220,7 +205,7 @@ func (f *flight) ask(ctx context.Context, found lookupResult) (flightResult, err
 
 // serve makes a result of what a flight brought.
 func (c *Cache) serve(ctx context.Context, ch *chain, q Query, origin Origin, r flightResult, own bool) Result {
-	r.at.asks.Add()
+	r.at.ask()
 	res := Result{Entry: r.at.entry, Outcome: Miss, Store: r.store, Forward: r.forward, Collapsed: !own}
 	if r.store == fromOrigin {
 		if !own {
@@ -242,7 +227,8 @@ func (c *Cache) serve(ctx context.Context, ch *chain, q Query, origin Origin, r 
 func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (Result, error) {
 	at, store := r.at, r.store
 	if at == nil {
-		at, store = ch.memory.get(q.Key), inMemory
+		store = inMemory
+		at, _ = ch.memory.GetIfPresent(q.Key)
 	}
 	res := Result{Store: store, Forward: r.forward}
 	switch state := q.state(at, c.o.Now()); {
@@ -255,7 +241,7 @@ func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (
 	default:
 		return Result{}, failure
 	}
-	at.asks.Add()
+	at.ask()
 	res.Entry = at.entry
 	return res, nil
 }

@@ -7,14 +7,13 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/heap"
 )
 
 // memory keeps one entry per key, within a bound of bytes. Entries carry their
 // own lifetime, so nothing here expires: what is asked for no more is evicted.
 type memory struct {
-	store  *otter.Cache[string, *slot]
+	*otter.Cache[string, *slot]
 	counts *counts
 }
 
@@ -22,8 +21,9 @@ type memory struct {
 // A newer entry gets a slot of its own.
 type slot struct {
 	entry    *Entry
-	renewing atomic.Bool // a flight in the background is under way for it
-	asks     ahead.Asks
+	renewing atomic.Bool   // a flight in the background is under way for it
+	asks     atomic.Uint32 // how often the entry was asked for, as far as that matters
+	before   uint32        // the asks of the entry whose place it took
 	failed   atomic.Pointer[failed]
 }
 
@@ -69,7 +69,7 @@ func (e *Entry) sameAs(s *slot) bool {
 }
 
 func newMemory(bytes int64, n *counts) *memory {
-	return &memory{counts: n, store: otter.Must(&otter.Options[string, *slot]{
+	return &memory{counts: n, Cache: otter.Must(&otter.Options[string, *slot]{
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,
 		StatsRecorder: n,
@@ -77,16 +77,10 @@ func newMemory(bytes int64, n *counts) *memory {
 	})}
 }
 
-// get returns the slot of the key, nil for none.
-func (m *memory) get(key string) *slot {
-	s, _ := m.store.GetIfPresent(key)
-	return s
-}
-
 // put keeps e unless a newer entry is there that q believes, and returns the slot
 // of the key.
 func (m *memory) put(q *Query, e *Entry) *slot {
-	s, _ := m.store.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
+	s, _ := m.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
 		if found && !e.newerThan(old.entry) && !q.above(old.entry) {
 			return old, otter.CancelOp
 		}
@@ -95,7 +89,7 @@ func (m *memory) put(q *Query, e *Entry) *slot {
 		}
 		s := &slot{entry: e}
 		if found {
-			s.asks.Follow(&old.asks)
+			s.before = old.asks.Load()
 		}
 		return s, otter.WriteOp
 	})
@@ -104,20 +98,20 @@ func (m *memory) put(q *Query, e *Entry) *slot {
 
 // reweigh has the entry of a key weighed again, after something was made of it.
 func (m *memory) reweigh(key string) {
-	m.store.ComputeIfPresent(key, func(s *slot) (*slot, otter.ComputeOp) { return s, otter.WriteOp })
+	m.ComputeIfPresent(key, func(s *slot) (*slot, otter.ComputeOp) { return s, otter.WriteOp })
 }
 
-// peek is get without a trace in the order of eviction.
+// peek is GetIfPresent without a trace in the order of eviction.
 func (m *memory) peek(key string) *slot {
-	e, _ := m.store.GetEntryQuietly(key)
+	e, _ := m.GetEntryQuietly(key)
 	return e.Value
 }
 
 // purge removes the selected entries and counts them.
 func (m *memory) purge(sel Selection) (n int) {
-	for key := range m.store.Keys() {
+	for key := range m.Keys() {
 		if sel.Has(key) {
-			if _, removed := m.store.Invalidate(key); removed {
+			if _, removed := m.Invalidate(key); removed {
 				n++
 			}
 		}
@@ -125,13 +119,9 @@ func (m *memory) purge(sel Selection) (n int) {
 	return n
 }
 
-func (m *memory) entries() int { return m.store.EstimatedSize() }
-
-func (m *memory) bytes() uint64 { return m.store.WeightedSize() }
-
 // overhead is what an entry takes beside its strings and its body: its slot, the
 // node of the store and the store's table, the entry, its content and validator.
-const overhead = 376
+const overhead = 384
 
 // weigh is what an entry takes of the heap, in bytes.
 func weigh(key string, s *slot) uint32 {

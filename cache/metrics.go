@@ -75,9 +75,9 @@ func (c *Cache) metrics() []prometheus.Collector {
 		gauge("lease_waiting", "Flights that wait for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting in flights.", func() float64 { return float64(c.waiting.Load()) }),
 		gauge("background_flights", "Flights that nobody waits for.", func() float64 { return float64(c.background.Load()) }),
-		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.bytes()) }),
+		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.WeightedSize()) }),
 		gauge("memory_limit_bytes", "What the entries in memory may weigh.", func() float64 { return float64(c.o.MemoryBytes) }),
-		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.entries()) }),
+		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.EstimatedSize()) }),
 	}
 	for o := range n.requests {
 		for i, store := range stores {

@@ -23,7 +23,7 @@ func Ahead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
 // noteAhead notes a query for an entry that the newest block has made stale, and
 // that was asked for often until then.
 func (c *Cache) noteAhead(ch *chain, at *slot, q *Query, origin Origin) {
-	if !q.Ahead || at == nil || !at.asks.Often() || q.Tip-at.entry.Height != q.Policy.FreshBlocks+1 {
+	if !q.Ahead || at == nil || at.asks.Load() < ahead.Often || q.Tip-at.entry.Height != q.Policy.FreshBlocks+1 {
 		return
 	}
 	again := *q
@@ -61,9 +61,9 @@ func (ch *chain) asksBefore(height int64) func(key string) (times int, ok bool) 
 		case at == nil:
 			return 0, false
 		case at.entry.Height >= height: // a caller was quicker
-			return at.asks.Before(), true
+			return int(at.before), true
 		default:
-			return at.asks.Take(), true
+			return int(at.asks.Swap(0)), true
 		}
 	}
 }

@@ -31,8 +31,8 @@ func (c *Cache) noteHot(ctx context.Context, ch *chain) {
 
 // hottest are at most n keys, the one that is used most first.
 func (m *memory) hottest(n int) []string {
-	keys := make([]string, 0, min(n, m.entries()))
-	for e := range m.store.Hottest() {
+	keys := make([]string, 0, min(n, m.EstimatedSize()))
+	for e := range m.Hottest() {
 		if len(keys) == n {
 			break
 		}
@@ -51,7 +51,7 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
 	defer cancel()
 	keys, err := c.o.Shared.HotKeys(ctx, ch.namespace, hotKeys)
-	for err == nil && len(keys) > 0 && ch.memory.bytes() < uint64(c.o.MemoryBytes)/2 {
+	for err == nil && len(keys) > 0 && ch.memory.WeightedSize() < uint64(c.o.MemoryBytes)/2 {
 		step := keys[:min(warmStep, len(keys))]
 		keys = keys[len(step):]
 		var found map[string]*Entry

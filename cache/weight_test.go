@@ -32,8 +32,8 @@ func TestEntriesWeighWhatTheyTakeOfTheHeap(t *testing.T) {
 			key := fmt.Sprintf("documented/staking/validators/0x%040x@%d", made, made)
 			entries.put(&Query{Key: key}, &Entry{Content: NewContent(200, "application/json", "", make([]byte, size), 1), Height: int64(made + 1), ReadAt: time.Now()})
 		}
-		entries.store.CleanUp()
-		took, weighed := float64(heapInUse()-before)/float64(n), float64(entries.bytes())/float64(n)
+		entries.CleanUp()
+		took, weighed := float64(heapInUse()-before)/float64(n), float64(entries.WeightedSize())/float64(n)
 		if took < 0.9*weighed || took > 1.1*weighed {
 			t.Errorf("an entry with a body of %d bytes takes %.0f bytes of the heap and weighs %.0f", size, took, weighed)
 		}

@@ -12,8 +12,11 @@ import (
 	"sync"
 )
 
+// Often is how many times a key is asked for in a block, at least, to be read ahead.
+const Often = 2
+
 const (
-	leastRow = 2       // blocks in a row, each with often asks, that a key needs
+	leastRow = 2       // blocks in a row, each with Often asks, that a key needs
 	mostRow  = 1 << 10 // of a key whose reads went unused again and again
 	rest     = 4 << 10 // blocks after which it is forgotten that reads went unused
 	most     = 1_000   // keys that can have a place
@@ -99,7 +102,7 @@ func (at *key[T]) turn(times int, known bool) (unused bool) {
 	} else if at.read {
 		at.needs = max(at.needs-1, leastRow)
 	}
-	if at.row++; !known || times < often {
+	if at.row++; !known || times < Often {
 		at.row, at.quiet = 0, 0
 	}
 	return unused

@@ -121,31 +121,3 @@ func TestKeysWithAPlaceAreBounded(t *testing.T) {
 		t.Errorf("%d keys are read, want 1000", len(now))
 	}
 }
-
-func TestAsksCountWhatMatters(t *testing.T) {
-	var first, second ahead.Asks
-	first.Add()
-	if first.Often() {
-		t.Error("one is called often")
-	}
-	for range 300 {
-		first.Add()
-	}
-	second.Follow(&first)
-	if !first.Often() || second.Often() || second.Before() != 2 {
-		t.Errorf("of 301 asks the next entry knows %d", second.Before())
-	}
-	second.Add()
-	if got := second.Take(); got != 1 || second.Take() != 0 || second.Before() != 0 {
-		t.Errorf("%d taken, want 1, and none left", got)
-	}
-}
-
-func BenchmarkAsk(b *testing.B) {
-	var asks ahead.Asks
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			asks.Add()
-		}
-	})
-}

@@ -1,0 +1,90 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// acquire looks into the shared store until it gives an entry that ends the
+// flight, or the origin is this flight's to ask: because it has the lease,
+// because the replica that had it failed, or because the shared store is not
+// well. Then replicas go their own ways, and callers are still coalesced in each.
+func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
+	found := lookupResult{at: at, store: inMemory}
+	if !f.ch.shares(&f.q) {
+		return found
+	}
+	// Listening begins before asking: a message between the two must not be lost.
+	woken := f.ch.waiters.join(f.q.Key)
+	defer f.ch.waiters.leave(f.q.Key)
+	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep)
+	if f.sharedSilent || f.ch.pending.AwaitWrite(ctx, f.q.Key) != nil {
+		return found
+	}
+	for {
+		drain(woken)
+		reply, err := found.lease.Acquire(ctx, f.q.requirement(f.c.o.Now()), found.at.known())
+		if err != nil {
+			return found
+		}
+		if reply.Entry != nil && !f.q.above(reply.Entry) && !reply.Entry.sameAs(found.at) {
+			found.at, found.store = f.keep(reply.Entry), inShared
+		}
+		switch reply.State {
+		case LeaseNeedless:
+			found.enough = reply.Entry != nil
+			return found
+		case LeaseGranted:
+			found.lease.Keep(ctx)
+			return found
+		}
+		if !f.awaitLease(ctx, woken, reply.Left) {
+			return found
+		}
+	}
+}
+
+// awaitLease waits for the replica that has the lease, at most for what is left
+// of it, and tells whether to ask the shared store again.
+func (f *flight) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) bool {
+	began := time.Now()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	wait := f.c.counts.leaseWaited
+	f.c.counts.leaseWaiting.Add(1)
+	defer f.c.counts.leaseWaiting.Add(-1)
+	select {
+	case again := <-woken:
+		if again {
+			wait("woken", began)
+		} else {
+			wait("failed", began)
+		}
+		return again
+	case <-timer.C:
+		wait("expired", began)
+		return true
+	case <-ctx.Done():
+		wait("timeout", began)
+		return false
+	}
+}
+
+// release settles the lease, or abandons it after a failure. The callers do not
+// wait for that, but the next flight of the key does, and Close.
+func (f *flight) release(ctx context.Context, lease Lease, r flightResult, failure error) {
+	if lease == nil {
+		return
+	}
+	f.c.counts.writing.Add(1)
+	end := f.ch.pending.BeginWrite(f.q.Key)
+	f.c.tasks.Go(func() {
+		defer f.c.counts.writing.Add(-1)
+		if failure != nil {
+			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
+			return
+		}
+		end(lease.Settle(ctx, r.at.entry))
+	})
+}
