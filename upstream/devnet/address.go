@@ -38,6 +38,19 @@ func (a address) checksum() string {
 	return "0x" + string(text)
 }
 
+// UnmarshalText reads an address in hex, in any case.
+func (a *address) UnmarshalText(text []byte) error { return readHex(a[:], text) }
+
+// readHex fills exactly as many bytes as there are.
+func readHex(into, text []byte) error {
+	raw, err := parseHex(string(text))
+	if err == nil && len(raw) != len(into) {
+		err = fmt.Errorf("%q has %d bytes, want %d", text, len(raw), len(into))
+	}
+	copy(into, raw)
+	return err
+}
+
 // The prefixes of bech32 addresses, which the node uses in its error texts.
 const (
 	accountPrefix   = "story"

@@ -2,11 +2,8 @@ package devnet
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 )
 
 // emptyHash is the digest of nothing.
@@ -36,28 +33,17 @@ func (c *chain) block(h int64) json.RawMessage {
 
 // status says what the node is and which block it is at: for a moment one that
 // cannot be read yet.
-func (n *Node) status() any {
+func (n *Node) status(int64) []byte {
 	c := n.chain
 	height := max(1, c.shown()-n.lag.Load()) + n.ahead()
-	latest := c.at(height)
-	return map[string]any{
-		"node_info": map[string]any{
-			"protocol_version": map[string]string{"p2p": "8", "block": "11", "app": "0"},
-			"id":               hex.EncodeToString(c.genesis.proposer), "listen_addr": "tcp://127.0.0.1:26656", "network": c.id, "version": "0.38.19",
-			"channels": "40202122233038606100", "moniker": "devnet", "other": map[string]string{"tx_index": "off", "rpc_address": n.comet.url()},
-		},
-		"sync_info": map[string]any{
-			"latest_block_hash": upperHex(latest.hash("block")), "latest_app_hash": upperHex(latest.hash("app")),
-			"latest_block_height": strconv.FormatInt(height, 10), "latest_block_time": stamp(c.blockTime(height)),
-			"earliest_block_hash": upperHex(c.at(1).hash("block")), "earliest_app_hash": upperHex(emptyHash[:]),
-			"earliest_block_height": "1", "earliest_block_time": stamp(c.blockTime(1)), "catching_up": n.catchingUp.Load(),
-		},
-		"validator_info": map[string]any{
-			"address":      upperHex(latest.proposer),
-			"pub_key":      map[string]string{"type": "tendermint/PubKeySecp256k1", "value": base64Text(c.genesis.validators[0].pubKey)},
-			"voting_power": "90000000000",
-		},
-	}
+	latest, first := c.at(height), c.at(1)
+	return fmt.Appendf(nil, `{"node_info":{"protocol_version":{"p2p":"8","block":"11","app":"0"},"id":"%x","listen_addr":"tcp://127.0.0.1:26656","network":%q,"version":"0.38.19",`+
+		`"channels":"40202122233038606100","moniker":"devnet","other":{"tx_index":"off","rpc_address":%q}},`+
+		`"sync_info":{"latest_block_hash":"%X","latest_app_hash":"%X","latest_block_height":"%d","latest_block_time":%q,`+
+		`"earliest_block_hash":"%X","earliest_app_hash":"%X","earliest_block_height":"1","earliest_block_time":%q,"catching_up":%t},`+
+		`"validator_info":{"address":"%X","pub_key":{"type":"tendermint/PubKeySecp256k1","value":%q},"voting_power":"90000000000"}}`,
+		first.proposer, c.id, n.comet.url(),
+		latest.hash("block"), latest.hash("app"), height, stamp(c.blockTime(height)),
+		first.hash("block"), emptyHash, stamp(c.blockTime(1)), n.catchingUp.Load(),
+		latest.proposer, base64Text(first.validators[0].pubKey))
 }
-
-func upperHex(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) }

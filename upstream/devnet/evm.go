@@ -50,7 +50,7 @@ type rewrite struct {
 
 func newEVM(c *chain, o Options) (*EVM, error) {
 	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: map[string]int64{}}
-	evm.target = newTarget("evm", cmp.Or(o.EVMAddr, anyPort), o.IdleTimeout, &evmServer{evm: evm})
+	evm.target = newTarget("evm", cmp.Or(o.EVMAddr, anyPort), o.IdleTimeout, rpcHandler(evm.call))
 	evm.rewrite.Store(&rewrite{})
 	return evm, evm.SetLimits(o.EVMRange, 0, o.EVMRefusal)
 }

@@ -8,6 +8,9 @@ import (
 // A word is the unit of the execution chain's encoding.
 type word [32]byte
 
+// UnmarshalText reads a word in hex.
+func (w *word) UnmarshalText(text []byte) error { return readHex(w[:], text) }
+
 func numberWord(n uint64) (w word) {
 	binary.BigEndian.PutUint64(w[24:], n)
 	return w

@@ -1,10 +1,12 @@
 package devnet
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -13,7 +15,15 @@ import (
 // can be; those left out are nil.
 type evmMethod struct {
 	least, most int // parameters
-	run         func(e *EVM, params []json.RawMessage) (json.RawMessage, *evmError)
+	run         func(e *EVM, params []json.RawMessage) (json.RawMessage, *rpcError)
+}
+
+func evmFailure(code int, format string, arguments ...any) *rpcError {
+	return &rpcError{Code: code, Message: fmt.Sprintf(format, arguments...)}
+}
+
+func badParams(format string, arguments ...any) *rpcError {
+	return evmFailure(-32602, format, arguments...)
 }
 
 // evmMethods are what can be called.
@@ -26,16 +36,39 @@ var evmMethods = map[string]evmMethod{
 	"eth_call":             {1, 2, (*EVM).ethCall},
 }
 
-func (e *EVM) ethChainID([]json.RawMessage) (json.RawMessage, *evmError) {
+// call answers a call of one of the methods.
+func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
+	method, known := evmMethods[r.Method]
+	if !known {
+		return nil, evmFailure(-32601, "the method %s does not exist/is not available", r.Method)
+	}
+	e.count(r.Method)
+	var params []json.RawMessage
+	if r.Params != nil && json.Unmarshal(r.Params, &params) != nil {
+		return nil, badParams("non-array args")
+	}
+	for len(params) > 0 && string(params[len(params)-1]) == "null" {
+		params = params[:len(params)-1] // null is absent
+	}
+	switch {
+	case len(params) < method.least:
+		return nil, badParams("missing value for required argument %d", len(params))
+	case len(params) > method.most:
+		return nil, badParams("too many arguments, want at most %d", method.most)
+	}
+	return method.run(e, slices.Concat(params, make([]json.RawMessage, method.most-len(params))))
+}
+
+func (e *EVM) ethChainID([]json.RawMessage) (json.RawMessage, *rpcError) {
 	return fmt.Appendf(nil, `"0x%x"`, e.chainID), nil
 }
 
-func (e *EVM) ethBlockNumber([]json.RawMessage) (json.RawMessage, *evmError) {
+func (e *EVM) ethBlockNumber([]json.RawMessage) (json.RawMessage, *rpcError) {
 	return fmt.Appendf(nil, `"0x%x"`, e.Height()), nil
 }
 
 // ethGetBlockByNumber leaves out what nobody here reads.
-func (e *EVM) ethGetBlockByNumber(params []json.RawMessage) (json.RawMessage, *evmError) {
+func (e *EVM) ethGetBlockByNumber(params []json.RawMessage) (json.RawMessage, *rpcError) {
 	block, failure := e.block(0, params[0])
 	if failure != nil {
 		return nil, failure
@@ -74,7 +107,7 @@ func (e *EVM) hash(block int64) word {
 }
 
 // block is the number that a parameter gives: the head by default.
-func (e *EVM) block(position int, param json.RawMessage) (int64, *evmError) {
+func (e *EVM) block(position int, param json.RawMessage) (int64, *rpcError) {
 	if param == nil || string(param) == "null" {
 		return e.Height(), nil
 	}
@@ -89,20 +122,15 @@ func (e *EVM) block(position int, param json.RawMessage) (int64, *evmError) {
 		return 0, nil
 	}
 	digits, prefixed := strings.CutPrefix(text, "0x")
-	n, err := strconv.ParseInt(digits, 16, 64)
-	switch {
-	case !prefixed:
-		return 0, badParams("invalid argument %d: hex string without 0x prefix", position)
-	case err != nil || n < 0 || digits[0] == '+':
-		return 0, badParams("invalid argument %d: invalid hex number", position)
-	case len(digits) > 1 && digits[0] == '0':
-		return 0, badParams("invalid argument %d: hex number with leading zero digits", position)
+	n, err := strconv.ParseUint(digits, 16, 63)
+	if err != nil || !prefixed || len(digits) > 1 && digits[0] == '0' {
+		return 0, badParams("invalid argument %d: invalid block number %q", position, text)
 	}
-	return n, nil
+	return int64(n), nil
 }
 
 // state is the block to read a state at. Unlike a range it must exist.
-func (e *EVM) state(position int, param json.RawMessage) (int64, *evmError) {
+func (e *EVM) state(position int, param json.RawMessage) (int64, *rpcError) {
 	block, failure := e.block(position, param)
 	if failure == nil && block > e.Height() {
 		failure = evmFailure(-32000, "header not found")
@@ -119,12 +147,10 @@ func (e *EVM) exists(a address, block int64) bool {
 	return ok
 }
 
-func (e *EVM) ethGetCode(params []json.RawMessage) (json.RawMessage, *evmError) {
-	var text string
-	_ = json.Unmarshal(params[0], &text) // what is no text is no address
-	contract, ok := parseAddress(text)
-	if !ok {
-		return nil, badParams("invalid argument 0: want an address")
+func (e *EVM) ethGetCode(params []json.RawMessage) (json.RawMessage, *rpcError) {
+	var contract address
+	if err := json.Unmarshal(params[0], &contract); err != nil {
+		return nil, badParams("invalid argument 0: %v", err)
 	}
 	block, failure := e.state(1, params[1])
 	if failure != nil {
@@ -136,42 +162,33 @@ func (e *EVM) ethGetCode(params []json.RawMessage) (json.RawMessage, *evmError) 
 	return encode("0x363d3d373d3d3d363d73"), nil // the beginning of a proxy
 }
 
-func parseAddress(text string) (address, bool) {
-	raw, err := parseHex(text)
-	if err != nil || len(raw) != len(address{}) {
-		return address{}, false
-	}
-	return address(raw), true
-}
-
 // The functions that can be called.
 const (
 	selectToken    = "fc0c546a" // token() of the account of an asset
 	selectDisputes = "564a565d" // disputes(uint256) of the DisputeModule
 )
 
-func (e *EVM) ethCall(params []json.RawMessage) (json.RawMessage, *evmError) {
-	var message struct{ To, Data, Input string }
+func (e *EVM) ethCall(params []json.RawMessage) (json.RawMessage, *rpcError) {
+	var message struct {
+		To          *address
+		Data, Input string
+	}
 	if err := json.Unmarshal(params[0], &message); err != nil {
 		return nil, badParams("invalid argument 0: %v", err)
 	}
-	if message.Input == "" {
-		message.Input = message.Data
-	}
-	to, ok := parseAddress(message.To)
-	input, err := hex.DecodeString(strings.TrimPrefix(message.Input, "0x"))
-	if !ok || err != nil {
+	input, err := hex.DecodeString(strings.TrimPrefix(cmp.Or(message.Input, message.Data), "0x"))
+	if message.To == nil || err != nil {
 		return nil, badParams("invalid argument 0: want an address and data")
 	}
 	block, failure := e.state(1, params[1])
 	if failure != nil {
 		return nil, failure
 	}
-	return e.execute(to, input, block)
+	return e.execute(*message.To, input, block)
 }
 
 // execute calls a contract. Where there is none, nothing comes back.
-func (e *EVM) execute(to address, input []byte, block int64) (json.RawMessage, *evmError) {
+func (e *EVM) execute(to address, input []byte, block int64) (json.RawMessage, *rpcError) {
 	selector := hex.EncodeToString(input[:min(4, len(input))])
 	a, isAccount := e.ledger.find(to, block)
 	switch {

@@ -69,44 +69,45 @@ func (k *socket) read(ctx context.Context) {
 		if json.Unmarshal(body, &request) != nil {
 			continue // the node says nothing to what it cannot read
 		}
-		if k.write(ctx, k.answer(request)) != nil {
+		if k.answer(ctx, request) != nil {
 			return
 		}
 	}
 }
 
-func (k *socket) write(ctx context.Context, value any) error {
+// write sends an answer or an event.
+func (k *socket) write(ctx context.Context, id, result json.RawMessage, failure *rpcError) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return k.conn.Write(ctx, websocket.MessageText, encode(value))
+	return k.conn.Write(ctx, websocket.MessageText, appendAnswer(nil, id, result, failure))
 }
 
-func (k *socket) answer(r rpcRequest) rpcResponse {
+func (k *socket) answer(ctx context.Context, r rpcRequest) error {
 	if r.Method != "subscribe" {
-		return k.server.dispatch(r)
+		result, failure := k.server.dispatch(r)
+		return k.write(ctx, r.ID, result, failure)
 	}
-	if failure := k.subscribe(r); failure != nil {
-		return rpcResponse{JSONRPC: "2.0", ID: r.ID, Error: failure}
-	}
-	return rpcResponse{JSONRPC: "2.0", ID: r.ID, Result: struct{}{}}
+	return k.write(ctx, r.ID, json.RawMessage("{}"), k.subscribe(r))
 }
 
 // eventQuery is what can be subscribed to. Only blocks and headers ever come.
 var eventQuery = regexp.MustCompile(`^\s*tm\.event\s*=\s*'\w+'`)
 
 func (k *socket) subscribe(r rpcRequest) *rpcError {
+	var params struct{ Query string }
+	_ = json.Unmarshal(r.Params, &params) // what cannot be read is no query
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	same := func(s subscription) bool { return s.query == r.Params.Query }
+	same := func(s subscription) bool { return s.query == params.Query }
 	switch {
 	case len(k.subscriptions) >= maxSubscriptions:
 		return internalError("max_subscriptions_per_client 5 reached")
-	case !eventQuery.MatchString(r.Params.Query):
+	case !eventQuery.MatchString(params.Query):
 		return internalError("failed to parse query: invalid query")
 	case slices.ContainsFunc(k.subscriptions, same):
 		return internalError("already subscribed")
 	}
-	k.subscriptions = append(k.subscriptions, subscription{r.ID, r.Params.Query})
+	k.subscriptions = append(k.subscriptions, subscription{r.ID, params.Query})
 	return nil
 }
 
@@ -161,7 +162,7 @@ func (k *socket) sendBlock(ctx context.Context, h int64) error {
 			if s.query != "tm.event='"+kind+"'" {
 				continue
 			}
-			if err := k.write(ctx, rpcResponse{JSONRPC: "2.0", ID: s.id, Result: newEvent(c, s.query, kind, h+node.ahead())}); err != nil {
+			if err := k.write(ctx, s.id, newEvent(c, s.query, kind, h+node.ahead()), nil); err != nil {
 				return err
 			}
 		}
@@ -172,8 +173,7 @@ func (k *socket) sendBlock(ctx context.Context, h int64) error {
 // goodbye tells every subscriber that the node goes away.
 func (k *socket) goodbye() {
 	for _, s := range k.subscribed() {
-		_ = k.write(context.Background(), rpcResponse{JSONRPC: "2.0", ID: s.id,
-			Error: &rpcError{-32000, "Server error", "subscription was canceled (reason: CometBFT exited)"}})
+		_ = k.write(context.Background(), s.id, nil, &rpcError{Code: -32000, Message: "Server error", Data: "subscription was canceled (reason: CometBFT exited)"})
 	}
 }
 
