@@ -70,11 +70,3 @@ func supplies(q *query) (string, error) {
 	coins := q.byAddress[mustDecode(accountPrefix, WideDelegator)].coins
 	return list(q, "supply", coins, coin.name, func(c coin) string { return coinJSON(c.denom, q.supply(c.denom)) })
 }
-
-// sendEnabled lists the denominations that are named, or all.
-func sendEnabled(q *query) (string, error) {
-	if _, named := q.args["denoms"]; named {
-		return documents()[q.path+"?denoms=token&denoms=stake"], nil
-	}
-	return document(q)
-}

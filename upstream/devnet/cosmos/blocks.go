@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,14 +25,12 @@ func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 // blockJSON renders a block: the document with the names of another.
 func (q *query) blockJSON(h int64) string {
 	height := func(n int64) string { return fmt.Sprintf(`"height":"%d"`, n) }
-	var data []string
-	for i := range txsPerBlock {
-		if h >= opening {
-			data = append(data, `"`+q.hash("bytes", h*txsPerBlock+int64(i))+`"`)
-		}
+	txs := ""
+	if h >= opening {
+		txs = `"` + q.hash("bytes", h) + `"`
 	}
 	return strings.NewReplacer(
-		`"txs":[]`, `"txs":[`+strings.Join(data, ",")+`]`, shownHash, base64Text(q.node.BlockHash(h)), hashBefore, base64Text(q.node.BlockHash(h-1)),
+		`"txs":[]`, `"txs":[`+txs+`]`, shownHash, base64Text(q.node.BlockHash(h)), hashBefore, base64Text(q.node.BlockHash(h-1)),
 		shownAppHash, base64Text(q.node.AppHash(h-1)), shownTime, stamp(q.node.BlockTime(h)), shownChain, q.state.chain.id,
 		height(shownBlock), height(h), height(shownBlock-1), height(h-1),
 	).Replace(documents()["block"])
@@ -89,25 +88,10 @@ func abciQuery(q *query) (string, error) {
 		base64Text([]byte(q.args["data"])), q.hash(q.args["path"], height), height), nil
 }
 
-// signingInfo is that of a validator, which counts blocks.
-func (s state) signingInfo(v *validator) string {
-	start, missed := int64(16), s.height-opening
-	if !v.jailed && v.operator == members[0].operator {
-		start, missed = 0, 0
+// evidenceOf finds none.
+func evidenceOf(q *query) (string, error) {
+	if _, err := hex.DecodeString(q.args["hash"]); err != nil {
+		return "", fail(unknown, "invalid evidence hash: %v", err)
 	}
-	return fmt.Sprintf(`{"address":%q,"start_height":"%d","index_offset":"%d","jailed_until":"1970-01-01T00:00:00Z","tombstoned":false,"missed_blocks_counter":"%d"}`,
-		v.consensus, start, s.height-start, max(0, missed))
-}
-
-func signingInfos(q *query) (string, error) {
-	return list(q, "info", q.members(), func(v *validator) string { return prefixed(v.consensus) }, q.signingInfo)
-}
-
-func signingInfoOf(q *query) (string, error) {
-	for _, v := range q.members() {
-		if strings.EqualFold(v.consensus, q.args["cons_address"]) {
-			return fmt.Sprintf(`{"val_signing_info":%s}`, q.signingInfo(v)), nil
-		}
-	}
-	return "", fail(notFound, "SigningInfo not found for validator %s", q.args["cons_address"])
+	return "", fail(notFound, "evidence %s not found", q.args["hash"])
 }

@@ -40,10 +40,13 @@ func broadcastTx(q *query) (string, error) {
 	return txResponse(b.hash, 0, ""), nil
 }
 
-// due says whether a transaction's sequence is the next one of its sender.
+// due says whether a transaction's sequence is the next one of its sender, those that wait
+// for a block included.
 func (q *query) due(b *broadcast) (expected int64, due bool) {
 	if a := q.byAddress[b.from]; a != nil {
-		expected = q.sent(a) + q.chain.mempool.sent(b.from, pending) - q.chain.mempool.sent(b.from, q.height)
+		in, _ := q.chain.mempool.sums(b.from, q.height)
+		all, _ := q.chain.mempool.sums(b.from, pending)
+		expected = q.sent(a) + all - in
 	}
 	return expected, b.sequence == expected
 }

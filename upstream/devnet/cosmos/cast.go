@@ -89,7 +89,7 @@ var extras = []extra{
 	{Contract, 0, "many", nil},
 }
 
-// redelegator moved a stake; the vesting accounts cannot spend all they have.
+// redelegator has moved a stake; the vesting accounts cannot spend all they have.
 const (
 	redelegator     = "cosmos1emt9cnj8j0a5xl4mqwsvcvp8lgjad7h5a2uqpy"
 	vesting         = "cosmos18fp56u8ule3z98rtrpf9m5avjvsgtkaccz9lcf"

@@ -41,12 +41,9 @@ func rewardedValidators(q *query) (string, error) {
 }
 
 // withdrawAddress is the account itself, but for the one that has a document.
-func withdrawAddress(q *query) (string, error) {
-	if body, err := document(q); err == nil {
-		return body, nil
-	}
+var withdrawAddress = documentElse(func(q *query) (string, error) {
 	return fmt.Sprintf(`{"withdraw_address":%q}`, accountText(q.delegator)), nil
-}
+})
 
 // rewarded serves what distribution knows about a validator, which must exist.
 func rewarded(serve func(*query, *validator) (string, error)) handler {

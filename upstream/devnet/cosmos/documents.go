@@ -15,18 +15,65 @@ import (
 //go:embed documents.jsonl
 var documentLines []byte
 
+//go:embed routes.jsonl
+var routeLines []byte
+
+// parseLines reads JSON values, one in each line.
+func parseLines[T any](lines []byte) (all []T) {
+	for line := range bytes.Lines(lines) {
+		var one T
+		if err := json.Unmarshal(line, &one); err != nil {
+			panic(fmt.Sprintf("cosmos: %s: %v", line, err))
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // documents are the answers of what stands still, by path.
 var documents = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
-	for line := range bytes.Lines(documentLines) {
-		var pair [2]string
-		if err := json.Unmarshal(line, &pair); err != nil {
-			panic(fmt.Sprintf("cosmos: documents: %v", err))
-		}
+	for _, pair := range parseLines[[2]string](documentLines) {
 		all[pair[0]] = pair[1]
 	}
 	return all
 })
+
+// A documentRoute is a route whose answers are documents.
+type documentRoute struct {
+	Pattern, Params string   // as in a route
+	Key             []string // the parameters in the path of the document
+	List            string   // the name of the list that is empty where there is no document
+	Code            int      // or else how the module fails
+	Text            string   // with {name} for arguments
+}
+
+// documented are the routes of routes.jsonl.
+func documented() (all []route) {
+	for _, d := range parseLines[documentRoute](routeLines) {
+		all = append(all, route{pattern: d.Pattern, params: d.Params, serve: d.serve})
+	}
+	return all
+}
+
+func (d documentRoute) serve(q *query) (string, error) {
+	sep := "?"
+	for _, name := range d.Key {
+		if value, given := q.args[name]; given {
+			q.path, sep = q.path+sep+name+"="+value, "&"
+		}
+	}
+	return documentElse(func(q *query) (string, error) {
+		if d.List != "" {
+			return listTexts(q, d.List, nil)
+		}
+		text := d.Text
+		for name, value := range q.args {
+			text = strings.ReplaceAll(text, "{"+name+"}", value)
+		}
+		return "", fail(d.Code, "%s", text)
+	})(q)
+}
 
 // document answers with what stands under a path, paged if it is a list.
 func document(q *query) (string, error) {
@@ -72,34 +119,6 @@ func documentElse(otherwise handler) handler {
 	}
 }
 
-// documentOr answers with a document, or fails as the module does.
-func documentOr(code int, format string, names ...string) handler {
-	return documentElse(func(q *query) (string, error) {
-		values := make([]any, len(names))
-		for i, name := range names {
-			values[i] = q.args[name]
-		}
-		return "", fail(code, format, values...)
-	})
-}
-
-// documentOrEmpty answers with a document, or an empty list.
-func documentOrEmpty(name string) handler {
-	return documentElse(func(q *query) (string, error) { return listTexts(q, name, nil) })
-}
-
-// byParameters answers with the document of path and query, or as otherwise says.
-func byParameters(otherwise handler, names ...string) handler {
-	return func(q *query) (string, error) {
-		path, sep := q.path, "?"
-		for _, name := range names {
-			if value, given := q.args[name]; given {
-				path, sep = path+sep+name+"="+value, "&"
-			}
-		}
-		if text, ok := documents()[path]; ok {
-			return q.paged(text)
-		}
-		return otherwise(q)
-	}
-}
+// fixed always answers the same; failing always fails the same way.
+func fixed(body string) handler { return func(*query) (string, error) { return body, nil } }
+func failing(err error) handler { return func(*query) (string, error) { return "", err } }

@@ -19,14 +19,16 @@ const (
 	unavailable      = 14
 )
 
-// statuses are the HTTP statuses of gRPC codes.
-var statuses = map[int]int{
-	unknown: http.StatusInternalServerError, invalidArgument: http.StatusBadRequest, deadlineExceeded: http.StatusGatewayTimeout,
-	notFound: http.StatusNotFound, unimplemented: http.StatusNotImplemented, internal: http.StatusInternalServerError,
+// codes are the names of gRPC codes, which the texts of a node without gRPC begin with, and
+// their HTTP statuses.
+var codes = map[int]struct {
+	name   string
+	status int
+}{
+	unknown: {"Unknown", http.StatusInternalServerError}, invalidArgument: {"InvalidArgument", http.StatusBadRequest},
+	deadlineExceeded: {"DeadlineExceeded", http.StatusGatewayTimeout}, notFound: {"NotFound", http.StatusNotFound},
+	unimplemented: {"Unimplemented", http.StatusNotImplemented}, internal: {"Internal", http.StatusInternalServerError},
 }
-
-// codeNames are the names that the texts of a node without gRPC begin with.
-var codeNames = map[int]string{unknown: "Unknown", invalidArgument: "InvalidArgument", notFound: "NotFound", internal: "Internal"}
 
 // A failure is an answer that is an error.
 type failure struct {

@@ -36,7 +36,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
 		f := failed(err)
-		w.WriteHeader(statuses[f.code])
+		w.WriteHeader(codes[f.code].status)
 		body = string(f.body())
 	}
 	_, _ = io.WriteString(w, body) // the client may be gone
@@ -108,7 +108,7 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 // plainText is how an error reads when it comes without gRPC.
 func plainText(err error) error {
 	f := failed(err)
-	text := "rpc error: code = " + codeNames[f.code] + " desc = " + f.text
+	text := "rpc error: code = " + codes[f.code].name + " desc = " + f.text
 	if f.code == notFound {
 		text += ": key not found"
 	}

@@ -2,10 +2,8 @@ package cosmos
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -33,7 +31,7 @@ type broadcast struct {
 // hashOf names a transaction.
 func hashOf(raw []byte) string {
 	sum := sha256.Sum256(raw)
-	return strings.ToUpper(hex.EncodeToString(sum[:]))
+	return hexText(sum[:])
 }
 
 // take puts a transaction in, unless it is there.
@@ -59,27 +57,18 @@ func (m *mempool) find(hash string, height int64) (found *broadcast) {
 	return found
 }
 
-// sent counts the transactions of an account in blocks up to a height.
-func (m *mempool) sent(raw string, height int64) (sum int64) {
+// sums are how many transactions of an account are in blocks up to a height, and what all
+// transactions up to there have added to it.
+func (m *mempool) sums(raw string, height int64) (sent, added int64) {
 	m.each(height, func(b *broadcast) {
 		if b.from == raw {
-			sum++
-		}
-	})
-	return sum
-}
-
-// moved is what transactions up to a height have added to an account.
-func (m *mempool) moved(raw string, height int64) (sum int64) {
-	m.each(height, func(b *broadcast) {
-		if b.from == raw {
-			sum -= b.amount + fee
+			sent, added = sent+1, added-b.amount-fee
 		}
 		if b.to == raw {
-			sum += b.amount
+			added += b.amount
 		}
 	})
-	return sum
+	return sent, added
 }
 
 func (m *mempool) each(height int64, visit func(*broadcast)) {

@@ -36,6 +36,7 @@ const (
 	int64s
 	flag
 	data
+	bech32Text
 	proposalStatus
 	orderBy
 	message
@@ -48,6 +49,7 @@ var kinds = map[string]kind{
 	"height": int64s, "last_height": int64s,
 	"resolve_denom": flag, "prove": flag, "count_total": flag, "reverse": flag,
 	"data": data, "key": data, "query_data": data, "address_bytes": data,
+	"delegator_addr": bech32Text, "delegator_address": bech32Text, "validator_addr": bech32Text, "validator_address": bech32Text, "cons_address": bech32Text,
 	"proposal_status": proposalStatus, "order_by": orderBy, "pagination": message,
 }
 

@@ -90,7 +90,8 @@ func (v *validator) status() string {
 
 // sent is how many transactions of an account are in blocks.
 func (s state) sent(a *account) int64 {
-	sum := a.sequence + s.chain.mempool.sent(a.raw, s.height)
+	sum, _ := s.chain.mempool.sums(a.raw, s.height)
+	sum += a.sequence
 	for _, k := range a.stakes {
 		sum += s.added(k)
 	}
@@ -102,7 +103,8 @@ func (s state) balance(a *account, c coin) int64 {
 	if c.denom != "stake" {
 		return c.amount
 	}
-	sum := c.amount + s.chain.mempool.moved(a.raw, s.height)
+	_, sum := s.chain.mempool.sums(a.raw, s.height)
+	sum += c.amount
 	for _, k := range a.stakes {
 		sum -= s.added(k) * (step + fee)
 	}

@@ -1,6 +1,8 @@
 package cosmos
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"regexp"
@@ -13,41 +15,33 @@ import (
 // Transactions that are on every chain.
 const (
 	DelegateTx = "EBD29CADFCEE5D7D8E31C5EF2736C1612CECF15ADC88A400A8F5491BE8E6849A" // in block 18
-	FailedTx   = "9B9F721B364DF30525C9EEBCDB21508337E813684F74E6BEE3D55668FF32F02E"
-	wasmTx     = "E616E9D731795221BF1A3360E596A7830E884944F049955B2B77E53871E4C631"
+	failedTx   = "9B9F721B364DF30525C9EEBCDB21508337E813684F74E6BEE3D55668FF32F02E"
 )
 
-// txsPerBlock are the transactions of a block from opening on.
-const txsPerBlock = 2
-
-// txHash names a transaction that the chain makes itself.
-func (s state) txHash(height int64, i int) string {
-	if height == opening && i == 0 {
+// txHash names the transaction that the chain makes itself in a block. The height can be
+// read from it, but for the first.
+func (s state) txHash(height int64) string {
+	if height == opening {
 		return DelegateTx
 	}
-	return strings.ToUpper(hex.EncodeToString(digest(s.seed, "tx", height*txsPerBlock+int64(i))))
+	return hexText(binary.BigEndian.AppendUint64(digest(s.seed, "tx", height)[:24], uint64(height)))
 }
 
-// made is a transaction of the chain: a delegation in the words of the document.
-func (s state) made(height int64, i int) string {
-	who, sequence := WideDelegator, height-opening
-	if i == 1 {
-		past := s
-		past.height = height - 1
-		k := s.stakes[(height-opening)%int64(len(s.stakes))]
-		who, sequence = accountText(k.who.raw), past.sent(k.who)
-	}
+func hexText(raw []byte) string { return strings.ToUpper(hex.EncodeToString(raw)) }
+
+// made is that transaction: a delegation in the words of the document.
+func (s state) made(height int64) string {
 	return strings.NewReplacer(
-		DelegateTx, s.txHash(height, i), `"height":"18"`, fmt.Sprintf(`"height":"%d"`, height),
-		`"sequence":"0"`, fmt.Sprintf(`"sequence":"%d"`, sequence), WideDelegator, who,
-	).Replace(documents()["tx/delegate"])
+		DelegateTx, s.txHash(height), `"height":"18"`, fmt.Sprintf(`"height":"%d"`, height),
+		`"sequence":"0"`, fmt.Sprintf(`"sequence":"%d"`, height-opening),
+	).Replace(documents()["tx/"+DelegateTx])
 }
 
 // taken is a transaction from outside in the words of the document.
 func taken(b *broadcast) string {
-	doc := documents()["tx/send"]
+	doc := documents()["tx/"+failedTx]
 	return strings.NewReplacer(
-		FailedTx, b.hash, `"height":"23"`, fmt.Sprintf(`"height":"%d"`, b.height), `"codespace":"sdk","code":5`, `"codespace":"","code":0`,
+		failedTx, b.hash, `"height":"23"`, fmt.Sprintf(`"height":"%d"`, b.height), `"codespace":"sdk","code":5`, `"codespace":"","code":0`,
 		gjson.Get(doc, "tx_response.raw_log").Raw, `""`, `"amount":"900000000000000000"`, fmt.Sprintf(`"amount":"%d"`, b.amount),
 		gjson.Get(doc, "tx.body.messages.0.from_address").String(), accountText(b.from),
 		gjson.Get(doc, "tx.body.messages.0.to_address").String(), accountText(b.to),
@@ -55,30 +49,19 @@ func taken(b *broadcast) string {
 	).Replace(doc)
 }
 
-// madeBlocks is how far back the chain finds its own transactions by hash.
-const madeBlocks = 5000
-
 // tx is a transaction by its hash; "" for none.
-func (s state) tx(hash string, tip int64) string {
-	switch hash {
-	case FailedTx:
-		return documents()["tx/send"]
-	case wasmTx:
-		return documents()["tx/wasm"]
-	case DelegateTx:
-		return s.made(opening, 0)
-	}
+func (s state) tx(raw []byte, tip int64) string {
+	hash, height := hexText(raw), int64(opening)
 	if b := s.chain.mempool.find(hash, tip); b != nil {
 		return taken(b)
 	}
-	for h := tip; h >= max(opening, tip-madeBlocks); h-- {
-		for i := range txsPerBlock {
-			if s.txHash(h, i) == hash {
-				return s.made(h, i)
-			}
-		}
+	if hash != DelegateTx && len(raw) == sha256.Size {
+		height = int64(binary.BigEndian.Uint64(raw[24:]))
 	}
-	return ""
+	if opening <= height && height <= tip && s.txHash(height) == hash {
+		return s.made(height)
+	}
+	return documents()["tx/"+hash]
 }
 
 func txByHash(q *query) (string, error) {
@@ -86,7 +69,7 @@ func txByHash(q *query) (string, error) {
 	if err != nil {
 		return "", fail(unknown, "%v", err)
 	}
-	found := q.tx(strings.ToUpper(hex.EncodeToString(raw)), q.node.Height())
+	found := q.tx(raw, q.node.Height())
 	if found == "" {
 		return "", fail(notFound, "tx not found: %s", q.args["hash"])
 	}
@@ -96,10 +79,8 @@ func txByHash(q *query) (string, error) {
 // txsOf are the transactions in a block.
 func (s state) txsOf(height int64) []string {
 	var all []string
-	for i := range txsPerBlock {
-		if height >= opening {
-			all = append(all, s.made(height, i))
-		}
+	if height >= opening {
+		all = append(all, s.made(height))
 	}
 	s.chain.mempool.each(height, func(b *broadcast) {
 		if b.height == height {
@@ -184,5 +165,5 @@ func (q *query) found(words string) (int, func(i int) string) {
 	if !strings.Contains(words, WideDelegator) {
 		return 0, nil
 	}
-	return int(max(0, q.node.Height()-opening+1)), func(i int) string { return q.made(opening+int64(i), 0) }
+	return int(max(0, q.node.Height()-opening+1)), func(i int) string { return q.made(opening + int64(i)) }
 }
