@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	goredis "github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	goredis.SetLogger(silent{}) // it would tell of each connection that a test breaks
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 type silent struct{}

@@ -6,12 +6,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
-	"net"
 	"os/exec"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/upstream/logtest"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // server is a real Redis, alone in a directory of its own.
@@ -36,44 +33,24 @@ func startRedis(t testing.TB, args ...string) *server {
 	if err != nil {
 		t.Skip("install redis-server to run this test: it has to be on the PATH")
 	}
-	port, dir := freePort(t), t.TempDir()
-	args = append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)
-	s := &server{addr: fmt.Sprintf("127.0.0.1:%d", port), cmd: exec.Command(path, args...)}
+	addr := porttest.Address(t)
+	args = append([]string{"--port", portOf(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
+	s := &server{addr: addr, cmd: exec.Command(path, args...)}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.kill)
 	rdb := client(t, s.addr)
-	eventually(t, "Redis answers, and is ours", func() bool {
-		config, err := rdb.ConfigGet(t.Context(), "dir").Result()
-		return err == nil && config["dir"] == dir
-	})
+	eventually(t, "Redis answers", func() bool { return rdb.Ping(t.Context()).Err() == nil })
 	return s
 }
+
+func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
 // kill ends the server without a goodbye.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
-}
-
-// ports counts those that were given away: two servers of a process have never the same.
-var firstPort, ports = mathrand.Int32N(2_000), new(atomic.Int32)
-
-// freePort is below the ports that the kernel gives to connections, of which one
-// might take it before the server does, and below those of the tests of other
-// packages. A Cluster's bus has one 10,000 higher.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		port := 18_000 + int(firstPort+ports.Add(1))%2_000
-		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			_ = ln.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return 0
 }
 
 // client returns a client as the cache wants it.
@@ -104,7 +81,7 @@ func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redi
 // startCluster runs a cluster of one node, and returns its address.
 func startCluster(t testing.TB) string {
 	t.Helper()
-	addr := startRedis(t, "--cluster-enabled", "yes").addr
+	addr := startRedis(t, "--cluster-enabled", "yes", "--cluster-port", portOf(porttest.Address(t))).addr
 	rdb := client(t, addr)
 	if err := rdb.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)

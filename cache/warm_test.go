@@ -13,21 +13,21 @@ import (
 
 func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 	store := miniredis.RunT(t)
-	start := func() *cache.Cache {
-		c := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
+	start := func(interval time.Duration) *cache.Cache {
+		c := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: interval}, redis.Options{})
 		c.SetNamespace("story-1")
 		return c
 	}
 	const keys = 600 // more than one round trip
-	mustServe(t, start(), 100, keys)
+	mustServe(t, start(time.Second), 100, keys)
 	eventually(t, "the keys are noted", func() bool {
 		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
 		return len(noted) == keys
 	})
 	var other *cache.Cache
-	eventually(t, "a replica has taken over all in the time for that", func() bool {
-		other = start()
-		eventually(t, "it is ready", func() bool { return !other.Warming() })
+	eventually(t, "all are taken over within the time for that", func() bool {
+		other = start(time.Hour)
+		eventually(t, "it has taken over", func() bool { return !other.Warming() })
 		return metric(t, other, "warmed_total") == keys
 	})
 	for i := range keys {
@@ -40,19 +40,23 @@ func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 
 func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
 	store := miniredis.RunT(t)
-	first := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
+	first := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: time.Second}, redis.Options{})
 	first.SetNamespace("story-1")
 	mustServe(t, first, 100, 2000)
 	eventually(t, "the keys are noted", func() bool {
 		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
 		return len(noted) == 2000
 	})
-	small := sharing(t, client(t, store.Addr()), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
-	small.SetNamespace("story-1")
-	eventually(t, "it has taken over", func() bool { return !small.Warming() })
-	if n := metric(t, small, "warmed_total"); n == 0 || n > 900 {
-		t.Errorf("%d entries were taken over", n)
-	}
+	eventually(t, "some are taken over within the time for that", func() bool {
+		small := sharing(t, client(t, store.Addr()), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
+		small.SetNamespace("story-1")
+		eventually(t, "it has taken over", func() bool { return !small.Warming() })
+		n := metric(t, small, "warmed_total")
+		if n > 900 {
+			t.Fatalf("%d entries were taken over", n)
+		}
+		return n > 0
+	})
 }
 
 func TestASilentSharedStoreDoesNotHoldUpAStart(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
+
+	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -14,7 +15,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestMain(m *testing.M) {
 	flag.Parse()
 	redis.SetLogger(silent{}) // it would tell of each connection that a test breaks
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 type silent struct{}

@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
 func TestMain(m *testing.M) {
@@ -24,9 +23,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	// After a refused request net/http keeps a closed connection for half a
-	// second, so that the client can read the answer; goleak waits less.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+	leaktest.Main(m)
 }
 
 const (

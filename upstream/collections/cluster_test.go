@@ -1,9 +1,7 @@
 package collections_test
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // cluster is the PostgreSQL server of this test run, started when first needed.
@@ -27,31 +26,28 @@ type postgresCluster struct {
 // postgresURL returns the URL of an empty schema. Without a server it skips.
 func postgresURL(t testing.TB) string {
 	t.Helper()
-	cluster.once.Do(cluster.start)
+	cluster.once.Do(func() { cluster.start(t) })
 	if cluster.err != nil {
 		t.Skipf("no PostgreSQL: %v; name a server in %s or install one (initdb, pg_ctl)", cluster.err, postgrestest.Variable)
 	}
 	return postgrestest.SchemaOf(t, cluster.url)
 }
 
-func (c *postgresCluster) start() {
+func (c *postgresCluster) start(t testing.TB) {
 	if c.url = os.Getenv(postgrestest.Variable); c.url != "" {
 		return
 	}
 	if c.dir, c.err = os.MkdirTemp("", "tipcache-postgres-"); c.err != nil {
 		return
 	}
-	var port int
-	if port, c.err = freePort(); c.err != nil {
-		return
-	}
 	data := filepath.Join(c.dir, "data")
 	if c.err = c.run("initdb", "-D", data, "-U", "tipcache", "-A", "trust", "-E", "UTF8", "--no-sync"); c.err != nil {
 		return
 	}
-	settings := fmt.Sprintf("-p %d -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off", port)
+	host, port, _ := net.SplitHostPort(porttest.Address(t)) // held until the server listens
+	settings := fmt.Sprintf("-p %s -c listen_addresses=%s -c unix_socket_directories='' -c fsync=off", port, host)
 	c.err = c.run("pg_ctl", "-D", data, "-l", filepath.Join(c.dir, "log"), "-o", settings, "-w", "start")
-	c.url = fmt.Sprintf("postgres://tipcache:secret@127.0.0.1:%d/postgres", port)
+	c.url = fmt.Sprintf("postgres://tipcache:secret@%s:%s/postgres", host, port)
 }
 
 // stop ends the server, if it is ours.
@@ -93,16 +89,4 @@ func (c *postgresCluster) run(program string, args ...string) error {
 		return fmt.Errorf("%s: %w: %s", program, err, said)
 	}
 	return nil
-}
-
-// freePort is below the ports that the kernel gives to connections, of which one
-// might take it before the server does, and none that the tests of other packages use.
-func freePort() (int, error) {
-	for range 100 {
-		port := 22_000 + rand.IntN(2_000)
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return port, l.Close()
-		}
-	}
-	return 0, errors.New("no port is free")
 }

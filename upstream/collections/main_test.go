@@ -2,21 +2,14 @@ package collections_test
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		cluster.stop()
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { leaktest.Main(m, cluster.stop) }
 
 // silent checks an error that a silent store is told with. Nothing of it but
 // the cause may give away where and what the store is.

@@ -3,7 +3,6 @@ package collections_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 func TestPostgresGoneAndBack(t *testing.T) {
@@ -158,11 +158,7 @@ func behindProxy(t *testing.T, database string) (string, *proxy) {
 	if err != nil || u.Port() == "" {
 		t.Skipf("a proxy needs a host and port in the URL (%v)", err)
 	}
-	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{server: u.Host, address: fmt.Sprintf("127.0.0.1:%d", port)}
+	p := &proxy{server: u.Host, address: porttest.Address(t)}
 	p.up(t)
 	t.Cleanup(p.down)
 	u.Host = p.address

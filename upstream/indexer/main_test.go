@@ -3,7 +3,7 @@ package indexer_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }

@@ -15,13 +15,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
+	"github.com/tipcache/tipcache/upstream/leaktest"
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/metadata"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // key is what must not be seen anywhere.
 const key = "sEcReT-k3y"

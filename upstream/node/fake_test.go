@@ -3,18 +3,18 @@ package node
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 // A fakeNode is a chain node on real sockets: REST and CometBFT's RPC on one
@@ -46,28 +46,9 @@ type fakeNode struct {
 func newFakeNode(t *testing.T, height int64) *fakeNode {
 	t.Helper()
 	n := &fakeNode{t: t, chain: "story-1", height: height, blockTime: time.Now()}
-	n.start(freeAddress(t))
+	n.start(porttest.Address(t))
 	t.Cleanup(n.stop)
 	return n
-}
-
-// ports counts those that were given away, from one that is drawn: no two nodes
-// of a process have the same, and hardly ever those of two.
-var firstPort, ports = rand.Int32N(8_000), new(atomic.Int32)
-
-// freeAddress is one that a node can come back on: its port is below those that
-// the kernel gives to connections, and no other package's tests use these.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 24_000+(firstPort+ports.Add(1))%8_000)
-		if listener, err := net.Listen("tcp", address); err == nil {
-			_ = listener.Close()
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func (n *fakeNode) start(address string) {
