@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"html"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -61,54 +58,17 @@ func TestAPageOfAnotherOriginReadsBothInterfaces(t *testing.T) {
 }
 
 // browse opens the page and returns what it wrote, once all it does is done.
-func browse(t *testing.T, page string) map[string]seen {
+func browse(t *testing.T, address string) map[string]seen {
 	t.Helper()
-	dom, log := opened(t, page)
-	text := regexp.MustCompile(`(?s)<pre id="result">(.*)</pre>`).FindStringSubmatch(dom)
-	if text == nil {
-		t.Fatalf("not the page:\n%s\n%s", dom, log)
-	}
+	page := openTab(t, address)
+	const result = `document.querySelector('#result')?.textContent`
+	page.until("done", result+` > ''`)
+	var text string
 	got := map[string]seen{}
-	if err := json.Unmarshal([]byte(html.UnescapeString(text[1])), &got); err != nil {
-		t.Fatalf("%v in %q", err, text[1])
+	if err := errors.Join(json.Unmarshal([]byte(page.value(result)), &text), json.Unmarshal([]byte(text), &got)); err != nil {
+		t.Fatalf("%v in %q", err, text)
 	}
 	return got
-}
-
-var chromiumFlags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
-	"--disable-background-networking", "--disable-component-update", "--disable-sync"}
-
-// opened is a page after ten seconds of its own time, and what the browser logged.
-func opened(t *testing.T, page string) (dom, log string) {
-	t.Helper()
-	chromium := os.Getenv("TIPCACHE_TEST_CHROMIUM")
-	if chromium == "" {
-		t.Skip("set TIPCACHE_TEST_CHROMIUM to the path of Chromium to run this test: .ci/browser installs it")
-	}
-	cmd := exec.CommandContext(t.Context(), chromium, append(chromiumFlags, "--enable-logging=stderr",
-		"--user-data-dir="+t.TempDir(), "--timeout=30000", "--virtual-time-budget=10000", "--dump-dom", page)...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	text, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("chromium: %v\n%s", err, said.String())
-	}
-	return string(text), said.String()
-}
-
-// shown is the figure that an element of the status page shows, unrounded.
-func shown(t *testing.T, dom, id string) float64 {
-	t.Helper()
-	element := regexp.MustCompile(`<[^>]* id="` + id + `"[^>]*>`).FindString(dom)
-	value := regexp.MustCompile(`data-value="([^"]*)"`).FindStringSubmatch(element)
-	if value == nil {
-		t.Fatalf("nothing is shown in %s: %q", id, element)
-	}
-	n, err := strconv.ParseFloat(value[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 func TestTheStatusPageDrawsWhatTheMetricsTell(t *testing.T) {
@@ -117,39 +77,32 @@ func TestTheStatusPageDrawsWhatTheMetricsTell(t *testing.T) {
 		r.get(r.base + "/staking/params")
 		r.get(r.base + "/staking/pool")
 	}
-	time.Sleep(6 * time.Second) // in which three samples count them
+	page := openTab(t, r.admin+"/")
+	page.eventually("showing every answer that the metrics count", func() bool {
+		return page.figure("answers") == metric(t, r, "tipcache_proxy_requests_total")
+	})
 	before := metric(t, r, "tipcache_node_tip_height")
-	dom, log := opened(t, r.admin+"/")
-	after := metric(t, r, "tipcache_node_tip_height")
-	if tip := shown(t, dom, "tip"); tip < before-2 || tip > after {
-		t.Errorf("the page shows block %v, the metrics %v before and %v after", tip, before, after)
-	}
-	if got, want := shown(t, dom, "answers"), metric(t, r, "tipcache_proxy_requests_total"); got != want {
-		t.Errorf("the page has counted %v answers, the metrics %v", got, want)
+	page.eventually("showing the block that the metrics had", func() bool { return page.figure("tip") >= before })
+	if tip, now := page.figure("tip"), metric(t, r, "tipcache_node_tip_height"); tip > now {
+		t.Errorf("the page shows block %v, the metrics %v", tip, now)
 	}
 	for _, want := range []string{`data-drawn="`, r.devnet.ChainID(), `title="staking_params"`, "<path", ">ready<"} {
-		if !strings.Contains(dom, want) {
-			t.Errorf("%s is missing on the page", want)
-		}
+		quoted, _ := json.Marshal(want)
+		page.until("showing "+want, `document.documentElement.outerHTML.includes(`+string(quoted)+`)`)
 	}
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, "CONSOLE") {
-			t.Errorf("the browser complains: %s", line)
-		}
+	if got := page.complained(); len(got) > 0 {
+		t.Errorf("the browser complains of %+v", got)
 	}
 }
 
 func TestTheManualRunsInABrowser(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
-	dom, log := opened(t, r.base+"/#validator")
-	if !strings.Contains(dom, `<p class="find">`) || !strings.Contains(dom, `<form class="try">`) {
-		t.Error("its script did not run: nothing to search or to try")
-	}
-	if fold := regexp.MustCompile(`(?s)<article id="validator".*?<details[^>]*>`).FindString(dom); !strings.HasSuffix(fold, "open=\"\">") {
-		t.Errorf("the operation that the address names is folded: %q", fold)
-	}
-	if strings.Contains(log, "CONSOLE") {
-		t.Errorf("the browser complains: %s", log)
+	page := openTab(t, r.base+"/#validator")
+	page.until("to be searched", `document.querySelector('p.find') !== null`)
+	page.until("to be tried", `document.querySelector('form.try') !== null`)
+	page.until("unfolded at the operation that the address names", `document.querySelector('article#validator details')?.open`)
+	if got := page.complained(); len(got) > 0 {
+		t.Errorf("the browser complains of %+v", got)
 	}
 }
 

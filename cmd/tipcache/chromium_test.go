@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +34,9 @@ type tab struct {
 
 // A complaint is what the browser's console has of an error.
 type complaint struct{ Source, Text, URL string }
+
+var chromiumFlags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+	"--disable-background-networking", "--disable-component-update", "--disable-sync"}
 
 // openTab opens a page until the test ends.
 func openTab(t *testing.T, page string) *tab {
@@ -162,6 +166,17 @@ func (b *tab) value(expression string) string {
 		b.t.Fatalf("%v in %s", err, reply)
 	}
 	return string(evaluated.Result.Value)
+}
+
+// figure is what an element of the status page shows, unrounded; -1 before it shows
+// anything.
+func (b *tab) figure(id string) float64 {
+	b.t.Helper()
+	value, err := strconv.ParseFloat(b.value(`Number(document.getElementById('`+id+`')?.dataset.value ?? -1)`), 64)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return value
 }
 
 // until waits for an expression to be true in the page.
