@@ -19,24 +19,19 @@ func gather(g prometheus.Gatherer) families {
 	return all
 }
 
-// sum adds up the metrics of a name whose label has the value; a label of "" is
-// any.
-func (f families) sum(name, label, value string) (total float64) {
+// total adds up the metrics of a name.
+func (f families) total(name string) (sum float64) {
 	for _, m := range f[name].GetMetric() {
-		if label == "" || labelOf(m, label) == value {
-			total += valueOf(m)
-		}
+		sum += valueOf(m)
 	}
-	return total
+	return sum
 }
 
-func (f families) total(name string) float64 { return f.sum(name, "", "") }
-
-// by adds up the metrics of a name by the values of a label.
-func (f families) by(name, label string) map[string]float64 {
+// by adds up a value of the metrics of a name by the values of a label.
+func (f families) by(name, label string, value func(*dto.Metric) float64) map[string]float64 {
 	sums := map[string]float64{}
 	for _, m := range f[name].GetMetric() {
-		sums[labelOf(m, label)] += valueOf(m)
+		sums[labelOf(m, label)] += value(m)
 	}
 	return sums
 }
@@ -61,6 +56,9 @@ func valueOf(m *dto.Metric) float64 {
 		return m.GetGauge().GetValue()
 	}
 }
+
+// secondsOf is the time that a histogram has added up.
+func secondsOf(m *dto.Metric) float64 { return m.GetHistogram().GetSampleSum() }
 
 // A distribution is a histogram, or several added up: how many observations are
 // above the bound before and not above the bound. The last bucket has no bound.

@@ -17,26 +17,12 @@ const (
 // An update is a line of the stream: the samples since the line before, and what
 // is true now. The first line has all that are kept.
 type update struct {
-	Samples []sample       `json:"samples"`
-	Bounds  []float64      `json:"bounds"` // of the buckets of sample.Behind, in blocks; the last one has none
-	Routes  []routeSummary `json:"routes"` // the busiest first
-	State   any            `json:"state"`  // as /readyz tells it
-	Ready   bool           `json:"ready"`
-	Version string         `json:"version"`
-	Started float64        `json:"started"` // Unix time in seconds
-	Totals  totals         `json:"totals"`
-	Limits  limits         `json:"limits"`
-}
-
-// totals are counters as /metrics has them at the time of the last sample.
-type totals struct {
-	Requests float64 `json:"requests"`
-}
-
-// limits are what gauges may grow to; 0: no limit, or not known.
-type limits struct {
-	Connections float64 `json:"connections"`
-	Memory      float64 `json:"memory"`
+	Samples []json.RawMessage `json:"samples"`
+	Routes  []routeSummary    `json:"routes"` // the busiest first
+	State   any               `json:"state"`  // as /readyz tells it
+	Ready   bool              `json:"ready"`
+	Version string            `json:"version"`
+	present
 }
 
 // stream serves /status/stream: lines of JSON until the client leaves or the
@@ -75,7 +61,7 @@ func (h *Handler) update(ctx context.Context, moments []*moment) update {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	now := moments[len(moments)-1]
-	u := update{Version: h.o.Version, Routes: summarize(h.samples.oldest(), now), Bounds: now.bounds, Started: now.started, Totals: now.totals, Limits: now.limits}
+	u := update{Version: h.o.Version, Routes: summarize(h.samples.oldest(), now), present: now.present}
 	u.Ready, u.State = h.o.Ready(ctx, nil)
 	for _, m := range moments {
 		u.Samples = append(u.Samples, m.sample)
