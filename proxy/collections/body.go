@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -126,90 +128,69 @@ func malformedBody(err error) error {
 	}
 }
 
-// validate lists the violations in the order of the schema; in an object, the
-// properties it does not know come last, in the order they were sent.
+// validate lists the violations, those of an object's properties by their names.
+// Properties that the schema does not know come last, in the order they were sent.
 func (s *listSchema) validate(body []byte) (violations, error) {
-	t := tree{registry: s.registry, extras: map[string][]member{}, large: map[string]json.RawMessage{}}
-	value := t.value(s.request, "body", gjson.ParseBytes(body))
-	if t.fault != nil {
-		return nil, t.fault
-	}
-	var result huma.ValidateResult
-	path := huma.NewPathBuffer([]byte("body"), len("body"))
-	huma.Validate(s.registry, s.request, path, huma.ModeWriteToServer, value, &result)
-	return t.violations(result.Errors), nil
+	v := validator{registry: s.registry}
+	v.value(s.request, "body", gjson.ParseBytes(body))
+	return v.found, v.fault
 }
 
-// A tree turns valid JSON into what huma validates: maps with the names of the
-// schema, slices and scalars. What the schema has no use for stays raw.
-type tree struct {
+// A validator collects what the schema does not allow of a request.
+type validator struct {
 	registry huma.Registry
-	extras   map[string][]member        // unexpected properties, by the location of their object
-	large    map[string]json.RawMessage // integers that no int64 holds, by their location
-	fault    error                      // what makes the body malformed, though it is JSON
+	found    violations
+	fault    error // what makes the body malformed, though it is JSON
+}
+
+func (v *validator) add(at, message string, sent gjson.Result) {
+	v.found = append(v.found, violation{message, at, echo(sent)})
+}
+
+func (v *validator) value(s *huma.Schema, at string, sent gjson.Result) {
+	for s.Ref != "" {
+		s = v.registry.SchemaFromRef(s.Ref)
+	}
+	switch {
+	case s.Type == huma.TypeObject && sent.IsObject():
+		v.object(s, at, sent)
+	case s.Type == huma.TypeArray && sent.IsArray():
+		v.array(s, at, sent)
+	case s.Type == huma.TypeInteger && sent.Type == gjson.Number:
+		v.integer(s, at, sent)
+	case s.Type != huma.TypeString || sent.Type != gjson.String:
+		v.add(at, "expected "+s.Type, sent)
+	case len(s.Enum) > 0 && !slices.Contains(s.Enum, any(sent.Str)):
+		v.add(at, fmt.Sprintf(`expected value to be one of "%s"`, strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Enum), "[]"), " ", ", ")), sent)
+	}
 }
 
 // schemaProperty may say anything, as it is ignored.
 const schemaProperty = "$schema"
 
-// A member is a property that the schema does not know.
-type member struct {
-	name  string
-	value json.RawMessage
-}
-
-// value converts one value. Only an integer becomes a number: all else that
-// looks like one stays raw, and is thereby "expected integer".
-func (t *tree) value(s *huma.Schema, at string, v gjson.Result) any {
-	for s.Ref != "" {
-		s = t.registry.SchemaFromRef(s.Ref)
-	}
-	switch {
-	case v.Type == gjson.String:
-		return v.Str
-	case v.Type == gjson.Null:
-		return nil
-	case v.IsBool():
-		return v.Bool()
-	case v.IsObject() && s.Type == huma.TypeObject:
-		return t.object(s, at, v)
-	case v.IsArray() && s.Type == huma.TypeArray:
-		return t.array(s, at, v)
-	}
-	n, err := strconv.ParseInt(v.Raw, 10, 64)
-	switch {
-	case err == nil:
-		return n
-	case errors.Is(err, strconv.ErrRange) && (s.Maximum != nil && n > 0 || s.Minimum != nil && n < 0):
-		t.large[at] = json.RawMessage(v.Raw)
-		return n // beyond the schema's bounds, as what was sent is
-	}
-	return json.RawMessage(v.Raw)
-}
-
-// object renames the members to the names of the schema, which match without
-// case, and finds fault with two of one name. huma's path does not survive a
-// dot in a name, so the unexpected ones are hidden from it behind a number.
-func (t *tree) object(s *huma.Schema, at string, v gjson.Result) map[string]any {
-	object, seen := map[string]any{}, map[string]bool{}
-	v.ForEach(func(key, value gjson.Result) bool {
+// object takes a null for a property that was not sent. Names match without case,
+// and two that match are a fault.
+func (v *validator) object(s *huma.Schema, at string, sent gjson.Result) {
+	known, seen, unexpected := map[string]gjson.Result{}, map[string]bool{}, violations{}
+	sent.ForEach(func(key, value gjson.Result) bool {
 		name, property := propertyOf(s, key.Str)
 		switch {
 		case seen[name]:
-			t.fault = fmt.Errorf("duplicate property %s", web.Short(key.Str))
+			v.fault = fmt.Errorf("duplicate property %s", web.Short(key.Str))
 		case len(seen) == maxListMembers:
-			t.fault = fmt.Errorf("an object has more than %d properties", maxListMembers)
+			v.fault = fmt.Errorf("an object has more than %d properties", maxListMembers)
 		case property == nil:
-			object["#"+strconv.Itoa(len(object))] = nil
-			t.extras[at] = append(t.extras[at], member{key.Str, json.RawMessage(value.Raw)})
-		case name == schemaProperty:
-		default:
-			object[name] = t.value(property, at+"."+name, value)
+			unexpected = append(unexpected, violation{"unexpected property", at + "." + web.Short(key.Str), excerpt(value.Raw)})
+		case name != schemaProperty && value.Type != gjson.Null:
+			known[name] = value
 		}
 		seen[name] = true
-		return t.fault == nil
+		return v.fault == nil
 	})
-	return object
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		v.value(s.Properties[name], at+"."+name, known[name])
+	}
+	v.found = append(v.found, unexpected...)
 }
 
 // propertyOf finds the property a name means; nil if there is none.
@@ -222,13 +203,33 @@ func propertyOf(s *huma.Schema, name string) (string, *huma.Schema) {
 	return name, nil
 }
 
-// array keeps one item more than the schema allows: enough to be refused for,
-// and no more violations than a list of the right length could have.
-func (t *tree) array(s *huma.Schema, at string, v gjson.Result) []any {
-	items := []any{}
-	v.ForEach(func(_, item gjson.Result) bool {
-		items = append(items, t.value(s.Items, at+"["+strconv.Itoa(len(items))+"]", item))
-		return t.fault == nil && (s.MaxItems == nil || len(items) <= *s.MaxItems)
+// array looks at one item more than the schema allows, so that a longer list has no
+// more violations and takes no more memory.
+func (v *validator) array(s *huma.Schema, at string, sent gjson.Result) {
+	var items []gjson.Result
+	sent.ForEach(func(_, item gjson.Result) bool {
+		items = append(items, item)
+		return s.MaxItems == nil || len(items) <= *s.MaxItems
 	})
-	return items
+	if s.MaxItems != nil && len(items) > *s.MaxItems {
+		v.add(at, fmt.Sprintf("expected array length <= %d", *s.MaxItems), sent)
+	}
+	for i, item := range items {
+		v.value(s.Items, at+"["+strconv.Itoa(i)+"]", item)
+	}
+}
+
+// integer takes a number that no int64 holds for the nearest one.
+func (v *validator) integer(s *huma.Schema, at string, sent gjson.Result) {
+	n, err := strconv.ParseInt(sent.Raw, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrSyntax): // a fraction, or an exponent
+		v.add(at, "expected integer", sent)
+	case s.Maximum != nil && float64(n) > *s.Maximum:
+		v.add(at, fmt.Sprintf("expected number <= %v", *s.Maximum), sent)
+	case s.Minimum != nil && float64(n) < *s.Minimum:
+		v.add(at, fmt.Sprintf("expected number >= %v", *s.Minimum), sent)
+	case err != nil:
+		v.add(at, "expected integer", sent)
+	}
 }

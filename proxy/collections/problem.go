@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/gin-gonic/gin"
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -73,37 +71,16 @@ func encode(v any) []byte {
 	return b.Bytes()
 }
 
-// violations translates what huma found, with the real names of unexpected
-// properties and their own values in place of the whole object's.
-func (t *tree) violations(found []error) violations {
-	var all violations
-	for _, err := range found {
-		var d *huma.ErrorDetail
-		if !errors.As(err, &d) {
-			continue
-		}
-		v := violation{Message: d.Message, Location: d.Location, Value: d.Value}
-		if d.Message == validation.MsgUnexpectedProperty {
-			object := d.Location[:strings.LastIndexByte(d.Location, '.')]
-			m := t.extras[object][0] // huma tells of each once, in no order: ours is the order sent
-			t.extras[object] = t.extras[object][1:]
-			v.Location, v.Value = object+"."+web.Short(m.name), m.value
-		}
-		if sent, ok := t.large[d.Location]; ok {
-			v.Value = sent
-		}
-		v.Value = echo(v.Value)
-		all = append(all, v)
+// echo is a value as it was sent, or the beginning of it as text.
+func echo(sent gjson.Result) any {
+	if sent.Type == gjson.String {
+		return web.Short(sent.Str)
 	}
-	return all
+	return excerpt(sent.Raw)
 }
 
-// echo is the value as it was sent, or the beginning of it as text.
-func echo(v any) any {
-	if text, ok := v.(string); ok {
-		return web.Short(text)
-	}
-	b := bytes.TrimSpace(encode(v))
+func excerpt(raw string) any {
+	b := bytes.TrimSpace(encode(json.RawMessage(raw)))
 	if text := web.Short(string(b)); text != string(b) {
 		return text
 	}
