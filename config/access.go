@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 )
 
@@ -12,10 +11,10 @@ func (v *validation) access(c Config) {
 	v.keys(c.Collections.Keys)
 	v.rate("collections.rate", c.Collections.Rate)
 	v.rate("http.rate", c.HTTP.Rate)
-	for i, network := range c.HTTP.TrustedProxies {
+	each("http.trusted_proxies", c.HTTP.TrustedProxies, func(key, network string) {
 		_, err := ParseNetwork(network)
-		v.check(err == nil, fmt.Sprintf("http.trusted_proxies[%d]", i), "%v", err)
-	}
+		v.check(err == nil, key, "%v", err)
+	})
 	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
 	v.check(c.HTTP.MaxStreams > 0, "http.max_streams", "%d is not positive", c.HTTP.MaxStreams)
 	v.check(c.HTTP.ClientStreams > 0, "http.client_streams", "%d is not positive", c.HTTP.ClientStreams)
@@ -29,17 +28,16 @@ func (v *validation) access(c Config) {
 // about its rate.
 func (v *validation) keys(lines []string) {
 	seen, rates := map[[32]byte]bool{}, map[string]Rate{}
-	for i, line := range lines {
-		at := fmt.Sprintf("collections.keys[%d]", i)
+	each("collections.keys", lines, func(at, line string) {
 		k, err := ParseAPIKey(line)
 		if v.check(err == nil, at, "%v", err); err != nil {
-			continue
+			return
 		}
 		v.check(!seen[k.SHA256], at, "the key of %s is there twice", k.Name)
 		rate, named := rates[k.Name]
 		v.check(!named || rate == k.Rate, at, "the keys of %s share a rate, but are given two", k.Name)
 		seen[k.SHA256], rates[k.Name] = true, k.Rate
-	}
+	})
 }
 
 func (v *validation) rate(key, value string) {

@@ -17,17 +17,17 @@ type Config struct {
 
 	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"what all of the admin listener but /healthz, /readyz and /metrics requires as Authorization: Bearer; needed where the listener is not on loopback; none: it requires nothing"`
 
-	Chain       Chain            `yaml:"chain"`
-	Classes     Classes          `yaml:"classes"`
-	Routes      map[string]Class `yaml:"routes" reload:"true" doc:"freshness of single routes by name, in place of their class; unset keys are those of the class"`
-	Cache       Cache            `yaml:"cache"`
-	Redis       Redis            `yaml:"redis"`
-	Collections Collections      `yaml:"collections"`
-	Index       Index            `yaml:"index"`
-	Metadata    Metadata         `yaml:"metadata"`
-	HTTP        HTTP             `yaml:"http"`
-	Log         Log              `yaml:"log"`
-	Tracing     Tracing          `yaml:"tracing"`
+	Chain       Chain             `yaml:"chain"`
+	Classes     Classes           `yaml:"classes"`
+	Routes      map[string]*Class `yaml:"routes" reload:"true" doc:"freshness of single routes by name, in place of their class; unset keys are those of the class"`
+	Cache       Cache             `yaml:"cache"`
+	Redis       Redis             `yaml:"redis"`
+	Collections Collections       `yaml:"collections"`
+	Index       Index             `yaml:"index"`
+	Metadata    Metadata          `yaml:"metadata"`
+	HTTP        HTTP              `yaml:"http"`
+	Log         Log               `yaml:"log"`
+	Tracing     Tracing           `yaml:"tracing"`
 }
 
 // Chain is the upstream node, or several of one chain.

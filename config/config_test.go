@@ -150,6 +150,28 @@ func TestAFileThatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
+func TestWhatIsSaidNowhereIsAProblemEvenWhenEmpty(t *testing.T) {
+	tests := map[string]config.Sources{
+		"tipcache.yaml:1: chian: no such setting":                {File: writeFile(t, "chian:\n")},
+		"tipcache.yaml:1: log.levl: no such setting":             {File: writeFile(t, "log: {levl: {}}\n")},
+		"TIPCACHE_ROUTES: routes: only a file can hold":          {Environ: []string{"TIPCACHE_ROUTES=x"}},
+		"--redis: redis.url: not a redis:// or rediss:// URL":    {Flags: map[string][]string{"redis": {""}}},
+		"TIPCACHE_HTTP_IDLE: http.idle: \"\" is not a time such": {Environ: []string{"TIPCACHE_HTTP_IDLE="}},
+	}
+	for want, sources := range tests {
+		if _, err := config.Load(sources); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+}
+
+func TestAnEmptyNameOfASecretsFileSaysNothing(t *testing.T) {
+	cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_REDIS_URL=embedded", "TIPCACHE_REDIS_URL_FILE="}})
+	if err != nil || cfg.Redis.URL != "embedded" {
+		t.Errorf("%q, %v", cfg.Redis.URL, err)
+	}
+}
+
 func TestSizes(t *testing.T) {
 	tests := map[string]config.Bytes{"0": 0, "1024": 1024, "64KiB": 64 << 10, "2 GiB": 2 << 30, "5B": 5}
 	for text, want := range tests {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -72,19 +73,11 @@ func classOf(p cache.Policy) Class {
 
 // Over lays the keys that c sets over base.
 func (c Class) Over(base Class) Class {
-	return Class{
-		FreshBlocks:  first(c.FreshBlocks, base.FreshBlocks),
-		StaleBlocks:  first(c.StaleBlocks, base.StaleBlocks),
-		ErrorBlocks:  first(c.ErrorBlocks, base.ErrorBlocks),
-		Fresh:        first(c.Fresh, base.Fresh),
-		Stale:        first(c.Stale, base.Stale),
-		StaleIfError: first(c.StaleIfError, base.StaleIfError),
+	own, all := reflect.ValueOf(c), reflect.ValueOf(&base).Elem()
+	for i := range own.NumField() {
+		if !own.Field(i).IsNil() {
+			all.Field(i).Set(own.Field(i))
+		}
 	}
-}
-
-func first[T any](a, b *T) *T {
-	if a != nil {
-		return a
-	}
-	return b
+	return base
 }

@@ -7,103 +7,57 @@ import (
 	"strings"
 )
 
-// fromEnviron reads the variables that begin with envPrefix, or the files that
-// they name.
-func fromEnviron(environ []string, into settings, where places) error {
-	known := map[string]Key{}
+// fileSuffix behind the variable of a secret names the file that holds it, as
+// container platforms mount them.
+const fileSuffix = "_FILE"
+
+// environ reads the variables that begin with envPrefix, or the files that they
+// name.
+func (l *loader) environ(environ []string) {
+	var names []string
+	values, files := map[string]Key{}, map[string]Key{}
 	for _, k := range Keys() {
-		known[k.Env] = k
+		names, values[k.Env] = append(names, k.Env), k
+		if k.Secret {
+			files[k.Env+fileSuffix] = k
+		}
 	}
-	seen := map[string]bool{}
-	var problems []error
 	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") {
 			continue
 		}
-		k, s, err := fromVariable(known, name, value)
-		if err != nil {
-			problems = append(problems, Problem{Place: name, Text: err.Error()})
-			continue
-		}
-		if seen[k.Path] {
-			problems = append(problems, Problem{Place: name, Key: k.Path, Text: "both the value and a file are given"})
-		}
-		seen[k.Path] = true
-		if s != nil {
-			into[k.Path], where[k.Path] = *s, name
-		}
-	}
-	return errors.Join(problems...)
-}
-
-// fromVariable reads a variable, or the file that it names. It returns nil
-// where nothing is said.
-func fromVariable(known map[string]Key, name, value string) (Key, *setting, error) {
-	if k, ok := known[name]; ok {
-		return k, k.setting(strings.Split(value, ","), value), nil
-	}
-	base, isFile := strings.CutSuffix(name, fileSuffix)
-	k, ok := known[base]
-	if !ok || !isFile || !k.Secret {
-		return k, nil, errors.New("no such setting" + DidYouMean(name, variables()))
-	}
-	if value == "" {
-		return k, nil, nil
-	}
-	texts, err := secretFrom(k, value)
-	if err != nil {
-		return k, nil, err
-	}
-	return k, &setting{texts, k.List}, nil
-}
-
-// variables are the names of those that set something.
-func variables() []string {
-	var names []string
-	for _, k := range Keys() {
-		names = append(names, k.Env)
-	}
-	return names
-}
-
-func fromFlags(flags map[string][]string, into settings, where places) {
-	for _, k := range Keys() {
-		if values := flags[k.Flag]; k.Flag != "" && len(values) > 0 {
-			into[k.Path], where[k.Path] = *k.setting(values, values[len(values)-1]), "--"+k.Flag
+		if k, ok := values[name]; ok {
+			l.set(k.Path, name, k.field(&l.cfg), k.texts(strings.Split(value, ","), value))
+		} else if k, ok := files[name]; ok {
+			l.secretFile(k, name, value)
+		} else {
+			l.problems = append(l.problems, Problem{Place: name, Text: "no such setting" + DidYouMean(name, names)})
 		}
 	}
 }
 
-func (k Key) setting(list []string, single string) *setting {
-	if !k.List {
-		return &setting{texts: []string{single}}
-	}
-	items := slices.DeleteFunc(slices.Clone(list), func(s string) bool { return strings.TrimSpace(s) == "" })
-	return &setting{texts: items, list: true}
-}
-
-// fileSuffix behind the variable of a secret names the file that holds it, as
-// container platforms mount them.
-const fileSuffix = "_FILE"
-
-// secretFrom reads the value of a secret from a file: without the line break
-// at the end, a list with one value on each line. Blank lines and those that
+// secretFile reads the value of a secret from a file, "" for none: without the line
+// break at the end, a list with one value on each line. Blank lines and those that
 // begin with # say nothing.
-func secretFrom(k Key, path string) ([]string, error) {
+func (l *loader) secretFile(k Key, variable, path string) {
+	if path == "" {
+		return
+	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return nil, errors.Unwrap(err) // the caller names the variable
+		l.problems = append(l.problems, Problem{Place: variable, Text: errors.Unwrap(err).Error()}) // err repeats the path
+		return
+	}
+	if l.places[k.Path] == k.Env {
+		l.problems = append(l.problems, Problem{Place: variable, Key: k.Path, Text: "both the value and a file are given"})
 	}
 	text := strings.TrimRight(string(raw), "\r\n")
-	if !k.List {
-		return []string{text}, nil
-	}
-	var values []string
+	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			values = append(values, line)
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
 		}
 	}
-	return values, nil
+	l.set(k.Path, variable, k.field(&l.cfg), k.texts(lines, text))
 }

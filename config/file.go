@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,23 +13,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fileReader collects what a YAML file sets, with the line of each value.
+// fileReader reads what a YAML file sets, with the line of each value.
 type fileReader struct {
-	name     string
-	settings settings
-	places   places
-	problems []error
-	open     map[*yaml.Node]bool // sections being read: an alias may name one that it stands in
+	*loader
+	name string
+	open map[*yaml.Node]bool // sections being read: an alias may name one that it stands in
 }
 
-// fromFile reads a YAML file. An error that is no Problem means that it is not
-// YAML at all.
-func fromFile(path string, into settings, where places) error {
+// file reads a YAML file. The error means that there is none, or that it is not YAML
+// at all; other problems are kept.
+func (l *loader) file(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
 	}
-	r := &fileReader{name: filepath.Base(path), settings: into, places: where, open: map[*yaml.Node]bool{}}
+	r := &fileReader{loader: l, name: filepath.Base(path), open: map[*yaml.Node]bool{}}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		text := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -38,39 +37,47 @@ func fromFile(path string, into settings, where places) error {
 		return errors.New(r.name + ": " + text)
 	}
 	if len(document.Content) > 0 {
-		r.read(document.Content[0], "")
+		r.read(document.Content[0], "", reflect.ValueOf(&l.cfg).Elem())
 	}
-	return errors.Join(r.problems...)
+	return nil
 }
 
-// read reads the value of a path: a section, or a setting.
-func (r *fileReader) read(n *yaml.Node, path string) {
+// read reads the value of a path into a field of Config: a section, which is a struct
+// or a map of them, or a setting. The zero Value is for a path that is no field's.
+func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
 	r.places[path] = r.at(n)
+	unknown, section := !into.IsValid(), into.Kind() == reflect.Struct || into.Kind() == reflect.Map
 	switch {
 	case r.open[n]:
 		r.problem(n, path, "contains itself")
-	case n.Kind == yaml.MappingNode && !isLeaf(path):
+	case n.Kind == yaml.MappingNode && len(n.Content) > 0 && (section || unknown):
 		r.open[n] = true
-		r.section(n, path)
+		r.section(n, path, into)
 		delete(r.open, n)
-	case n.Tag == "!!null": // nothing is said
-	case !isLeaf(path):
-		r.unknown(n, path)
-	case n.Kind == yaml.ScalarNode:
-		r.settings[path] = setting{texts: []string{n.Value}}
-	case n.Kind == yaml.SequenceNode:
-		r.list(n, path)
-	default:
+	case unknown:
+		r.problem(n, path, "no such setting"+DidYouMean(path, leavesBeside(path)))
+	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // nothing is said
+	case path == "":
+		r.problem(n, "", "settings are written as NAME: VALUE")
+	case section:
+		r.problem(n, path, "a section is expected here, not a value")
+	case n.Kind == yaml.MappingNode:
 		r.problem(n, path, "a value is expected here, not a section")
+	case n.Kind == yaml.ScalarNode:
+		r.set(path, r.at(n), into, []string{n.Value})
+	case into.Kind() == reflect.Slice:
+		r.set(path, r.at(n), into, r.items(n, path))
+	default:
+		r.said[path] = errors.New("one value is expected, not a list")
 	}
 }
 
-func (r *fileReader) section(n *yaml.Node, path string) {
+func (r *fileReader) section(n *yaml.Node, path string, into reflect.Value) {
 	seen := map[string]bool{}
-	r.merge(n, path)
+	r.merge(n, path, into)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		if name.Tag == mergeTag {
@@ -80,7 +87,7 @@ func (r *fileReader) section(n *yaml.Node, path string) {
 			r.problem(name, under(path, name.Value), "set twice")
 		}
 		seen[name.Value] = true
-		r.read(value, under(path, name.Value))
+		r.read(value, under(path, name.Value), member(into, name.Value))
 		r.places[under(path, name.Value)] = r.at(name)
 	}
 }
@@ -89,23 +96,23 @@ const mergeTag = "!!merge"
 
 // merge reads the sections that << names: what is said beside it goes before
 // them.
-func (r *fileReader) merge(section *yaml.Node, path string) {
+func (r *fileReader) merge(section *yaml.Node, path string, into reflect.Value) {
 	for i := 0; i+1 < len(section.Content); i += 2 {
 		from := section.Content[i+1]
 		switch {
 		case section.Content[i].Tag != mergeTag:
 		case from.Kind == yaml.SequenceNode:
 			for _, each := range slices.Backward(from.Content) {
-				r.read(each, path)
+				r.read(each, path, into)
 			}
 		default:
-			r.read(from, path)
+			r.read(from, path, into)
 		}
 	}
 }
 
-func (r *fileReader) list(n *yaml.Node, path string) {
-	s := setting{list: true}
+// items are the values of a list.
+func (r *fileReader) items(n *yaml.Node, path string) (texts []string) {
 	for i, item := range n.Content {
 		if item.Kind == yaml.AliasNode {
 			item = item.Alias
@@ -115,21 +122,22 @@ func (r *fileReader) list(n *yaml.Node, path string) {
 		if item.Kind != yaml.ScalarNode {
 			r.problem(item, at, "a single value is expected here")
 		}
-		s.texts = append(s.texts, item.Value)
+		texts = append(texts, item.Value)
 	}
-	r.settings[path] = s
+	return texts
 }
 
-func (r *fileReader) unknown(n *yaml.Node, path string) {
-	if path == "" {
-		r.problem(n, "", "settings are written as NAME: VALUE")
-		return
+// leavesBeside are the paths of all settings, those of the route that a path names
+// included.
+func leavesBeside(path string) (paths []string) {
+	route, _, _ := strings.Cut(strings.TrimPrefix(path, "routes."), ".")
+	for _, k := range Keys() {
+		paths = append(paths, k.Path)
+		if field, ok := strings.CutPrefix(k.Path, "classes.live."); ok {
+			paths = append(paths, "routes."+route+"."+field)
+		}
 	}
-	if isSection(path) {
-		r.problem(n, path, "a section is expected here, not a value")
-		return
-	}
-	r.problem(n, path, "no such setting"+DidYouMean(path, leavesBeside(path)))
+	return paths
 }
 
 func (r *fileReader) problem(n *yaml.Node, path, text string) {

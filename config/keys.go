@@ -49,36 +49,48 @@ func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.S
 	}
 }
 
-// isLeaf reports whether a path in a file names a setting.
-func isLeaf(path string) bool {
-	if rest, ok := strings.CutPrefix(path, "routes."); ok {
-		_, field, nested := strings.Cut(rest, ".")
-		return nested && isLeaf("classes.live."+field)
+// field is where a configuration holds the setting.
+func (k Key) field(cfg *Config) reflect.Value {
+	v := reflect.ValueOf(cfg).Elem()
+	for name := range strings.SplitSeq(k.Path, ".") {
+		v = member(v, name)
 	}
-	return path != "routes" && slices.ContainsFunc(Keys(), func(k Key) bool { return k.Path == path })
+	return v
 }
 
-// isSection reports whether settings lie below a path.
-func isSection(path string) bool {
-	if rest, ok := strings.CutPrefix(path, "routes."); ok {
-		return !strings.Contains(rest, ".")
-	}
-	return path == "routes" || slices.ContainsFunc(Keys(), func(k Key) bool { return strings.HasPrefix(k.Path, path+".") })
-}
-
-// leavesBeside are the paths of all settings, those of the route that a path
-// names included.
-func leavesBeside(path string) []string {
-	route, _, _ := strings.Cut(strings.TrimPrefix(path, "routes."), ".")
-	var paths []string
-	for _, k := range Keys() {
-		paths = append(paths, k.Path)
-		if field, ok := strings.CutPrefix(k.Path, "classes.live."); ok {
-			paths = append(paths, "routes."+route+"."+field)
+// member is what a section, which is a struct or a map of them, has under a name in
+// files: the zero Value for nothing. A map has what it is asked for.
+func member(section reflect.Value, name string) reflect.Value {
+	switch section.Kind() {
+	case reflect.Struct:
+		for i := range section.NumField() {
+			if section.Type().Field(i).Tag.Get("yaml") == name {
+				return section.Field(i)
+			}
 		}
+	case reflect.Map:
+		if section.IsNil() {
+			section.Set(reflect.MakeMap(section.Type()))
+		}
+		key := reflect.ValueOf(name)
+		if !section.MapIndex(key).IsValid() {
+			section.SetMapIndex(key, reflect.New(section.Type().Elem().Elem()))
+		}
+		return section.MapIndex(key).Elem()
 	}
-	return paths
+	return reflect.Value{}
 }
+
+// texts are the values of the setting: the items of a list, without blank ones, or a
+// single value.
+func (k Key) texts(items []string, single string) []string {
+	if !k.List {
+		return []string{single}
+	}
+	return slices.DeleteFunc(slices.Clone(items), func(s string) bool { return strings.TrimSpace(s) == "" })
+}
+
+const envPrefix = "TIPCACHE_"
 
 func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))

@@ -8,8 +8,6 @@ import (
 	"strings"
 )
 
-const envPrefix = "TIPCACHE_"
-
 // Sources is where the settings come from, weakest first: the defaults, the
 // file, the environment, the flags.
 type Sources struct {
@@ -22,98 +20,69 @@ type Sources struct {
 	Check func(Config) error
 }
 
-// settings are what the sources say, by path.
-type settings map[string]setting
-
-// A setting is what one source says for one key.
-type setting struct {
-	texts []string // one value, or the items of a list
-	list  bool     // written as a list
+// A loader lays what the sources say over the defaults, the strongest source last.
+type loader struct {
+	cfg      Config
+	said     map[string]error // by path of a setting: what is wrong with the value given last, or nil
+	places   places
+	problems []error // those that are not of a setting's value
 }
 
 // Load reads the sources and validates the result. The error joins every
 // Problem found, so that one run shows them all.
 func Load(s Sources) (Config, error) {
-	said, where := settings{}, places{}
-	var problems []error
+	l := &loader{cfg: Default(), said: map[string]error{}, places: places{}}
 	if s.File != "" {
-		if err := fromFile(s.File, said, where); err != nil {
-			if !isProblem(err) {
-				return Config{}, errors.Join(err)
-			}
-			problems = append(problems, err)
+		if err := l.file(s.File); err != nil {
+			return Config{}, errors.Join(err)
 		}
 	}
-	problems = append(problems, fromEnviron(s.Environ, said, where))
-	fromFlags(s.Flags, said, where)
-	cfg := defaultsFor(said)
-	problems = append(problems, decode(said, &cfg))
-	if slices.Equal(cfg.Chain.Nodes, []string{"none"}) {
-		cfg.Chain.Nodes = nil
+	l.environ(s.Environ)
+	for _, k := range Keys() {
+		if values := s.Flags[k.Flag]; len(values) > 0 {
+			l.set(k.Path, "--"+k.Flag, k.field(&l.cfg), k.texts(values, values[len(values)-1]))
+		}
 	}
-	problems = append(problems, cfg.Validate())
+	l.implied()
+	for _, path := range slices.Sorted(maps.Keys(l.said)) {
+		if err := l.said[path]; err != nil {
+			l.problems = append(l.problems, Problem{Key: path, Text: err.Error()})
+		}
+	}
+	l.problems = append(l.problems, l.cfg.Validate())
 	if s.Check != nil {
-		problems = append(problems, s.Check(cfg))
+		l.problems = append(l.problems, s.Check(l.cfg))
 	}
-	list := Problems(errors.Join(problems...))
+	list := Problems(errors.Join(l.problems...))
 	for i, p := range list {
-		list[i] = where.put(p)
+		list[i] = l.places.put(p)
 	}
-	return cfg, errors.Join(list...)
+	return l.cfg, errors.Join(list...)
 }
 
-func isProblem(err error) bool { return errors.As(err, &Problem{}) }
-
-// defaultsFor withdraws the defaults that what is said makes wrong.
-func defaultsFor(said settings) Config {
-	cfg := Default()
-	_, nodes := said["chain.nodes"]
-	if _, comet := said["chain.comet"]; nodes && !comet {
-		cfg.Chain.Comet = nil // the default one belongs to the default node
+// set reads the texts that a source has for a setting: several for a list. A value
+// that is wrong changes nothing, so that one problem does not look like two.
+func (l *loader) set(path, place string, field reflect.Value, texts []string) {
+	value := reflect.New(field.Type()).Elem()
+	err := parse(value, texts)
+	if err == nil {
+		field.Set(value)
 	}
-	for path := range said {
-		if strings.HasPrefix(path, "collections.") {
-			cfg.Collections.Auth = "keys" // whoever configures collections means to serve them
-		}
-	}
-	return cfg
+	l.said[path], l.places[path] = err, place
 }
 
-// decode lays what the sources say over the defaults.
-func decode(said settings, cfg *Config) error {
-	var problems []error
-	try := func(path string, field reflect.Value) {
-		s, ok := said[path]
-		if !ok {
-			return
-		}
-		before := reflect.New(field.Type()).Elem()
-		before.Set(field)
-		if err := set(field, s); err != nil {
-			field.Set(before) // so that one problem does not look like two
-			problems = append(problems, Problem{Key: path, Text: err.Error()})
+// implied withdraws the defaults that other settings make wrong.
+func (l *loader) implied() {
+	said := func(path string) bool { _, ok := l.said[path]; return ok }
+	if said("chain.nodes") && !said("chain.comet") {
+		l.cfg.Chain.Comet = nil // the default one belongs to the default node
+	}
+	if slices.Equal(l.cfg.Chain.Nodes, []string{"none"}) {
+		l.cfg.Chain.Nodes = nil
+	}
+	for path := range l.said {
+		if strings.HasPrefix(path, "collections.") && !said("collections.auth") {
+			l.cfg.Collections.Auth = "keys" // settings of collections are there to serve them
 		}
 	}
-	eachKey("", reflect.ValueOf(cfg).Elem(), func(path string, _ reflect.StructField, field reflect.Value) { try(path, field) })
-	for _, name := range routesIn(said) {
-		var own Class
-		eachKey("routes."+name+".", reflect.ValueOf(&own).Elem(), func(path string, _ reflect.StructField, field reflect.Value) { try(path, field) })
-		if cfg.Routes == nil {
-			cfg.Routes = map[string]Class{}
-		}
-		cfg.Routes[name] = own
-	}
-	return errors.Join(problems...)
-}
-
-// routesIn lists the routes that have settings of their own.
-func routesIn(said settings) []string {
-	names := map[string]bool{}
-	for path := range said {
-		if rest, ok := strings.CutPrefix(path, "routes."); ok {
-			name, _, _ := strings.Cut(rest, ".")
-			names[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
 }

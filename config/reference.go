@@ -81,7 +81,7 @@ func (k Key) DefaultText() string {
 		return s
 	case []string:
 		return strings.Join(v, ", ")
-	case map[string]Class:
+	case map[string]*Class:
 		return ""
 	default:
 		return fmt.Sprint(v)

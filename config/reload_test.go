@@ -15,7 +15,7 @@ func TestReloadTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 	blocks := int64(7)
 	next.Listen, next.Chain.Nodes = "127.0.0.1:1", []string{"http://other"}
 	next.Log.Level, next.HTTP.Rate, next.Classes.Live.FreshBlocks, next.Classes.Negative = "debug", "5/s", &blocks, time.Second
-	next.Routes = map[string]config.Class{"pool": {FreshBlocks: &blocks}}
+	next.Routes = map[string]*config.Class{"pool": {FreshBlocks: &blocks}}
 	next.Collections.Keys = []string{digest}
 	changed, restart := running.Reload(next)
 	wantChanged := []string{"classes.live.fresh_blocks", "classes.negative", "routes", "collections.keys", "http.rate", "log.level"}

@@ -49,6 +49,13 @@ func (v *validation) check(ok bool, key, format string, args ...any) {
 	}
 }
 
+// each calls check for every item of a list, with a key of its own.
+func each(key string, list []string, check func(key, item string)) {
+	for i, item := range list {
+		check(fmt.Sprintf("%s[%d]", key, i), item)
+	}
+}
+
 func (v *validation) address(key, addr string) {
 	_, _, err := net.SplitHostPort(addr)
 	v.check(err == nil, key, "%q is not host:port", addr)
@@ -89,15 +96,13 @@ func shown(value string) string {
 }
 
 func (v *validation) chain(c Chain) {
-	for i, n := range c.Nodes {
-		v.httpURL(fmt.Sprintf("chain.nodes[%d]", i), n)
-	}
+	each("chain.nodes", c.Nodes, v.httpURL)
 	v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, or none", len(c.Comet), len(c.Nodes))
-	for i, n := range c.Comet {
-		if n != "none" {
-			v.httpURL(fmt.Sprintf("chain.comet[%d]", i), n)
+	each("chain.comet", c.Comet, func(key, address string) {
+		if address != "none" {
+			v.httpURL(key, address)
 		}
-	}
+	})
 	v.oneOf("chain.shape", c.Shape, "documented", "node")
 	v.oneOf("chain.dialect", c.Dialect, "", "story", "cosmos")
 	if rate, err := ParseRate(c.PostRate); err != nil || rate.Requests == 0 {
@@ -206,13 +211,13 @@ func (v *validation) deadlines(c Config) {
 // differs from what browsers send would silently allow nobody.
 func (v *validation) origins(key string, origins []string) {
 	v.check(len(origins) > 0, key, "at least one is needed; none lets no page read answers")
-	for i, origin := range origins {
+	each(key, origins, func(item, origin string) {
 		if origin == "*" || origin == "none" {
 			v.check(len(origins) == 1, key, "%s goes with no other", origin)
-			continue
+		} else {
+			v.check(isOrigin(origin), item, "%q is not an origin such as https://app.example", origin)
 		}
-		v.check(isOrigin(origin), fmt.Sprintf("%s[%d]", key, i), "%q is not an origin such as https://app.example", origin)
-	}
+	})
 }
 
 // isOrigin expects scheme, host and perhaps a port, and nothing behind them.
@@ -228,9 +233,7 @@ func (v *validation) index(c Config) {
 	}
 	v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own")
 	v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
-	for i, u := range c.Index.EVM {
-		v.httpURL(fmt.Sprintf("index.evm[%d]", i), u)
-	}
+	each("index.evm", c.Index.EVM, v.httpURL)
 	v.oneOf("index.network", c.Index.Network, "story", "aeneid", "custom")
 	if c.Index.Network == "custom" {
 		v.contracts(c.Index.Contracts)

@@ -9,24 +9,23 @@ import (
 	"time"
 )
 
-// set reads the texts of a setting into a field of Config.
-func set(field reflect.Value, s setting) error {
+// parse reads the texts of a setting, one but for a list, into a field of Config.
+func parse(field reflect.Value, texts []string) error {
 	switch field.Kind() {
 	case reflect.Slice:
-		field.Set(reflect.ValueOf(s.texts))
+		field.Set(reflect.ValueOf(texts))
 		return nil
 	case reflect.Pointer:
-		fresh := reflect.New(field.Type().Elem())
-		field.Set(fresh)
-		return set(fresh.Elem(), s)
+		field.Set(reflect.New(field.Type().Elem()))
+		return parse(field.Elem(), texts)
+	case reflect.Map:
+		return errors.New("only a file can hold this section")
+	default:
+		return parseOne(field, texts[0])
 	}
-	if s.list || len(s.texts) != 1 {
-		return errors.New("one value is expected, not a list")
-	}
-	return setOne(field, s.texts[0])
 }
 
-func setOne(field reflect.Value, text string) error {
+func parseOne(field reflect.Value, text string) error {
 	if u, ok := field.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		return u.UnmarshalText([]byte(text))
 	}
