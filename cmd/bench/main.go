@@ -32,19 +32,18 @@ import (
 )
 
 func parts() []rig.Part {
-	wrk, nginx, varnish, redis, initdb, postgres := rig.WrkTool, rig.NginxTool, rig.VarnishTool, rig.RedisTool, rig.InitdbTool, rig.PostgresTool
 	return []rig.Part{
-		{Name: "peers", About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU", Needs: []rig.Tool{wrk, nginx, varnish}, Run: peers.Hits},
-		{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Needs: []rig.Tool{nginx, varnish}, Run: peers.Herd},
-		{Name: "freshness", About: "a chain that moves: what the node is asked per key and block, how old answers are", Needs: []rig.Tool{nginx, varnish}, Run: peers.Freshness},
-		{Name: "replay", About: "wallets and explorers of a Cosmos SDK chain that start and poll: what it costs the node, how long they wait", Needs: []rig.Tool{nginx}, Run: peers.Replay},
+		{Name: "peers", About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU", Needs: []string{"wrk", "nginx", "varnishd"}, Run: peers.Hits},
+		{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Needs: []string{"nginx", "varnishd"}, Run: peers.Herd},
+		{Name: "freshness", About: "a chain that moves: what the node is asked per key and block, how old answers are", Needs: []string{"nginx", "varnishd"}, Run: peers.Freshness},
+		{Name: "replay", About: "wallets and explorers of a Cosmos SDK chain that start and poll: what it costs the node, how long they wait", Needs: []string{"nginx"}, Run: peers.Replay},
 		{Name: "growth", About: "hits and memory at 10^3, 10^5 and 10^6 keys within 64 MiB, and 256", Run: load.Growth},
-		{Name: "collections", About: "import and pages of 10^6 collections, SQLite and PostgreSQL", Needs: []rig.Tool{initdb, postgres}, Run: load.Collections},
-		{Name: "churn", About: "what stays held while clients of all kinds come and go, for -for", Needs: []rig.Tool{redis}, Run: load.Churn},
-		{Name: "index", About: "memory and time of indexing 11.5 million blocks with 10 million logs", Needs: []rig.Tool{initdb, postgres}, Run: load.Index},
+		{Name: "collections", About: "import and pages of 10^6 collections, SQLite and PostgreSQL", Needs: []string{"initdb", "postgres"}, Run: load.Collections},
+		{Name: "churn", About: "what stays held while clients of all kinds come and go, for -for", Needs: []string{"redis-server"}, Run: load.Churn},
+		{Name: "index", About: "memory and time of indexing 11.5 million blocks with 10 million logs", Needs: []string{"initdb", "postgres"}, Run: load.Index},
 		{Name: "start", About: "time from exec to the first 200 of /readyz, and what an idle tipcache holds", Run: load.Start},
-		{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Needs: []rig.Tool{redis}, Run: load.Redis},
-		{Name: "warm", About: "where a replica that has just started finds its answers, beside one that has served for a while", Needs: []rig.Tool{redis}, Run: load.Warm},
+		{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Needs: []string{"redis-server"}, Run: load.Redis},
+		{Name: "warm", About: "where a replica that has just started finds its answers, beside one that has served for a while", Needs: []string{"redis-server"}, Run: load.Warm},
 		{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 	}
 }

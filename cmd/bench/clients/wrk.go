@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"time"
@@ -30,22 +29,18 @@ type Loaded struct {
 
 // Wrk runs the load. An error of a socket or an answer that is not 2xx or 3xx is an error.
 func Wrk(ctx context.Context, l Load) (Loaded, error) {
-	path, err := rig.WrkTool.Path()
+	argv := []string{"wrk", "-t1", "-c" + strconv.Itoa(l.Connections), fmt.Sprintf("-d%.0fs", l.Length.Seconds()), "--latency"}
+	for _, h := range l.Headers {
+		argv = append(argv, "-H", h)
+	}
+	if l.Script != "" {
+		argv = append(argv, "-s", l.Script)
+	}
+	text, err := rig.Output(ctx, "", append(argv, l.URL)...)
 	if err != nil {
 		return Loaded{}, err
 	}
-	args := []string{"-t1", "-c" + strconv.Itoa(l.Connections), fmt.Sprintf("-d%.0fs", l.Length.Seconds()), "--latency"}
-	for _, h := range l.Headers {
-		args = append(args, "-H", h)
-	}
-	if l.Script != "" {
-		args = append(args, "-s", l.Script)
-	}
-	out, err := exec.CommandContext(ctx, path, append(args, l.URL)...).CombinedOutput()
-	if err != nil {
-		return Loaded{}, fmt.Errorf("wrk %s: %w\n%s", l.URL, err, out)
-	}
-	seen, err := parseWrk(string(out))
+	seen, err := parseWrk(text)
 	if err != nil {
 		return seen, fmt.Errorf("wrk %s: %w", l.URL, err)
 	}

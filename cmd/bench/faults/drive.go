@@ -40,7 +40,7 @@ func Drive(ctx context.Context, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return errors.Join(rig.ErrUsage, err)
 	}
-	return rig.Measure(ctx, d.options, rig.Part{Name: "drive", Needs: []rig.Tool{rig.RedisTool}, Run: d.run})
+	return rig.Measure(ctx, d.options, rig.Part{Name: "drive", Needs: []string{"redis-server"}, Run: d.run})
 }
 
 func (d *driven) run(ctx context.Context, r *rig.Rig) error {

@@ -63,7 +63,7 @@ func Faults(ctx context.Context, args []string) error {
 		return errors.Join(rig.ErrUsage, err)
 	}
 	c.names = fs.Args()
-	tools := []rig.Tool{rig.RedisTool, rig.RedisCLITool, rig.InitdbTool, rig.PostgresTool}
+	tools := []string{"redis-server", "redis-cli", "initdb", "postgres"}
 	return rig.Measure(ctx, c.options, rig.Part{Name: "faults", Needs: tools, Run: c.run})
 }
 

@@ -25,7 +25,7 @@ func (b *bed) usage(ctx context.Context) (u usage, err error) {
 		m, _ := r.Metrics(ctx)
 		u.replicas = append(u.replicas, m)
 	}
-	u.redis, err = b.redis.Info(ctx, rig.RedisKeys, rig.RedisMemory, rig.RedisCommands, rig.RedisIn, rig.RedisOut)
+	u.redis, err = b.redis.Info(ctx)
 	return u, err
 }
 
@@ -64,8 +64,8 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 		fmt.Fprintf(w, "  %-60s %5.1f %%\n", o, 100*float64(seen.outcomes[o])/float64(max(1, v.Answers)))
 	}
 	perBlock := func(field string) float64 { return (after.redis[field] - before.redis[field]) / float64(blocks) }
-	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB; a block %.0f commands, %.0f KiB in, %.0f KiB out\n", after.redis[rig.RedisKeys], after.redis[rig.RedisMemory]/(1<<20),
-		perBlock(rig.RedisCommands), perBlock(rig.RedisIn)/1024, perBlock(rig.RedisOut)/1024)
+	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB; a block %.0f commands, %.0f KiB in, %.0f KiB out\n", after.redis["db0"], after.redis["used_memory"]/(1<<20),
+		perBlock("total_commands_processed"), perBlock("total_net_input_bytes")/1024, perBlock("total_net_output_bytes")/1024)
 	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.of(rig.Goroutines, 1), after.of(rig.Goroutines, 1))
 	fmt.Fprintf(w, "resident MiB        %v before, %v after\n", before.of("process_resident_memory_bytes", 1<<20), after.of("process_resident_memory_bytes", 1<<20))
 }

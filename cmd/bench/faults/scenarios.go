@@ -88,7 +88,7 @@ func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
 		defer stop()
 		watch := rig.Watch{Replica: b.replicas[0].Replica, Began: time.Now()}
 		var watching sync.WaitGroup
-		watching.Go(func() { held, _ = watch.Run(running, c.length) }) // it ends with ctx, as it should
+		watching.Go(func() { held = watch.Run(running, c.length) })
 		for running.Err() == nil {
 			if err := b.tryRandom(running, random); err != nil {
 				return err

@@ -22,26 +22,35 @@ const (
 
 // churned is a tipcache with all it can be given, under churn.
 type churned struct {
-	tipcache  *rig.Replica
-	redis     *rig.Redis
+	rig.Watch
 	operators []string
-	tally     visits
-	length    time.Duration
+	mu        sync.Mutex // of the counts of each kind
+	kinds     []*kind
 }
 
 // Churn measures what stays held while clients of all kinds come and go.
 func Churn(ctx context.Context, r *rig.Rig) error {
+	length := r.For
+	if r.Short {
+		length = min(length, 20*time.Second)
+	}
 	c, err := startChurned(ctx, r)
 	if err != nil {
 		return err
 	}
-	held, err := c.run(ctx)
+	held, err := c.run(ctx, length)
 	if err != nil {
 		return err
 	}
-	c.tally.report(r, c.length)
+	var rows [][]string
+	for _, k := range c.kinds {
+		if k.requests > 0 {
+			rows = append(rows, figures.Row(k.name, k.requests, k.unexpected, k.first))
+		}
+	}
+	r.Table(fmt.Sprintf("Churn: %d clients at a time, for %v, a block a second", churnClients, length), []string{"clients", "requests", "unexpected", "first of them"}, rows)
 	r.ReportHeld("Churn: held by tipcache, and by Redis", held)
-	err = r.ReportGrowth("Churn: growth", held, c.length)
+	err = r.ReportGrowth("Churn: growth", held, length)
 	if r.Short {
 		return nil // too short a time for anything to have settled
 	}
@@ -50,42 +59,36 @@ func Churn(ctx context.Context, r *rig.Rig) error {
 
 // run lets the clients come and go, and looks what is held: before they come,
 // meanwhile, and once they have gone.
-func (c *churned) run(ctx context.Context) ([]rig.Held, error) {
-	watch := rig.Watch{Replica: c.tipcache, Redis: c.redis, Began: time.Now(), Requests: c.tally.requests}
-	first, err := watch.Look(ctx)
+func (c *churned) run(ctx context.Context, length time.Duration) ([]rig.Held, error) {
+	c.Began = time.Now()
+	first, err := c.Look(ctx)
 	if err != nil {
 		return nil, err
 	}
-	coming, cancel := context.WithTimeout(ctx, c.length)
+	coming, cancel := context.WithCancel(ctx) // without a deadline, at which a client's dial would end before ctx does
 	defer cancel()
+	time.AfterFunc(length, cancel)
 	var clients sync.WaitGroup
 	for i := range churnClients {
 		clients.Go(func() { c.client(coming, uint64(i)) })
 	}
-	all, err := watch.Run(coming, c.length)
-	cancel()
+	all := c.Run(coming, length)
 	clients.Wait()
-	if err != nil {
-		return nil, err
-	}
 	rig.Pause(ctx, 3*time.Second) // for what ends with the last clients
-	last, err := watch.Look(ctx)
+	last, err := c.Look(ctx)
 	return slices.Concat([]rig.Held{first}, all, []rig.Held{last}), err
 }
 
 // startChurned starts what the run needs. Memory and Redis have bounds that are
 // reached within the first minutes: what grows from then on is a leak.
 func startChurned(ctx context.Context, r *rig.Rig) (*churned, error) {
-	c := &churned{length: r.For, tally: visits{kinds: map[string]visited{}}}
-	if r.Short {
-		c.length = min(c.length, 20*time.Second)
-	}
+	c := &churned{kinds: kindsOfClients()}
 	d, err := r.Chain(devnet.Options{Seed: 1, Interval: time.Second})
 	if err != nil {
 		return nil, err
 	}
 	c.operators = d.Validators()
-	if c.redis, err = r.Redis(ctx, "--maxmemory", "32mb", "--maxmemory-policy", "allkeys-lru"); err != nil {
+	if c.Redis, err = r.Redis(ctx, "--maxmemory", "32mb", "--maxmemory-policy", "allkeys-lru"); err != nil {
 		return nil, err
 	}
 	store := "sqlite:" + filepath.Join(r.Dir, "churn.db")
@@ -96,7 +99,7 @@ func startChurned(ctx context.Context, r *rig.Rig) (*churned, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.tipcache, err = r.Replica(ctx, rig.Before(d, "--config", config, "--redis", c.redis.URL(), "--store", store, "--collections-auth", "none"))
+	c.Replica, err = r.Replica(ctx, rig.Before(d, "--config", config, "--redis", c.Redis.URL(), "--store", store, "--collections-auth", "none"))
 	return c, err
 }
 
@@ -104,53 +107,27 @@ func startChurned(ctx context.Context, r *rig.Rig) (*churned, error) {
 func (c *churned) client(ctx context.Context, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, churnClients))
 	for ctx.Err() == nil {
-		v := &visitor{churned: c, random: random, kind: kindOf(random)}
-		v.conn.Addr = rig.Host(c.tipcache.URL)
+		v := &visitor{churned: c, random: random, kind: c.draw(random)}
+		v.conn.Addr = rig.Host(c.Replica.URL)
 		v.visit(v, ctx)
 		v.conn.Close()
 	}
 }
 
-// visits counts the requests by the kind of client.
-type visits struct {
-	mu    sync.Mutex
-	kinds map[string]visited
-	all   int // requests
-}
-
-type visited struct {
-	requests, unexpected int
-	first                string // unexpected thing
+// draw takes a kind of clients by its weight; the weights sum up to 100.
+func (c *churned) draw(r *rand.Rand) *kind {
+	n := r.IntN(100)
+	return c.kinds[slices.IndexFunc(c.kinds, func(k *kind) bool { n -= k.weight; return n < 0 })]
 }
 
 // count takes one more request, and what was unexpected about it if anything.
-func (t *visits) count(kind, unexpected string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all++
-	v := t.kinds[kind]
+func (v *visitor) count(unexpected string) {
+	v.Requests.Add(1)
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.requests++
 	if unexpected != "" {
 		v.unexpected++
 		v.first = cmp.Or(v.first, unexpected)
 	}
-	t.kinds[kind] = v
-}
-
-func (t *visits) requests() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.all
-}
-
-func (t *visits) report(r *rig.Rig, length time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var rows [][]string
-	for _, k := range kinds {
-		if v := t.kinds[k.name]; v.requests > 0 {
-			rows = append(rows, figures.Row(k.name, v.requests, v.unexpected, v.first))
-		}
-	}
-	r.Table(fmt.Sprintf("Churn: %d clients at a time, for %v, a block a second", churnClients, length), []string{"clients", "requests", "unexpected", "first of them"}, rows)
 }

@@ -17,7 +17,7 @@ import (
 // visitor is a client for as long as it stays, on a connection of its own.
 type visitor struct {
 	*churned
-	kind
+	*kind
 	random *rand.Rand
 	conn   clients.Conn
 	asks   int
@@ -41,7 +41,7 @@ func (v *visitor) ask(ctx context.Context, request []byte, want ...int) clients.
 	case !slices.Contains(want, got.Status):
 		unexpected = fmt.Sprintf("%.80s: status %d", request, got.Status)
 	}
-	v.tally.count(v.name, unexpected)
+	v.count(unexpected)
 	return got
 }
 
@@ -58,29 +58,23 @@ type kind struct {
 	name   string
 	weight int
 	visit  func(v *visitor, ctx context.Context)
+
+	requests, unexpected int
+	first                string // unexpected thing
 }
 
-var kinds = []kind{
-	{"of the same questions", 30, polling("")},
-	{"encoded", 10, polling("gzip", "zstd", "br", "gzip, deflate, br, zstd")},
-	{"having the answer", 10, (*visitor).unchanged},
-	{"of ever new questions", 15, (*visitor).anew},
-	{"of pages of collections", 12, (*visitor).pages},
-	{"of bad input", 10, (*visitor).badInput},
-	{"waiting for a block", 3, (*visitor).waiting},
-	{"leaving within the answer", 8, (*visitor).leaving},
-	{"idle", 2, (*visitor).idle},
-}
-
-// kindOf draws one by weight.
-func kindOf(r *rand.Rand) kind {
-	n := r.IntN(100) // the sum of the weights
-	for _, k := range kinds {
-		if n -= k.weight; n < 0 {
-			return k
-		}
+func kindsOfClients() []*kind {
+	return []*kind{
+		{name: "encoded", weight: 10, visit: polling("gzip", "zstd", "br", "gzip, deflate, br, zstd")},
+		{name: "having the answer", weight: 10, visit: (*visitor).unchanged},
+		{name: "idle", weight: 2, visit: (*visitor).idle},
+		{name: "leaving within the answer", weight: 8, visit: (*visitor).leaving},
+		{name: "of bad input", weight: 10, visit: (*visitor).badInput},
+		{name: "of ever new questions", weight: 15, visit: (*visitor).anew},
+		{name: "of pages of collections", weight: 12, visit: (*visitor).pages},
+		{name: "of the same questions", weight: 30, visit: polling("")},
+		{name: "waiting for a block", weight: 3, visit: (*visitor).waiting},
 	}
-	panic("unreachable")
 }
 
 // polling asks the usual questions, in one of the codings.
@@ -190,7 +184,7 @@ func (v *visitor) abandon(ctx context.Context, text []byte, after time.Duration)
 		unexpected = err.Error()
 	}
 	if ctx.Err() == nil {
-		v.tally.count(v.name, unexpected)
+		v.count(unexpected)
 	}
 }
 

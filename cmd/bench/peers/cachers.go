@@ -83,15 +83,15 @@ func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer,
 	conf := filepath.Join(dir, "conf")
 	values := map[string]any{"User": rootName(), "Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Plain": plain, "Gzip": gzip, "Logged": logged}
 	p := &peer{name: name, url: "http://" + plain, gzip: "http://" + plain}
-	text, tool, args := "varnish.vcl.tmpl", rig.VarnishTool, []string{"-F", "-j", "none", "-n", filepath.Join(dir, "run"), "-a", plain, "-f", conf, "-s", "malloc,512m"}
+	text, argv := "varnish.vcl.tmpl", []string{"varnishd", "-F", "-j", "none", "-n", filepath.Join(dir, "run"), "-a", plain, "-f", conf, "-s", "malloc,512m"}
 	if name == nginxName {
-		text, tool, args = "nginx.conf.tmpl", rig.NginxTool, []string{"-p", dir, "-e", "stderr", "-c", conf}
+		text, argv = "nginx.conf.tmpl", []string{"nginx", "-p", dir, "-e", "stderr", "-c", conf}
 		p.gzip, p.logged, p.accessLog = "http://"+gzip, "http://"+logged, filepath.Join(dir, "access.log")
 	}
 	if err := render(conf, text, values); err != nil {
 		return nil, err
 	}
-	if p.Process, err = r.StartTool(ctx, filepath.Base(dir), tool, args...); err != nil {
+	if p.Process, err = r.Start(ctx, filepath.Base(dir), nil, argv...); err != nil {
 		return nil, err
 	}
 	return p, p.Ready(ctx, rig.Answers(p.url+r.Path(warmPath)))

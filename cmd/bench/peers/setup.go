@@ -118,7 +118,7 @@ func (p *peersRun) collections(ctx context.Context, d *devnet.Devnet) (key strin
 	if err := p.Import(ctx, d, store); err != nil {
 		return "", nil, err
 	}
-	text, err := p.Tipcache(ctx, "key", "new", "bench")
+	text, err := rig.Output(ctx, "", p.Bin, "key", "new", "bench")
 	if err != nil {
 		return "", nil, err
 	}

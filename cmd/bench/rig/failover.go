@@ -47,7 +47,7 @@ func (r *Rig) Sentinel(ctx context.Context) (*Failover, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := r.startRedis(ctx, "sentinel", file, "--sentinel", "--bind", "127.0.0.1")
+		s, err := r.startRedis(ctx, "redis-server", file, "--sentinel", "--bind", "127.0.0.1")
 		if err != nil {
 			return nil, err
 		}
@@ -90,11 +90,8 @@ func (r *Rig) Cluster(ctx context.Context, key string) (*Failover, error) {
 		}
 		nodes, addrs = append(nodes, n), append(addrs, n.Addr)
 	}
-	create, err := r.StartTool(ctx, "redis-cli", RedisCLITool, append([]string{"--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"}, addrs...)...)
-	if err != nil {
-		return nil, err
-	}
-	if err := create.Wait(); err != nil {
+	create := []string{"redis-cli", "--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"}
+	if _, err := Output(ctx, r.Dir, append(create, addrs...)...); err != nil {
 		return nil, err
 	}
 	logging.Disable() // it would tell of each failed dial

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,10 +21,8 @@ const kinds = 7
 // measured are the values of Held, and by how much each may grow: by that share
 // and that many more; shares below zero are not judged.
 var measured = [kinds]struct {
-	name  string
-	unit  float64
-	share float64
-	more  float64
+	name              string
+	unit, share, more float64
 }{
 	{"RSS MiB", 1 << 20, 0.15, 0},
 	{"goroutines", 1, 0.10, 10},
@@ -39,50 +38,34 @@ type Watch struct {
 	Replica  *Replica
 	Redis    *Redis // nil: none
 	Began    time.Time
-	Requests func() int // of the clients so far; nil: not counted
+	Requests atomic.Int64 // of the clients so far, who count them
 }
 
 // Run looks every 30 s, and 20 times at least in a run of that length, until ctx
 // ends. A look that fails, since the replica is away, is left out.
-func (w *Watch) Run(ctx context.Context, length time.Duration) (all []Held, err error) {
+func (w *Watch) Run(ctx context.Context, length time.Duration) (all []Held) {
 	for Pause(ctx, max(time.Second, min(30*time.Second, length/20))) {
 		if h, err := w.Look(ctx); err == nil {
 			all = append(all, h)
 		}
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return all, nil
-	}
-	return all, ctx.Err()
+	return all
 }
 
 // Look says what is held now. The heap is collected first: what lives shows what
 // leaks, while the resident set follows the garbage that the collector leaves.
 func (w *Watch) Look(ctx context.Context) (Held, error) {
-	if _, err := Get(ctx, w.Replica.Admin+"/debug/pprof/heap?gc=1"); err != nil {
-		return Held{}, err
-	}
-	u, err := w.Replica.Usage()
-	if err != nil {
-		return Held{}, err
-	}
-	m, err := w.Replica.Metrics(ctx)
-	if err != nil {
-		return Held{}, err
-	}
-	info := Samples{}
+	_, collected := Get(ctx, w.Replica.Admin+"/debug/pprof/heap?gc=1")
+	u, used := w.Replica.Usage()
+	m, told := w.Replica.Metrics(ctx)
+	var info Samples
+	var informed error
 	if w.Redis != nil {
-		if info, err = w.Redis.Info(ctx, RedisMemory); err != nil {
-			return Held{}, err
-		}
+		info, informed = w.Redis.Info(ctx)
 	}
-	requests := 0
-	if w.Requests != nil {
-		requests = w.Requests()
-	}
-	return Held{time.Since(w.Began), requests, [kinds]float64{
-		float64(u.RSS), m.Sum(Goroutines), float64(u.FDs), m.Sum(CacheBytes), m.Sum(CacheEntries), info[RedisMemory], m.Sum(heapAlloc),
-	}}, nil
+	return Held{time.Since(w.Began), int(w.Requests.Load()), [kinds]float64{
+		float64(u.RSS), m.Sum(Goroutines), float64(u.FDs), m.Sum(CacheBytes), m.Sum(CacheEntries), info["used_memory"], m.Sum("go_memstats_heap_alloc_bytes"),
+	}}, errors.Join(collected, used, told, informed)
 }
 
 // ReportHeld prints the looks, of which the first is before the run and the last
@@ -114,44 +97,41 @@ func (r *Rig) ReportHeld(title string, all []Held) {
 
 // inUnits writes a value of the i-th thing that is measured.
 func inUnits(i int, v float64) string {
-	decimals := 0
 	if measured[i].unit > 1 {
-		decimals = 1
+		return fmt.Sprintf("%.1f", v/measured[i].unit)
 	}
-	return fmt.Sprintf("%.*f", decimals, v/measured[i].unit)
+	return fmt.Sprintf("%.0f", v)
 }
 
-// windows are the third and fourth minute and the last two; of a run shorter
-// than eight minutes the second quarter and the last.
-func windows(length time.Duration) (early, late [2]time.Duration) {
-	if length >= 8*time.Minute {
-		return [2]time.Duration{2 * time.Minute, 4 * time.Minute}, [2]time.Duration{length - 2*time.Minute, length}
-	}
-	return [2]time.Duration{length / 4, length / 2}, [2]time.Duration{length * 3 / 4, length}
-}
-
-// average is of the i-th value, from the first time on and before the second;
-// the last look may come a little late.
-func average(all []Held, from [2]time.Duration, i int) float64 {
-	sum, n := 0.0, 0
+// averages are of the looks from one time of a run to another; the last look may
+// come a little late.
+func averages(all []Held, from, to time.Duration) (average [kinds]float64) {
+	n := 0.0
 	for _, h := range all {
-		if from[0] < h.At && h.At <= from[1]+time.Second {
-			sum += h.Values[i]
+		if from < h.At && h.At <= to+time.Second {
 			n++
+			for i, v := range h.Values {
+				average[i] += v
+			}
 		}
 	}
-	return sum / float64(n)
+	for i := range average {
+		average[i] /= n
+	}
+	return average
 }
 
 // ReportGrowth prints the averages early in a run of that length, when what fills
-// up is full, and at its end. It is an error that names what has grown by more
-// than it may.
+// up is full, and at its end: of the third and fourth minute and the last two, or
+// of the second quarter and the last where a run is shorter than eight minutes. It
+// is an error that names what has grown by more than it may.
 func (r *Rig) ReportGrowth(title string, all []Held, length time.Duration) error {
-	early, late := windows(length)
+	part := min(length/4, 2*time.Minute)
+	early, late := averages(all, part, 2*part), averages(all, length-part, length)
 	var rows [][]string
 	var errs []error
 	for i, m := range measured {
-		from, to := average(all, early, i), average(all, late, i)
+		from, to := early[i], late[i]
 		if from == 0 && to == 0 {
 			continue // there is none
 		}

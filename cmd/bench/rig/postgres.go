@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -23,22 +22,12 @@ func (r *Rig) Postgres(ctx context.Context) (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	run := func(t Tool, args ...string) (*Process, error) {
-		path, err := t.Path()
-		if err != nil {
-			return nil, err
-		}
-		return r.Start(ctx, t.name, nil, slices.Concat(as, []string{path, "-D", filepath.Join(home, "data")}, args)...)
+	data, port := filepath.Join(home, "data"), Port(FreeAddr())
+	if _, err := Output(ctx, r.Dir, append(as, "initdb", "-D", data, "-U", "tipcache", "-A", "trust", "-E", "UTF8", "--no-sync")...); err != nil {
+		return "", err
 	}
-	p, err := run(InitdbTool, "-U", "tipcache", "-A", "trust", "-E", "UTF8", "--no-sync")
+	p, err := r.Start(ctx, "postgres", nil, append(as, "postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")...)
 	if err != nil {
-		return "", err
-	}
-	if err := p.Wait(); err != nil {
-		return "", err
-	}
-	port := Port(FreeAddr())
-	if p, err = run(PostgresTool, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="); err != nil {
 		return "", err
 	}
 	url = "postgres://tipcache@127.0.0.1:" + port + "/postgres"

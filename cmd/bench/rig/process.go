@@ -19,7 +19,6 @@ type Process struct {
 	name string
 	argv []string
 	env  []string // as in KEY=value, beside the environment
-	dir  string
 
 	running atomic.Pointer[running]
 }
@@ -36,21 +35,12 @@ const patience = 5 * time.Second
 // Start runs argv until ctx ends or the rig stops. What it writes is kept in the
 // file NAME.log of the rig's directory.
 func (r *Rig) Start(ctx context.Context, name string, env []string, argv ...string) (*Process, error) {
-	p := &Process{Log: filepath.Join(r.Dir, name+".log"), name: name, argv: argv, env: env, dir: r.Dir}
+	p := &Process{Log: filepath.Join(r.Dir, name+".log"), name: name, argv: argv, env: env}
 	if err := p.Restart(ctx); err != nil {
 		return nil, err
 	}
 	r.OnStop(p.Stop)
 	return p, nil
-}
-
-// StartTool is Start of an installed program.
-func (r *Rig) StartTool(ctx context.Context, name string, t Tool, args ...string) (*Process, error) {
-	path, err := t.Path()
-	if err != nil {
-		return nil, err
-	}
-	return r.Start(ctx, name, nil, append([]string{path}, args...)...)
 }
 
 // Self starts this program with a hidden command, which serves at the address
@@ -75,7 +65,7 @@ func (p *Process) Restart(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd, ended := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...), make(chan struct{})
-	cmd.Dir, cmd.Env = p.dir, append(os.Environ(), p.env...)
+	cmd.Dir, cmd.Env = filepath.Dir(p.Log), append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for the rig to pass on
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

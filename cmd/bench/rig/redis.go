@@ -2,8 +2,8 @@ package rig
 
 import (
 	"context"
-	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -17,13 +17,12 @@ type Redis struct {
 
 // Redis starts a server. Arguments are those of redis-server.
 func (r *Rig) Redis(ctx context.Context, args ...string) (*Redis, error) {
-	return r.startRedis(ctx, "redis", append([]string{"--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...)...)
+	return r.startRedis(ctx, append([]string{"redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...)...)
 }
 
-func (r *Rig) startRedis(ctx context.Context, name string, args ...string) (s *Redis, err error) {
+func (r *Rig) startRedis(ctx context.Context, argv ...string) (s *Redis, err error) {
 	s = &Redis{Addr: FreeAddr()}
-	s.Process, err = r.StartTool(ctx, name+"-"+Port(s.Addr), RedisTool, append(args, "--port", Port(s.Addr), "--dir", r.Dir)...)
-	if err != nil {
+	if s.Process, err = r.Start(ctx, "redis-"+Port(s.Addr), nil, append(argv, "--port", Port(s.Addr), "--dir", r.Dir)...); err != nil {
 		return nil, err
 	}
 	s.Client = redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
@@ -39,26 +38,17 @@ func (s *Redis) Ready(ctx context.Context) error {
 	return s.Process.Ready(ctx, func(ctx context.Context) error { return s.Ping(ctx).Err() })
 }
 
-// The fields of INFO that are read.
-const (
-	RedisMemory   = "used_memory" // bytes
-	RedisCommands = "total_commands_processed"
-	RedisKeys     = "db0:keys"
-	RedisIn       = "total_net_input_bytes"
-	RedisOut      = "total_net_output_bytes"
-)
-
-// Info reads fields of INFO that are numbers. A field that is not there is 0.
-func (s *Redis) Info(ctx context.Context, fields ...string) (Samples, error) {
+// Info has the fields of INFO that are numbers. That of a database, as db0, is
+// how many keys it has.
+func (s *Redis) Info(ctx context.Context) (Samples, error) {
 	text, err := s.Client.Info(ctx).Result()
-	if err != nil {
-		return nil, err
-	}
 	values := Samples{}
-	for _, f := range fields {
-		if m := regexp.MustCompile(`(?m)^` + f + `[:=](\d+)`).FindStringSubmatch(text); m != nil {
-			values[f], _ = strconv.ParseFloat(m[1], 64)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value, _, _ = strings.Cut(strings.TrimPrefix(value, "keys="), ",")
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			values[name] = v
 		}
 	}
-	return values, nil
+	return values, err
 }

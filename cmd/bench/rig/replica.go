@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -58,7 +57,6 @@ const (
 	CacheBytes   = "tipcache_cache_memory_bytes"
 	CacheEntries = "tipcache_cache_memory_entries"
 	Goroutines   = "go_goroutines"
-	heapAlloc    = "go_memstats_heap_alloc_bytes"
 )
 
 // Metrics are those of this moment.
@@ -75,15 +73,6 @@ func (t *Replica) CacheRequests(ctx context.Context, store string) (all, hits fl
 	return s.Sum(name), s.Sum(name, `outcome="hit"`, fmt.Sprintf("store=%q", store)), err
 }
 
-// Tipcache runs a command of tipcache to its end and returns what it prints.
-func (r *Rig) Tipcache(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, r.Bin, args...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("tipcache %s: %w\n%s", args[0], err, out)
-	}
-	return string(out), nil
-}
-
 // Import puts the collections of a chain into a store.
 func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) error {
 	var lines strings.Builder
@@ -96,6 +85,6 @@ func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) error 
 	if err != nil {
 		return err
 	}
-	_, err = r.Tipcache(ctx, "import", "--store", store, file)
+	_, err = Output(ctx, "", r.Bin, "import", "--store", store, file)
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +26,7 @@ var ErrUsage = errors.New("usage")
 type Part struct {
 	Name  string
 	About string
-	Needs []Tool // what must be installed
+	Needs []string // programs that must be installed
 	Run   func(ctx context.Context, r *Rig) error
 }
 
@@ -86,7 +85,7 @@ func Choose[A any](kind string, all []A, names []string, nameOf func(A) string) 
 
 // Measure runs parts one after another, and ends all that each has started.
 func Measure(ctx context.Context, o Options, parts ...Part) error {
-	if err := lacking(parts); err != nil {
+	if err := findTools(parts); err != nil {
 		return err
 	}
 	r, err := New(ctx, o)
@@ -138,10 +137,9 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 		return r, err
 	}
 	r.Bin = filepath.Join(r.Dir, "tipcache")
-	build := exec.CommandContext(ctx, "go", "build", "-o", r.Bin, "github.com/tipcache/tipcache/cmd/tipcache")
-	if out, err := build.CombinedOutput(); err != nil {
+	if _, err := Output(ctx, "", "go", "build", "-o", r.Bin, "github.com/tipcache/tipcache/cmd/tipcache"); err != nil {
 		r.Close()
-		return nil, fmt.Errorf("build tipcache: %w\n%s", err, out)
+		return nil, err
 	}
 	return r, nil
 }

@@ -1,59 +1,59 @@
 package rig
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/procfs"
 )
 
-// A Tool is a program a part runs, and the Debian package that has it.
-type Tool struct {
-	name   string
-	debian string
-	dirs   string // pattern of directories to look in beside the PATH
+// packages are the Debian packages of the programs that parts need.
+var packages = map[string]string{
+	"wrk": "wrk", "nginx": "nginx-light", "varnishd": "varnish", "redis-server": "redis-server", "redis-cli": "redis-tools",
+	"initdb": "postgresql", "postgres": "postgresql",
 }
 
-// The tools of all parts.
-var (
-	WrkTool      = Tool{name: "wrk", debian: "wrk"}
-	NginxTool    = Tool{name: "nginx", debian: "nginx-light", dirs: "/usr/sbin"}
-	VarnishTool  = Tool{name: "varnishd", debian: "varnish", dirs: "/usr/sbin"}
-	RedisTool    = Tool{name: "redis-server", debian: "redis-server"}
-	RedisCLITool = Tool{name: "redis-cli", debian: "redis-tools"}
-	InitdbTool   = Tool{name: "initdb", debian: "postgresql", dirs: "/usr/lib/postgresql/*/bin"}
-	PostgresTool = Tool{name: "postgres", debian: "postgresql", dirs: "/usr/lib/postgresql/*/bin"}
-)
-
-// Path is where the tool is: on the PATH, else in the last of its directories.
-func (t Tool) Path() (string, error) {
-	if path, err := exec.LookPath(t.name); err == nil {
-		return path, nil
+// findTools adds to the PATH where Debian keeps servers, the newest PostgreSQL
+// first. It is an error that names every program that the parts need and that is
+// not there.
+func findTools(parts []Part) error {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	dirs = append(dirs, "/usr/sbin", os.Getenv("PATH"))
+	slices.Reverse(dirs)
+	if err := os.Setenv("PATH", strings.Join(dirs, ":")); err != nil {
+		return err
 	}
-	found, _ := filepath.Glob(filepath.Join(t.dirs, t.name))
-	if t.dirs == "" || len(found) == 0 {
-		return "", fmt.Errorf("%s is not installed (Debian: %s)", t.name, t.debian)
-	}
-	return found[len(found)-1], nil
-}
-
-// lacking is an error that names every tool the parts need and do not find.
-func lacking(chosen []Part) error {
-	missing := ""
-	for _, p := range chosen {
-		for _, t := range p.Needs {
-			if _, err := t.Path(); err != nil && !strings.Contains(missing, err.Error()) {
-				missing += "\n  " + err.Error()
+	missing := map[string]bool{}
+	for _, p := range parts {
+		for _, tool := range p.Needs {
+			if _, err := exec.LookPath(tool); err != nil {
+				missing[fmt.Sprintf("\n  %s is not installed (Debian: %s)", tool, packages[tool])] = true
 			}
 		}
 	}
-	if missing == "" {
+	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: something is missing:%s", ErrUsage, missing)
+	return fmt.Errorf("%w: something is missing:%s", ErrUsage, strings.Join(slices.Sorted(maps.Keys(missing)), ""))
+}
+
+// Output runs a program in a directory, "" for the current one, to its end, and
+// returns what it prints.
+func Output(ctx context.Context, dir string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, text)
+	}
+	return string(text), nil
 }
 
 // Machine is one line about what the figures are measured on.

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,60 +16,45 @@ type Usage struct {
 	FDs int
 }
 
-// Usage is of the process and its children.
-func (p *Process) Usage() (Usage, error) {
-	u, err := usageOf(p.running.Load().cmd.Process.Pid)
+// Usage adds up the process and its children: what the rig starts is the first of
+// a process group of its own.
+func (p *Process) Usage() (u Usage, err error) {
+	group := p.running.Load().cmd.Process.Pid
+	all, err := procfs.AllProcs()
 	if err != nil {
-		return u, fmt.Errorf("%s: %w%s", p.name, err, p.lastWords())
+		return u, err
+	}
+	for _, one := range all {
+		s, err := one.Stat()
+		if err != nil || s.PGRP != group { // it has ended, or is another's
+			continue
+		}
+		u.CPU += time.Duration(s.CPUTime() * float64(time.Second))
+		u.RSS += int64(s.ResidentMemory())
+		fds, _ := one.FileDescriptorsLen()
+		u.FDs += fds
+	}
+	if u.FDs == 0 {
+		return u, fmt.Errorf("%s is gone%s", p.name, p.lastWords())
 	}
 	return u, nil
 }
 
 // Spent is the CPU time that processes use while something is done.
 func Spent(do func() error, all ...*Process) ([]time.Duration, error) {
-	before, err := cpuOf(all)
-	if err != nil {
+	spent := make([]time.Duration, len(all))
+	add := func(sign time.Duration) (err error) {
+		for i, p := range all {
+			u, failed := p.Usage()
+			spent[i], err = spent[i]+sign*u.CPU, errors.Join(err, failed)
+		}
+		return err
+	}
+	if err := add(-1); err != nil {
 		return nil, err
 	}
 	if err := do(); err != nil {
 		return nil, err
 	}
-	spent, err := cpuOf(all)
-	for i := range spent {
-		spent[i] -= before[i]
-	}
-	return spent, err
-}
-
-func cpuOf(all []*Process) (used []time.Duration, err error) {
-	for _, p := range all {
-		u, err := p.Usage()
-		if err != nil {
-			return nil, err
-		}
-		used = append(used, u.CPU)
-	}
-	return used, nil
-}
-
-// usageOf adds up a process group: what was started is the first of its own.
-func usageOf(group int) (u Usage, err error) {
-	all, err := procfs.AllProcs()
-	if err != nil {
-		return u, err
-	}
-	for _, p := range all {
-		s, err := p.Stat()
-		if err != nil || s.PGRP != group { // it has ended, or is another's
-			continue
-		}
-		u.CPU += time.Duration(s.CPUTime() * float64(time.Second))
-		u.RSS += int64(s.ResidentMemory())
-		fds, _ := p.FileDescriptorsLen()
-		u.FDs += fds
-	}
-	if u.FDs == 0 {
-		return u, fmt.Errorf("process %d is gone", group)
-	}
-	return u, nil
+	return spent, add(+1)
 }
