@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/bare"
 	"github.com/tipcache/tipcache/cmd/bench/faults"
 	"github.com/tipcache/tipcache/cmd/bench/load"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
@@ -50,10 +51,9 @@ func parts() []rig.Part {
 
 // commands have flags of their own.
 var commands = map[string]func(ctx context.Context, args []string) error{
-	"drive":               faults.Drive,
-	"faults":              faults.Faults,
-	streams.FanOutCommand: func(_ context.Context, args []string) error { return streams.RunFanOut(args) },
-	peers.BareCommand:     func(_ context.Context, args []string) error { return peers.RunBare(args) },
+	"drive":      faults.Drive,
+	"faults":     faults.Faults,
+	bare.Command: bare.Run,
 }
 
 func main() {

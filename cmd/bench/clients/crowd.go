@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -44,6 +44,30 @@ func (c Crowd) All(do func(i int, m *Conn) error) error {
 	return all.Wait()
 }
 
+// Ask has each client send one request after another while next has one for the
+// i-th, and calls seen for each answer, one at a time. An answer other than 200 is
+// an error, which ends the client.
+func (c Crowd) Ask(ctx context.Context, next func(i int) (request []byte, ok bool), seen func(Response) error) error {
+	var mu sync.Mutex
+	return c.All(func(i int, m *Conn) error {
+		for request, ok := next(i); ok; request, ok = next(i) {
+			r, err := m.Do(ctx, request)
+			if err == nil && r.Status != http.StatusOK {
+				err = fmt.Errorf("status %d: %.200s", r.Status, r.Body)
+			}
+			if err == nil {
+				mu.Lock()
+				err = seen(r)
+				mu.Unlock()
+			}
+			if err != nil {
+				return fmt.Errorf("%.300q: %w", request, err)
+			}
+		}
+		return nil
+	})
+}
+
 // Gather connects those who are not connected and has each ask for a path, which
 // the server knows by then.
 func (c Crowd) Gather(ctx context.Context, path string) error {
@@ -62,19 +86,6 @@ func (c Crowd) Rush(ctx context.Context, path string) []Outcome {
 	_ = c.All(func(i int, m *Conn) error {
 		<-start
 		outcomes[i].Response, outcomes[i].Err = m.Get(ctx, path)
-		return nil
-	})
-	return outcomes
-}
-
-// Each has every path asked for once, by whichever client is free.
-func (c Crowd) Each(ctx context.Context, paths []string) []Outcome {
-	outcomes := make([]Outcome, len(paths))
-	var next atomic.Int64
-	_ = c.All(func(_ int, m *Conn) error {
-		for i := next.Add(1) - 1; i < int64(len(paths)); i = next.Add(1) - 1 {
-			outcomes[i].Response, outcomes[i].Err = m.Get(ctx, paths[i])
-		}
 		return nil
 	})
 	return outcomes

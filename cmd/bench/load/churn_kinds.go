@@ -49,6 +49,8 @@ func get(path string, headers ...string) []byte {
 	return clients.Request(http.MethodGet, path, "", headers...)
 }
 
+const collectionsPath = "/api/v4/collections"
+
 func post(body string) []byte {
 	return clients.Request(http.MethodPost, collectionsPath, body, "Content-Type: application/json")
 }

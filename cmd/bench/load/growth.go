@@ -7,11 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
@@ -43,10 +40,9 @@ type growthSize struct {
 // growthRun is one number of keys with a fresh tipcache, and what it came to.
 type growthRun struct {
 	growthSize
-	warm, test time.Duration // longest warm-up; length of the measurement
-	operators  []string
-	tipcache   *rig.Replica
-	zipf       *clients.Zipf
+	operators []string
+	tipcache  *rig.Replica
+	zipf      *clients.Zipf
 
 	asked       int       // to fill the cache
 	hits        float64   // share of the requests
@@ -60,7 +56,7 @@ type growthRun struct {
 func Growth(ctx context.Context, r *rig.Rig) error {
 	sizes, warm, test := []growthSize{{1_000, 64}, {100_000, 64}, {1_000_000, 64}, {1_000_000, 256}}, 2*time.Minute, 20*time.Second
 	if r.Short {
-		sizes, warm, test = []growthSize{{1_000, 64}, {100_000, 64}}, 3*time.Second, time.Second
+		sizes, warm, test = sizes[:2], 3*time.Second, time.Second
 	}
 	d, err := growthChain(r)
 	if err != nil {
@@ -70,8 +66,7 @@ func Growth(ctx context.Context, r *rig.Rig) error {
 	for _, size := range sizes {
 		g, err := startGrowth(ctx, r, d, size)
 		if err == nil {
-			g.warm, g.test = warm, test
-			err = g.run(ctx)
+			err = g.run(ctx, warm, test)
 		}
 		if err != nil {
 			return fmt.Errorf("%d keys: %w", size.keys, err)
@@ -98,12 +93,12 @@ func startGrowth(ctx context.Context, r *rig.Rig, d *devnet.Devnet, size growthS
 }
 
 // run fills a fresh tipcache and measures it.
-func (g *growthRun) run(ctx context.Context) error {
+func (g *growthRun) run(ctx context.Context, warm, test time.Duration) error {
 	defer g.tipcache.Stop()
-	if err := g.fill(ctx); err != nil {
+	if err := g.fill(ctx, warm); err != nil {
 		return err
 	}
-	if err := g.measure(ctx); err != nil {
+	if err := g.measure(ctx, test); err != nil {
 		return err
 	}
 	if err := g.look(ctx); err != nil {
@@ -114,71 +109,52 @@ func (g *growthRun) run(ctx context.Context) error {
 	return err
 }
 
-// question is that of a rank: a validator at a height, which never changes.
-func (g *growthRun) question(rank int) (path, header string) {
-	return "/staking/validators/" + g.operators[rank%growthValidators], "X-Block-Height: " + strconv.Itoa(growthHeight-rank/growthValidators)
+// ask has clients ask at once while there is to be more. A question is that of a
+// rank: a validator at a height, which never changes.
+func (g *growthRun) ask(ctx context.Context, n int, seed uint64, more func() bool, seen func(clients.Response) error) error {
+	all, random := clients.NewCrowd(rig.Host(g.tipcache.URL), n), make([]*rand.Rand, n)
+	defer all.Close()
+	for i := range random {
+		random[i] = rand.New(rand.NewPCG(seed+uint64(i), uint64(g.keys)))
+	}
+	return all.Ask(ctx, func(i int) ([]byte, bool) {
+		rank := g.zipf.Draw(random[i])
+		height := "X-Block-Height: " + strconv.Itoa(growthHeight-rank/growthValidators)
+		return clients.Request(http.MethodGet, "/staking/validators/"+g.operators[rank%growthValidators], "", height), more()
+	}, seen)
 }
 
 // fill asks three times as much as there are keys, and leastWarm at least, or
 // for as long as the warm-up may last.
-func (g *growthRun) fill(ctx context.Context) error {
-	var left atomic.Int64
-	all := int64(max(3*g.keys, leastWarm))
-	left.Store(all)
+func (g *growthRun) fill(ctx context.Context, longest time.Duration) error {
 	watching, stop := context.WithCancel(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() {
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
 		for rig.Pause(watching, 100*time.Millisecond) {
 			_ = g.look(watching)
 		}
-	})
-	end := time.Now().Add(g.warm)
-	err := g.askAll(ctx, 0, func() bool { return left.Add(-1) >= 0 && time.Now().Before(end) })
+	}()
+	end, left := time.Now().Add(longest), atomic.Int64{}
+	left.Store(int64(max(3*g.keys, leastWarm)))
+	err := g.ask(ctx, warmers, 0, func() bool { return left.Add(-1) >= 0 && time.Now().Before(end) },
+		func(clients.Response) error { g.asked++; return nil })
 	stop()
-	watch.Wait()
-	g.asked = int(all - max(0, left.Load()))
+	<-watched
 	return err
 }
 
-// askAll has several clients ask at once until more says that it was enough.
-func (g *growthRun) askAll(ctx context.Context, seed uint64, more func() bool) error {
-	var all errgroup.Group
-	for i := range uint64(warmers) {
-		all.Go(func() error { return g.client(ctx, seed+i, func(clients.Response) bool { return more() }) })
-	}
-	return all.Wait()
-}
-
-// client draws questions and asks them until more says that it was enough.
-func (g *growthRun) client(ctx context.Context, seed uint64, more func(clients.Response) bool) error {
-	c := &clients.Conn{Addr: rig.Host(g.tipcache.URL)}
-	defer c.Close()
-	random := rand.New(rand.NewPCG(seed, uint64(g.keys)))
-	for {
-		path, height := g.question(g.zipf.Draw(random))
-		answer, err := c.Get(ctx, path, height)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s, %s: %w", path, height, err)
-		case answer.Status != http.StatusOK:
-			return fmt.Errorf("%s, %s: status %d", path, height, answer.Status)
-		case !more(answer):
-			return nil
-		}
-	}
-}
-
 // measure asks one question after another, so that none waits for another.
-func (g *growthRun) measure(ctx context.Context) error {
-	asked, end := 0, time.Now().Add(g.test)
-	err := g.client(ctx, warmers, func(a clients.Response) bool {
+func (g *growthRun) measure(ctx context.Context, length time.Duration) error {
+	asked, end := 0.0, time.Now().Add(length)
+	err := g.ask(ctx, 1, warmers, func() bool { return time.Now().Before(end) }, func(a clients.Response) error {
 		asked++
 		if strings.Contains(a.Header.Get("Cache-Status"), "; hit") {
 			g.took = append(g.took, figures.Milliseconds(a.Took))
 		}
-		return time.Now().Before(end)
+		return nil
 	})
-	g.hits = float64(len(g.took)) / float64(asked)
+	g.hits = float64(len(g.took)) / asked
 	return err
 }
 

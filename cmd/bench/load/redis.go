@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/bare"
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
-	"github.com/tipcache/tipcache/cmd/bench/peers"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -41,25 +42,25 @@ func Redis(ctx context.Context, b *rig.Rig) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	bare, url, err := peers.StartBare(ctx, b, peers.BareGin, nil, "-redis", r.redis.Addr)
+	server, url, err := bare.Start(ctx, b, bare.Gin, nil, r.redis.Addr)
 	if err != nil {
 		return err
 	}
-	var results [2][]redisResult
-	err = r.Interleave("redis", len(results), func(i int) error {
-		ask := r.cold
+	var ours, theirs []redisResult
+	err = r.Interleave("redis", 2, func(i int) error {
 		if i == 1 {
-			ask = func(ctx context.Context) (redisResult, error) { return r.load(ctx, bare, url, r.names) }
+			result, err := r.load(ctx, server, url, r.names)
+			theirs = append(theirs, result)
+			return err
 		}
-		result, err := ask(ctx)
-		results[i] = append(results[i], result)
+		result, err := r.cold(ctx)
+		ours = append(ours, result)
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		r.report(ours, theirs)
 	}
-	r.report(results[0], results[1])
-	return nil
+	return err
 }
 
 func (r *redisRun) replica(ctx context.Context) (*rig.Replica, error) {
@@ -82,7 +83,7 @@ func (r *redisRun) cold(ctx context.Context) (redisResult, error) {
 	if err != nil {
 		return result, err
 	}
-	all, hits, err := t.CacheRequests(ctx, "shared")
+	all, _, hits, err := t.CacheRequests(ctx)
 	if err == nil && (all != hits || int(hits) != len(r.paths)) {
 		err = fmt.Errorf("%.0f of %.0f answers came from Redis, want %d", hits, all, len(r.paths))
 	}
@@ -112,28 +113,25 @@ func (r *redisRun) load(ctx context.Context, proc *rig.Process, url string, path
 			return result, err
 		}
 	}
-	var answers []clients.Outcome
-	var took time.Duration
+	requests := make(chan []byte, len(paths))
+	for _, path := range paths {
+		requests <- clients.Request(http.MethodGet, path, "")
+	}
+	close(requests)
+	var waits []float64
+	took := 0.0
 	spent, err := rig.Spent(func() error {
 		began := time.Now()
-		answers = c.Each(ctx, paths)
-		took = time.Since(began)
-		return nil
+		err := c.Ask(ctx, func(int) ([]byte, bool) { request, ok := <-requests; return request, ok },
+			func(a clients.Response) error { waits = append(waits, figures.Milliseconds(a.Took)); return nil })
+		took = time.Since(began).Seconds()
+		return err
 	}, proc, r.redis.Process)
 	if err != nil {
 		return result, err
 	}
-	var waits []float64
-	for i, a := range answers {
-		if a.Err != nil || a.Status != 200 {
-			return result, fmt.Errorf("%s: status %d: %w", paths[i], a.Status, a.Err)
-		}
-		waits = append(waits, figures.Milliseconds(a.Took))
-	}
-	per := 1e5 / float64(len(paths))
-	return redisResult{
-		float64(len(paths)) / took.Seconds(), figures.Median(waits), figures.Quantile(waits, 0.99), per * spent[0].Seconds(), per * spent[1].Seconds(),
-	}, ctx.Err()
+	n := float64(len(paths))
+	return redisResult{n / took, figures.Median(waits), figures.Quantile(waits, 0.99), spent[0].Seconds() * 1e5 / n, spent[1].Seconds() * 1e5 / n}, nil
 }
 
 // prepare starts Redis and has one replica fill it.

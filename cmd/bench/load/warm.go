@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
@@ -30,18 +31,16 @@ func Warm(ctx context.Context, r *rig.Rig) error {
 	if err != nil {
 		return err
 	}
-	start := func() (*growthRun, error) { return startGrowth(ctx, r, d, size, "--redis", shared.URL()) }
-	first, err := start()
+	first, err := startGrowth(ctx, r, d, size, "--redis", shared.URL())
 	if err != nil {
 		return err
 	}
-	first.warm = time.Minute
-	if err := first.fill(ctx); err != nil {
+	if err := first.fill(ctx, time.Minute); err != nil {
 		return err
 	}
 	rig.Pause(ctx, noteTime)
 	began := time.Now()
-	second, err := start()
+	second, err := startGrowth(ctx, r, d, size, "--redis", shared.URL())
 	if err != nil {
 		return err
 	}
@@ -56,14 +55,11 @@ func (g *growthRun) reportWarm(ctx context.Context, r *rig.Rig, ready time.Durat
 		return err
 	}
 	end := time.Now().Add(warmTest)
-	if err := g.askAll(ctx, 100, func() bool { return time.Now().Before(end) }); err != nil {
-		return err
-	}
-	all, memory, err := g.tipcache.CacheRequests(ctx, "memory")
+	err = g.ask(ctx, warmers, 100, func() bool { return time.Now().Before(end) }, func(clients.Response) error { return nil })
 	if err != nil {
 		return err
 	}
-	_, fromRedis, err := g.tipcache.CacheRequests(ctx, "shared")
+	all, memory, fromRedis, err := g.tipcache.CacheRequests(ctx)
 	share := memory / (memory + fromRedis)
 	r.Table(fmt.Sprintf("warm: the first %v of a replica, %d keys by Zipf(%.1f)", warmTest, g.keys, growthSkew),
 		[]string{"ready after", "taken over", "requests", "from memory", "from Redis", "memory's share of the hits"},

@@ -3,7 +3,7 @@ package peers
 import (
 	"context"
 	"embed"
-	"fmt"
+	"errors"
 	"net"
 	"os"
 	"os/user"
@@ -17,6 +17,7 @@ import (
 // The servers that are compared, beside bare ones.
 const (
 	tipcacheName = "tipcache"
+	noLaneName   = "tipcache, no lane"
 	varnishName  = "Varnish"
 	nginxName    = "nginx"
 )
@@ -44,18 +45,18 @@ type origin struct {
 
 // before starts a server. The flags are tipcache's.
 func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (*peer, error) {
-	if name != tipcacheName {
+	serving := rig.Serving{Node: o.node, Comet: o.comet, Flags: flags}
+	switch name {
+	case noLaneName:
+		serving.Env = []string{"TIPCACHE_HTTP_FAST_LANE=false"}
+	case nginxName, varnishName:
 		return startCacher(ctx, r, name, o)
 	}
-	t, err := r.Replica(ctx, rig.Serving{Node: o.node, Comet: o.comet, Flags: flags})
+	t, err := r.Replica(ctx, serving)
 	if err != nil {
 		return nil, err
 	}
-	return ofReplica(name, t), nil
-}
-
-func ofReplica(name string, t *rig.Replica) *peer {
-	return &peer{Process: t.Process, name: name, url: t.URL, replica: t}
+	return &peer{Process: t.Process, name: name, url: t.URL, replica: t}, nil
 }
 
 // The general caches, as one would set them up before a node: in memory,
@@ -65,9 +66,6 @@ var (
 	templateFiles embed.FS
 	templates     = template.Must(template.ParseFS(templateFiles, "*.tmpl"))
 )
-
-// warmPath is asked to see whether a cache reaches its node.
-const warmPath = "/staking/params"
 
 // startCacher starts nginx, or Varnish, which compresses once.
 func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer, error) {
@@ -94,7 +92,7 @@ func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer,
 	if p.Process, err = r.Start(ctx, filepath.Base(dir), nil, argv...); err != nil {
 		return nil, err
 	}
-	return p, p.Ready(ctx, rig.Answers(p.url+r.Path(warmPath)))
+	return p, p.Ready(ctx, rig.Answers(p.url+r.Path(smallPath)))
 }
 
 // rootName is the user that nginx's workers run as where it would else choose
@@ -116,14 +114,11 @@ func openDir(r *rig.Rig, name string) (string, error) {
 	return dir, os.Mkdir(dir, 0o755) //nolint:gosec // likewise
 }
 
+// render writes a file from a template.
 func render(path, name string, values map[string]any) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if err := templates.ExecuteTemplate(f, name, values); err != nil {
-		return fmt.Errorf("render %s: %w", path, err)
-	}
-	return nil
+	return errors.Join(templates.ExecuteTemplate(f, name, values), f.Close())
 }

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,31 +33,27 @@ type herdServer struct {
 // herdKind is what a cold key's answer is.
 type herdKind struct {
 	name   string
-	status func(int) bool // what clients may get
-	key    func(i int) string
+	good   bool   // the node has it
+	format string // of a key's path
+	first  int    // number in it
 }
 
-// The keys differ in a limit that changes nothing else. The last kind is of
-// keys that failingNode fails.
+func (k herdKind) key(i int) string { return fmt.Sprintf(k.format, k.first+i) }
+
+// expects says which status clients may get.
+func (k herdKind) expects(status int) bool {
+	return k.good && status == http.StatusOK || !k.good && status >= http.StatusBadRequest
+}
+
+// herdKinds are keys that differ in a number alone. Those of the last kind are what
+// the node fails.
 func herdKinds(r *rig.Rig) []herdKind {
-	good := func(status int) bool { return status == 200 }
-	bad := func(status int) bool { return status >= 400 }
-	return []herdKind{
-		{"an answer", good, func(i int) string { return r.Path(listKey(200 + i)) }},
-		{"no such thing", bad, func(i int) string { return absent(r, i) }},
-		{"an error", bad, func(i int) string { return r.Path(listKey(failingFrom + i)) }},
-	}
-}
-
-// absent is one of many paths of what does not exist.
-func absent(r *rig.Rig, i int) string {
+	list, absent := r.Path("/staking/validators")+"?pagination.limit=%d", "/staking/validators/0x%040x"
 	if r.Dialect == devnet.Cosmos {
-		return "/cosmos/gov/v1/proposals/" + strconv.Itoa(1_000_000+i)
+		absent = "/cosmos/gov/v1/proposals/%d"
 	}
-	return fmt.Sprintf("/staking/validators/0x%040x", 0xbad00+i)
+	return []herdKind{{"an answer", true, list, 200}, {"no such thing", false, absent, 0xbad00}, {"an error", false, list, failingFrom}}
 }
-
-func listKey(limit int) string { return "/staking/validators?pagination.limit=" + strconv.Itoa(limit) }
 
 // failingFrom is the least of the limits that the node fails, which all begin alike.
 const failingFrom = 1000
@@ -81,7 +76,7 @@ func Herd(ctx context.Context, r *rig.Rig) error {
 		for i := range keys {
 			for n := range servers { // another one begins with each key
 				s := (i + n) % len(servers)
-				if err := seen[s].add(ctx, servers[s], r.Path(warmPath), kind, i); err != nil {
+				if err := seen[s].add(ctx, servers[s], r.Path(smallPath), kind, i); err != nil {
 					return err
 				}
 			}
@@ -105,11 +100,10 @@ func herdServers(ctx context.Context, r *rig.Rig) (all []herdServer, err error) 
 		return nil, err
 	}
 	for _, name := range serverNames {
-		node, err := newCounting(r, d.NodeURL())
-		if err != nil {
-			return nil, err
-		}
-		p, err := before(ctx, r, name, origin{node.server.URL, d.CometURL(), time.Minute})
+		node := newCounting(d.NodeURL())
+		server := httptest.NewServer(node)
+		r.OnStop(server.Close)
+		p, err := before(ctx, r, name, origin{server.URL, d.CometURL(), time.Minute})
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +127,7 @@ func (h *herdSeen) add(ctx context.Context, s herdServer, warm string, kind herd
 	}
 	key := kind.key(i)
 	for _, a := range s.crowd.Rush(ctx, key) {
-		if a.Err != nil || !kind.status(a.Status) {
+		if a.Err != nil || !kind.expects(a.Status) {
 			h.other++
 			continue
 		}
@@ -151,39 +145,34 @@ func (h *herdSeen) row(kind, server string) []string {
 // counting is a node that takes its time, fails for some questions, and counts
 // what it is asked. It stands before another one, whose answers it gives.
 type counting struct {
-	server *httptest.Server
+	through http.Handler
 
 	mu    sync.Mutex
 	asked map[string]int // by path and query
 }
 
-// newCounting serves until the rig stops.
-func newCounting(r *rig.Rig, node string) (*counting, error) {
-	target, err := url.Parse(node)
-	if err != nil {
-		return nil, err
-	}
-	c := &counting{asked: map[string]int{}}
-	through := httputil.NewSingleHostReverseProxy(target)
+func newCounting(node string) *counting {
+	through := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: rig.Host(node)})
 	through.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
-	c.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		uri := req.URL.RequestURI()
-		c.mu.Lock()
-		c.asked[uri]++
-		c.mu.Unlock()
-		time.Sleep(nodeLatency)
-		if failingNode(uri) {
-			http.Error(w, unreadable, http.StatusInternalServerError)
-			return
-		}
-		through.ServeHTTP(w, req)
-	}))
-	r.OnStop(c.server.Close)
-	return c, nil
+	return &counting{through: through, asked: map[string]int{}}
 }
 
 // unreadable is how a node says that it cannot read its state.
 const unreadable = `{"code":500,"msg":null,"error":"post failed: database is closed"}`
+
+// ServeHTTP answers after nodeLatency.
+func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	uri := r.URL.RequestURI()
+	c.mu.Lock()
+	c.asked[uri]++
+	c.mu.Unlock()
+	time.Sleep(nodeLatency)
+	if failingNode(uri) {
+		http.Error(w, unreadable, http.StatusInternalServerError)
+		return
+	}
+	c.through.ServeHTTP(w, r)
+}
 
 // count is how often a question was asked. tipcache asks lists for their total,
 // too, so that the query has more in it than was asked for.

@@ -7,23 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
+	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
-
-// peerCase is a kind of request that all servers answer from memory.
-type peerCase struct {
-	name     string
-	q        request
-	barePath string   // where bare servers serve it
-	headers  []string // of every request, beside its own
-	vary     bool     // another body each time, of the same meaning
-	only     bool     // only tipcache and the bare servers can
-}
 
 // peersRun is the state of the part.
 type peersRun struct {
@@ -55,55 +46,109 @@ func Hits(ctx context.Context, r *rig.Rig) error {
 	}
 	for round := range r.Rounds {
 		for _, connections := range r.Connections {
-			if err := p.round(ctx, round, connections); err != nil {
-				return err
+			for _, c := range p.cases {
+				for i := range p.servers { // another one begins each round
+					p.turn(ctx, p.servers[(round+i)%len(p.servers)], c, connections)
+				}
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
 			}
 		}
 		r.Progress("peers: round %d of %d", round+1, r.Rounds)
 	}
-	p.report()
-	return p.failures()
+	return p.report()
 }
 
-// round gives every server its turn at every case.
-func (p *peersRun) round(ctx context.Context, round, connections int) error {
-	for _, c := range p.cases {
-		for i := range p.servers { // another one begins each round
-			s := p.servers[(round+i)%len(p.servers)]
-			if s.target(c) == "" {
-				continue
-			}
-			at := cell{s.name, c.name, connections}
-			r, err := p.measure(ctx, s, c, connections)
-			_ = os.Truncate(s.Log, 0) // an access log of all rounds would fill disks
-			_ = os.Truncate(s.accessLog, 0)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err != nil {
-				p.failed[at] = fmt.Errorf("%s, %s, %d connections: %w", c.name, s.name, connections, err)
-				continue
-			}
-			p.results[at] = append(p.results[at], r)
+// validity is how long the general caches keep answers in this part: longer
+// than it takes.
+const validity = 24 * time.Hour
+
+// startAll starts the chain, which stands still, and all servers before it.
+func (p *peersRun) startAll(ctx context.Context) error {
+	d, err := p.Chain(rig.Still)
+	if err != nil {
+		return err
+	}
+	key, flags, err := p.collections(ctx, d)
+	if err != nil {
+		return err
+	}
+	o := origin{node: d.NodeURL(), comet: d.CometURL(), fresh: validity}
+	for _, name := range []string{tipcacheName, noLaneName, nginxName, varnishName} {
+		s, err := before(ctx, p.Rig, name, o, flags...)
+		if err != nil {
+			return err
+		}
+		p.servers = append(p.servers, s)
+		if s.logged != "" {
+			p.servers = append(p.servers, &peer{Process: s.Process, name: name + " with log", url: s.logged, accessLog: s.accessLog})
 		}
 	}
-	return nil
+	small, err := request{path: smallPath}.ask(ctx, p.servers[0].url+smallPath, "")
+	if err != nil {
+		return err
+	}
+	if p.cases, err = chooseCases(peerCases(key, small.Header.Get("Etag")), p.Cases); err != nil {
+		return err
+	}
+	return p.startBare(ctx)
 }
 
-// measure runs wrk once. tipcache has to answer nearly all from memory.
-func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (result, error) {
-	if err := warm(ctx, s.target(c), c.q); err != nil {
-		return result{}, err
+var keyLines = regexp.MustCompile(`key\s+(\S+)\s+line\s+(\S+)`)
+
+// collections imports those of the chain into a store, makes a key, and returns
+// it with the flags that let it in.
+func (p *peersRun) collections(ctx context.Context, d *devnet.Devnet) (key string, flags []string, err error) {
+	store := "sqlite:" + filepath.Join(p.Dir, "collections.db")
+	if err := p.Import(ctx, d, store); err != nil {
+		return "", nil, err
 	}
+	text, err := rig.Output(ctx, "", p.Bin, "key", "new", "bench")
+	if err != nil {
+		return "", nil, err
+	}
+	m := keyLines.FindStringSubmatch(text)
+	if m == nil {
+		return "", nil, errors.New("tipcache key new does not print a key and a line")
+	}
+	return m[1], []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", m[2]}, nil
+}
+
+// turn measures a server that has something like the case, and keeps what comes of it.
+func (p *peersRun) turn(ctx context.Context, s *peer, c peerCase, connections int) {
+	if s.target(c) == "" {
+		return
+	}
+	at := cell{s.name, c.name, connections}
+	r, err := p.measure(ctx, s, c, connections)
+	_ = os.Truncate(s.Log, 0) // an access log of all rounds would fill disks
+	_ = os.Truncate(s.accessLog, 0)
+	if err != nil {
+		p.failed[at] = fmt.Errorf("%s, %s, %d connections: %w", c.name, s.name, connections, err)
+		return
+	}
+	p.results[at] = append(p.results[at], r)
+}
+
+// hitShare is how much of what tipcache is asked must be hits: these cases
+// compare hits.
+const hitShare = 0.999
+
+// measure runs wrk once. tipcache has to answer nearly all from memory.
+func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (r result, err error) {
 	l := clients.Load{URL: s.target(c), Connections: connections, Length: p.Length, Headers: append(c.q.headers(), c.headers...)}
-	if err := p.script(&l, c); err != nil {
-		return result{}, err
+	if _, err = c.q.ask(ctx, l.URL, ""); err != nil {
+		return r, err
+	}
+	time.Sleep(50 * time.Millisecond) // for a page that is read anew, since it is fresh for a few seconds only
+	if l.Script, err = c.script(p.Dir); err != nil {
+		return r, err
 	}
 	all, hits, err := s.counts(ctx)
 	if err != nil {
-		return result{}, err
+		return r, err
 	}
-	var r result
 	spent, err := rig.Spent(func() (err error) { r.Loaded, err = clients.Wrk(ctx, l); return err }, s.Process)
 	if err != nil {
 		return r, err
@@ -120,35 +165,25 @@ func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections
 	return r, err
 }
 
-// warm has a page read anew that is fresh for a few seconds only, and waits for it.
-func warm(ctx context.Context, url string, q request) error {
-	_, err := q.ask(ctx, url, "")
-	time.Sleep(50 * time.Millisecond)
-	return err
-}
-
-// hitShare is how much of what tipcache is asked must be hits: these cases
-// compare hits.
-const hitShare = 0.999
-
 // counts is of tipcache alone.
 func (p *peer) counts(ctx context.Context) (all, hits float64, err error) {
 	if p.replica == nil {
 		return 0, 0, nil
 	}
-	return p.replica.CacheRequests(ctx, "memory")
+	all, hits, _, err = p.replica.CacheRequests(ctx)
+	return all, hits, err
 }
 
-// failures are in the order of the tables.
-func (p *peersRun) failures() error {
-	var all []error
-	for _, err := range p.failed {
-		all = append(all, err)
+// target is where a peer serves a case, "" where it has nothing like it. The
+// general caches cannot do everything before this node.
+func (p *peer) target(c peerCase) string {
+	switch {
+	case p.bare:
+		return p.url + c.barePath
+	case p.replica != nil || !c.only && len(c.headers) == 0:
+		return p.url + c.q.path
+	case !c.only && p.gzip != "":
+		return p.gzip + c.q.path
 	}
-	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(all...)
+	return ""
 }
-
-// validity is how long the general caches keep answers in this part: longer
-// than it takes.
-const validity = 24 * time.Hour

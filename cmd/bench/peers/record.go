@@ -2,87 +2,86 @@ package peers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"strings"
+	"maps"
+	"slices"
 
-	"github.com/tipcache/tipcache/cmd/bench/clients"
-	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/cmd/bench/bare"
 )
 
-// StartBare starts a bare server of a kind in a process of its own, and returns
-// its URL.
-func StartBare(ctx context.Context, r *rig.Rig, kind string, answers []bareAnswer, flags ...string) (*rig.Process, string, error) {
-	text, err := json.Marshal(answers)
-	if err != nil {
-		return nil, "", err
+// startBare starts servers that have nothing to do but send tipcache's bytes.
+func (p *peersRun) startBare(ctx context.Context) error {
+	var answers []bare.Answer
+	for _, c := range p.cases {
+		if slices.ContainsFunc(answers, func(a bare.Answer) bool { return a.Path == c.barePath }) {
+			continue // a case of the same question came before
+		}
+		a, err := c.record(ctx, p.servers[0].url)
+		if err != nil {
+			return err
+		}
+		p.describe(c, a)
+		answers = append(answers, a)
 	}
-	file, err := r.File("answers-"+rig.Port(rig.FreeAddr())+".json", string(text))
-	if err != nil {
-		return nil, "", err
+	for _, b := range []struct {
+		name, kind string
+		answers    []bare.Answer
+	}{
+		{"bare net/http", bare.Net, answers}, {bareGin, bare.Gin, answers},
+		{"bare gin, 3 headers", bare.Gin, withFewHeaders(answers)}, {"bare fasthttp", bare.Fast, answers},
+	} {
+		proc, url, err := bare.Start(ctx, p.Rig, b.kind, b.answers, "")
+		if err != nil {
+			return err
+		}
+		p.servers = append(p.servers, &peer{Process: proc, name: b.name, url: url, bare: true})
 	}
-	return r.Self(ctx, BareCommand, append([]string{"-kind", kind, "-answers", file}, flags...)...)
+	return nil
 }
 
-// record asks tipcache as a case does, for a bare server to answer with the
-// same bytes. The answers are asked for twice: the second is a hit.
-func record(ctx context.Context, base, path string, q request) (bareAnswer, error) {
-	url := base + q.path
-	a := bareAnswer{Path: path, Post: q.body != "", Body: map[string]bareBytes{}}
+// record asks tipcache as the case does, for a bare server to answer with the same
+// bytes. The answers are asked for twice: the second is a hit.
+func (c peerCase) record(ctx context.Context, base string) (a bare.Answer, err error) {
+	url := base + c.q.path
+	a = bare.Answer{Path: c.barePath, Post: c.q.body != "", Body: map[string]bare.Bytes{}}
 	for _, coding := range []string{"", "gzip", "br"} {
 		for range 2 {
-			got, err := q.ask(ctx, url, "Accept-Encoding: "+coding)
-			if err != nil {
+			if a.Body[coding], err = c.q.ask(ctx, url, "Accept-Encoding: "+coding); err != nil {
 				return a, err
 			}
-			a.Body[coding] = got
 		}
 		if a.Body[coding].Header.Get("Content-Encoding") != coding {
 			delete(a.Body, coding) // too short to be worth it
 		}
 	}
 	a.ETag = a.Body[""].Header.Get("Etag")
-	held, err := q.ask(ctx, url, "If-None-Match: "+a.ETag)
-	a.Body["304"] = held
+	a.Body["304"], err = c.q.ask(ctx, url, "If-None-Match: "+a.ETag)
 	return a, err
 }
 
-// request is what a case asks.
-type request struct {
-	path string // with its query
-	body string // of a POST; "" is a GET
-	key  string // X-Api-Key
+func (p *peersRun) describe(c peerCase, a bare.Answer) {
+	sizes := fmt.Sprintf("%d bytes", len(a.Body[""].Body))
+	for _, coding := range []string{"gzip", "br"} {
+		if b, ok := a.Body[coding]; ok {
+			sizes += fmt.Sprintf(", %s %d", coding, len(b.Body))
+		}
+	}
+	p.Note("%s%s: %s", c.q.path, c.q.body, sizes)
 }
 
-// ask sends it to where a server has it, with one more header. The
-// answer's headers are those that are not each connection's own.
-func (q request) ask(ctx context.Context, url, header string) (bareBytes, error) {
-	method, headers := http.MethodGet, q.headers()
-	if q.body != "" {
-		method = http.MethodPost
-	}
-	if header != "" {
-		headers = append(headers, header)
-	}
-	addr, path, _ := strings.Cut(rig.Host(url), "/")
-	c := clients.Conn{Addr: addr}
-	defer c.Close()
-	r, err := c.Do(ctx, clients.Request(method, "/"+path, q.body, headers...))
-	if err == nil && r.Status >= http.StatusBadRequest {
-		err = fmt.Errorf("%s: status %d: %.200s", url, r.Status, r.Body)
-	}
-	if err == nil {
-		r.Header.Del("Date")
-		r.Header.Del("Connection")
-	}
-	return bareBytes{Header: r.Header, Body: r.Body}, err
-}
+// fewHeaders nobody leaves out: three of each answer.
+var fewHeaders = []string{"Content-Type", "Etag", "Cache-Control", "Content-Length", "Content-Encoding"}
 
-// headers are its own, but for encodings.
-func (q request) headers() []string {
-	if q.body == "" {
-		return nil
+// withFewHeaders are the answers with these headers alone.
+func withFewHeaders(answers []bare.Answer) []bare.Answer {
+	few := slices.Clone(answers)
+	for i := range few {
+		few[i].Body = maps.Clone(few[i].Body)
+		for coding, b := range few[i].Body {
+			b.Header = maps.Clone(b.Header)
+			maps.DeleteFunc(b.Header, func(name string, _ []string) bool { return !slices.Contains(fewHeaders, name) })
+			few[i].Body[coding] = b
+		}
 	}
-	return []string{"Content-Type: application/json", "X-Api-Key: " + q.key}
+	return few
 }

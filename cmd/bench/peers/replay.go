@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -73,16 +72,17 @@ func replayBefore(ctx context.Context, r *rig.Rig, name string, rounds int) ([]s
 	all := visits{clients: clients.NewCrowd(rig.Host(url), visitors), owners: owners}
 	defer all.clients.Close()
 	all.round(ctx, 1)
-	if _, err := rig.Ask(ctx, http.MethodDelete, node.control+"/devnet/stats", http.StatusMultipleChoices); err != nil {
+	first, err := node.asked(ctx, owners)
+	if err != nil {
 		return nil, err
 	}
-	all.took, all.visits = nil, nil
+	all.took, all.visits, all.failed = nil, nil, 0
 	spent, err := rig.Spent(func() error { all.round(ctx, rounds); return nil }, processes...)
 	if err != nil {
 		return nil, err
 	}
-	asked, common, err := node.asked(ctx, owners)
-	return all.row(name, asked, common, spent), err
+	last, err := node.asked(ctx, owners)
+	return all.row(name, last[0]-first[0], last[1]-first[1], spent), err
 }
 
 // A replayed is a simulated node in a process of its own.
@@ -101,7 +101,7 @@ func startNode(ctx context.Context, r *rig.Rig) (n *replayed, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return n, n.Ready(ctx, rig.Answers(n.node+r.Path(warmPath)))
+	return n, n.Ready(ctx, rig.Answers(n.node+r.Path(smallPath)))
 }
 
 // owners are accounts of the chain, one for each visitor.
@@ -118,18 +118,19 @@ func (n *replayed) owners(ctx context.Context) (all []string, err error) {
 
 // asked counts the requests that the REST server got, and of those what is neither an owner's
 // own nor about the node itself: what several visitors ask for.
-func (n *replayed) asked(ctx context.Context, owners []string) (all, common int64, err error) {
+func (n *replayed) asked(ctx context.Context, owners []string) (counts [2]int64, err error) {
 	text, err := rig.Get(ctx, fmt.Sprintf("%s/devnet/stats?top=%d", n.control, math.MaxInt32))
 	if err != nil {
-		return 0, 0, err
+		return counts, err
 	}
 	var s devnet.Stats
 	err = json.Unmarshal([]byte(text), &s)
+	counts[0] = s.Node.Requests
 	for _, a := range s.Node.Asked {
 		own := slices.ContainsFunc(owners, func(owner string) bool { return strings.Contains(a.URI, "/"+owner) })
 		if !own && !strings.HasSuffix(a.URI, aboutNode) {
-			common += a.Count
+			counts[1] += a.Count
 		}
 	}
-	return s.Node.Requests, common, err
+	return counts, err
 }

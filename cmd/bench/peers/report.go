@@ -1,20 +1,24 @@
 package peers
 
 import (
-	"math"
-	"strconv"
+	"errors"
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 )
 
-// report prints a table for each case, and one of tipcache against the others.
-func (p *peersRun) report() {
+// bareGin is the server that the others are compared with.
+const bareGin = "bare gin"
+
+// report prints a table for each case, and one of tipcache against the others. It
+// is an error that has what failed.
+func (p *peersRun) report() error {
+	var failed []error
 	for _, c := range p.cases {
 		var rows [][]string
 		for _, n := range p.Connections {
 			for _, s := range p.servers {
-				if s.target(c) != "" {
-					rows = append(rows, p.row(cell{s.name, c.name, n}))
+				if at := (cell{s.name, c.name, n}); s.target(c) != "" {
+					rows, failed = append(rows, p.row(at)), append(failed, p.failed[at])
 				}
 			}
 		}
@@ -23,13 +27,14 @@ func (p *peersRun) report() {
 	p.summary()
 	p.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds of %v; ratios are medians of the rounds' ratios.", p.Rounds, p.Length)
 	p.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
+	return errors.Join(failed...)
 }
 
 func (p *peersRun) row(at cell) []string {
-	if err := p.failed[at]; err != nil {
-		return []string{at.server, strconv.Itoa(at.connections), "failed", "", "", "", "", "", ""}
+	if p.failed[at] != nil {
+		return figures.Row(at.server, at.connections, "failed", "", "", "", "", "", "")
 	}
-	gin := cell{"bare " + BareGin, at.name, at.connections}
+	gin := cell{bareGin, at.name, at.connections}
 	row := []any{at.server, at.connections, figures.Decimal(figures.Median(p.column(at, rate))/1000) + "k"}
 	for _, of := range []func(result) float64{p50, p99, cpu, rss} {
 		row = append(row, figures.Median(p.column(at, of)))
@@ -62,13 +67,14 @@ func (p *peersRun) summary() {
 
 // ratio is NaN where there is nothing to compare with.
 func (p *peersRun) ratio(a, b cell, of func(result) float64) float64 {
-	if p.failed[a] != nil || p.failed[b] != nil {
-		return math.NaN()
-	}
 	return figures.Median(figures.Ratios(p.column(a, of), p.column(b, of)))
 }
 
+// column has nothing of what failed in any round.
 func (p *peersRun) column(at cell, of func(result) float64) []float64 {
+	if p.failed[at] != nil {
+		return nil
+	}
 	return figures.Each(p.results[at], of)
 }
 

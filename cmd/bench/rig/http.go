@@ -41,25 +41,24 @@ func Port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:]
 // Host is what stands between http:// and a path.
 func Host(url string) string { return strings.TrimPrefix(url, "http://") }
 
-// Get returns the body of an answer below 300. Headers are as in "Accept: text/plain".
-func Get(ctx context.Context, url string, headers ...string) (string, error) {
-	return Ask(ctx, http.MethodGet, url, http.StatusMultipleChoices, headers...)
-}
-
 // Answers is a try of Eventually: whether a URL answers below 500.
 func Answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := Ask(ctx, http.MethodGet, url, http.StatusInternalServerError)
+		_, err := getBelow(ctx, http.StatusInternalServerError, url)
 		return err
 	}
 }
 
-// Ask sends a request without a body, and returns the body of an answer below a
-// status.
-func Ask(ctx context.Context, method, url string, below int, headers ...string) (string, error) {
+// Get returns the body of an answer below 300. Headers are as in "Accept: text/plain".
+func Get(ctx context.Context, url string, headers ...string) (string, error) {
+	return getBelow(ctx, http.StatusMultipleChoices, url, headers...)
+}
+
+// getBelow returns the body of an answer below a status.
+func getBelow(ctx context.Context, below int, url string, headers ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return "", err
 	}

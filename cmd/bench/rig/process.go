@@ -43,20 +43,6 @@ func (r *Rig) Start(ctx context.Context, name string, env []string, argv ...stri
 	return p, nil
 }
 
-// Self starts this program with a hidden command, which serves at the address
-// that it is told, and returns the URL.
-func (r *Rig) Self(ctx context.Context, command string, args ...string) (p *Process, url string, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	addr := FreeAddr()
-	if p, err = r.Start(ctx, command+"-"+Port(addr), nil, append([]string{self, command, "-listen", addr}, args...)...); err != nil {
-		return nil, "", err
-	}
-	return p, "http://" + addr, p.Ready(ctx, Answers("http://"+addr+"/"))
-}
-
 // Restart runs the program again once it has ended.
 func (p *Process) Restart(ctx context.Context) error {
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -3,7 +3,6 @@ package rig
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -66,11 +65,11 @@ func (t *Replica) Metrics(ctx context.Context) (Samples, error) {
 }
 
 // CacheRequests counts what the cache was asked, and what of that was a hit in
-// the store, "memory" or "shared".
-func (t *Replica) CacheRequests(ctx context.Context, store string) (all, hits float64, err error) {
+// memory and in the shared store.
+func (t *Replica) CacheRequests(ctx context.Context) (all, memory, shared float64, err error) {
 	s, err := t.Metrics(ctx)
-	const name = "tipcache_cache_requests_total"
-	return s.Sum(name), s.Sum(name, `outcome="hit"`, fmt.Sprintf("store=%q", store)), err
+	const name, hit = "tipcache_cache_requests_total", `outcome="hit"`
+	return s.Sum(name), s.Sum(name, hit, `store="memory"`), s.Sum(name, hit, `store="shared"`), err
 }
 
 // Import puts the collections of a chain into a store.

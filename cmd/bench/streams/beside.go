@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/bare"
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -84,18 +85,18 @@ func besideFanOut(ctx context.Context, r *rig.Rig, n int) error {
 	if err != nil {
 		return err
 	}
-	bare, err := bareFanOut(ctx, r, event, n)
+	other, err := fanOut(ctx, r, event, n)
 	if err != nil {
 		return err
 	}
-	defer bare.stop()
-	both := []*broadcaster{streams, bare}
+	defer other.stop()
+	both := []*broadcaster{streams, other}
 	if err := r.Interleave("streams", len(both), func(i int) error { return both[i].round(ctx, 5*streamedBlocks) }); err != nil {
 		return err
 	}
-	ratios := figures.Ratios(streams.cpu, bare.cpu)
+	ratios := figures.Ratios(streams.cpu, other.cpu)
 	r.Table(fmt.Sprintf("%d streams beside a bare fan-out of the same bytes, %d interleaved rounds of %d events", n, r.Rounds, 5*streamedBlocks),
-		[]string{"", "CPU us an event", "p50 ms", "p99 ms"}, [][]string{streams.row("tipcache"), bare.row("bare fan-out")})
+		[]string{"", "CPU us an event", "p50 ms", "p99 ms"}, [][]string{streams.row("tipcache"), other.row("bare fan-out")})
 	r.Note("The CPU of tipcache is %s times that of the fan-out (median of the rounds; %s to %s).",
 		figures.Decimal(figures.Median(ratios)), figures.Decimal(figures.Quantile(ratios, 0)), figures.Decimal(figures.Quantile(ratios, 1)))
 	return nil
@@ -113,9 +114,9 @@ func eventOf(ctx context.Context, addr string) (string, error) {
 	return "." + strings.Trim(a.Header.Get("Etag"), `"`) + "\ndata: " + strings.TrimSpace(string(a.Body)) + "\n\n", err
 }
 
-// bareFanOut starts one with n clients.
-func bareFanOut(ctx context.Context, r *rig.Rig, event string, n int) (*broadcaster, error) {
-	p, url, err := r.Self(ctx, FanOutCommand)
+// fanOut starts one with n clients.
+func fanOut(ctx context.Context, r *rig.Rig, event string, n int) (*broadcaster, error) {
+	p, url, err := bare.Start(ctx, r, bare.FanOut, nil, "")
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +125,10 @@ func bareFanOut(ctx context.Context, r *rig.Rig, event string, n int) (*broadcas
 	r.OnStop(poster.Close)
 	b := &broadcaster{Process: p, next: func() (int64, error) {
 		height++
-		_, err := poster.Do(ctx, clients.Request(http.MethodPost, fanOutPath, fmt.Sprintf("id: %d%s", height, event)))
+		_, err := poster.Do(ctx, clients.Request(http.MethodPost, bare.EventsPath, fmt.Sprintf("id: %d%s", height, event)))
 		return height, err
 	}}
-	if b.followers, err = follow(ctx, addr, fanOutPath, n); err != nil {
+	if b.followers, err = follow(ctx, addr, bare.EventsPath, n); err != nil {
 		return nil, err
 	}
 	if _, err := b.next(); err != nil {

@@ -11,33 +11,37 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
 // followers read the streams.
 type followers struct {
 	conns []net.Conn
-	size  int // bytes of an event's data
 
 	mu      sync.Mutex
 	reached map[int64]int // how many have an event of a height
 	at      []time.Time   // when, since the last call of since
-	news    chan struct{}
+	size    int           // bytes of an event's data
 	err     error
 }
 
+// anyHeight is that of each event.
+const anyHeight = 0
+
 // follow opens n streams of a path.
 func follow(ctx context.Context, addr, path string, n int) (*followers, error) {
-	f := &followers{reached: map[int64]int{}, news: make(chan struct{}, 1)}
+	f := &followers{reached: map[int64]int{}}
+	request := clients.Request("GET", path, "", "Accept: text/event-stream")
 	dialer := net.Dialer{Timeout: 10 * time.Second}
 	for range n {
 		conn, err := dialer.DialContext(ctx, "tcp", addr)
-		if err != nil {
-			f.close()
-			return nil, err
+		if err == nil {
+			f.conns = append(f.conns, conn)
+			_, err = conn.Write(request)
 		}
-		f.conns = append(f.conns, conn)
-		if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
+		if err != nil {
 			f.close()
 			return nil, err
 		}
@@ -58,59 +62,36 @@ func (f *followers) read(conn net.Conn) {
 			f.note(height, len(lines.Bytes())+1)
 		}
 	}
-	f.fail(cmp.Or(lines.Err(), io.EOF))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = cmp.Or(lines.Err(), io.EOF)
 }
 
 func (f *followers) note(height int64, size int) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.reached[height]++
+	f.reached[anyHeight]++
 	f.size = size
 	f.at = append(f.at, time.Now())
-	f.mu.Unlock()
-	f.tell()
 }
 
-func (f *followers) fail(err error) {
-	f.mu.Lock()
-	f.err = err
-	f.mu.Unlock()
-	f.tell()
-}
-
-func (f *followers) tell() {
-	select {
-	case f.news <- struct{}{}:
-	default:
-	}
-}
-
-// reach waits until every stream has an event of the height.
+// reach waits until there are as many events of the height as streams.
 func (f *followers) reach(ctx context.Context, height int64) error {
-	return f.await(ctx, fmt.Sprintf("block %d", height), func() int { return f.reached[height] })
-}
-
-// begun waits until there was an event for every stream.
-func (f *followers) begun(ctx context.Context) error {
-	return f.await(ctx, "an event", func() int { return len(f.at) })
-}
-
-func (f *followers) await(ctx context.Context, what string, count func() int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		f.mu.Lock()
-		n, err := count(), f.err
+		n, err := f.reached[height], f.err
 		f.mu.Unlock()
 		if n >= len(f.conns) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("a stream ended: %w", err)
+		if err == nil && !rig.Pause(ctx, time.Millisecond) {
+			err = ctx.Err()
 		}
-		select {
-		case <-f.news:
-		case <-ctx.Done():
-			return fmt.Errorf("%d of %d streams have %s: %w", n, len(f.conns), what, ctx.Err())
+		if err != nil {
+			return fmt.Errorf("%d of %d streams have an event of block %d: %w", n, len(f.conns), height, err)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package streams
 import (
 	"context"
 	"fmt"
-	"slices"
+	"net/http"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -27,16 +27,17 @@ func besideHits(ctx context.Context, r *rig.Rig, n int) error {
 	if err != nil {
 		return err
 	}
-	var replicas [2]*rig.Replica
-	for i := range replicas {
-		if replicas[i], err = replica(ctx, r, d); err != nil {
+	var addrs [2]string
+	for i := range addrs {
+		t, err := replica(ctx, r, d)
+		if err != nil {
 			return err
 		}
-		defer replicas[i].Stop()
+		defer t.Stop()
+		addrs[i] = rig.Host(t.URL)
 	}
-	asked := rig.Host(replicas[0].URL)
-	cases := []*hitCase{{name: "no streams"}, {name: "streams of another replica", streams: rig.Host(replicas[1].URL)}, {name: "streams of this replica", streams: asked}}
-	if err := r.Interleave("streams", len(cases), func(i int) error { return cases[i].run(ctx, asked, n) }); err != nil {
+	cases := []*hitCase{{name: "no streams"}, {name: "streams of another replica", streams: addrs[1]}, {name: "streams of this replica", streams: addrs[0]}}
+	if err := r.Interleave("streams", len(cases), func(i int) error { return cases[i].run(ctx, addrs[0], n) }); err != nil {
 		return err
 	}
 	var rows [][]string
@@ -55,7 +56,7 @@ type hitCase struct {
 	p50, p99 []float64 // milliseconds, one for each round
 }
 
-// run asks for hits while n streams are open.
+// run asks for an answer at hand for a while, with n streams open.
 func (c *hitCase) run(ctx context.Context, asked string, n int) error {
 	if c.streams != "" {
 		f, err := follow(ctx, c.streams, streamedPath, n)
@@ -63,32 +64,16 @@ func (c *hitCase) run(ctx context.Context, asked string, n int) error {
 			return err
 		}
 		defer f.close()
-		if err := f.begun(ctx); err != nil {
+		if err := f.reach(ctx, anyHeight); err != nil {
 			return err
 		}
 	}
-	took, err := hits(ctx, asked)
+	crowd, end := clients.NewCrowd(asked, hitClients), time.Now().Add(hitTime)
+	defer crowd.Close()
+	var took []float64
+	err := crowd.Ask(ctx, func(int) ([]byte, bool) {
+		return clients.Request(http.MethodGet, "/staking/params", ""), rig.Pause(ctx, hitInterval) && time.Now().Before(end)
+	}, func(a clients.Response) error { took = append(took, figures.Milliseconds(a.Took)); return nil })
 	c.p50, c.p99 = append(c.p50, figures.Median(took)), append(c.p99, figures.Quantile(took, 0.99))
 	return err
-}
-
-// hits asks for an answer at hand for a while, and returns the times that it
-// took, in milliseconds.
-func hits(ctx context.Context, addr string) ([]float64, error) {
-	crowd := clients.NewCrowd(addr, hitClients)
-	defer crowd.Close()
-	took := make([][]float64, hitClients)
-	end := time.Now().Add(hitTime)
-	err := crowd.All(func(i int, c *clients.Conn) error {
-		for time.Now().Before(end) {
-			a, err := c.Get(ctx, "/staking/params")
-			if err != nil {
-				return err
-			}
-			took[i] = append(took[i], figures.Milliseconds(a.Took))
-			rig.Pause(ctx, hitInterval)
-		}
-		return nil
-	})
-	return slices.Concat(took...), err
 }

@@ -1,37 +1,16 @@
-package streams
+package bare
 
 import (
-	"flag"
 	"io"
 	"net/http"
 	"sync"
-	"time"
 )
 
-// FanOutCommand is the hidden first argument that makes this program a bare
-// fan-out, in a process of its own so that its CPU can be told.
-const FanOutCommand = "fan-out"
+// EventsPath is where a server of the kind FanOut takes events, and streams them.
+const EventsPath = "/events"
 
-// fanOutPath is where events are posted, and read.
-const fanOutPath = "/events"
-
-// RunFanOut serves until it is killed. It is the least that Go's own server does
-// to stream: what is posted is written to every client, and flushed.
-func RunFanOut(args []string) error {
-	fs := flag.NewFlagSet(FanOutCommand, flag.ContinueOnError)
-	listen := fs.String("listen", "", "address")
-	if err := fs.Parse(args); err != nil {
-		return err
-	}
-	f := &fanOut{clients: map[chan []byte]struct{}{}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+fanOutPath, f.stream)
-	mux.HandleFunc("POST "+fanOutPath, f.publish)
-	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	return server.ListenAndServe()
-}
-
-// A fanOut writes events to all its clients.
+// A fanOut writes what is posted to every client, and flushes it: the least that
+// Go's own server does to stream.
 type fanOut struct {
 	mu      sync.Mutex
 	clients map[chan []byte]struct{}
