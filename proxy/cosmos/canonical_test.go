@@ -112,15 +112,11 @@ func TestNoKeyCanBeReadAsAnotherOneAtAHeight(t *testing.T) {
 // still is a node whose chain stands still.
 type still struct{}
 
-func (still) Height() int64             { return 1000 }
-func (still) Oldest() int64             { return 1 }
-func (still) Stored() int64             { return 1000 }
-func (still) Forks(int64) int64         { return 0 }
-func (still) Restarted() bool           { return false }
-func (still) CatchingUp() bool          { return false }
-func (still) BlockTime(int64) time.Time { return time.Time{} }
-func (still) BlockHash(int64) []byte    { return make([]byte, 32) }
-func (still) AppHash(int64) []byte      { return make([]byte, 32) }
+func (still) Now() sdk.Clock    { return sdk.Clock{Height: 1000, Oldest: 1, Stored: 1000} }
+func (still) Forks(int64) int64 { return 0 }
+func (still) Block(int64) (_ time.Time, _, _ []byte) {
+	return time.Time{}, make([]byte, 32), make([]byte, 32)
+}
 
 // FuzzAQuestionMeansWhatTheRequestMeant asks a node both what the client sent and what is made
 // of it. As the question alone makes the key, no two meanings can be in one key.
@@ -131,7 +127,7 @@ func FuzzAQuestionMeansWhatTheRequestMeant(f *testing.F) {
 	f.Add(staking+"/validators/"+val1+"/delegations", "validatorAddr=x&pagination.limit=0x2&pagination.limit[3]=1")
 	f.Add(gov+"/proposals/012/votes:", "pagination.key=AR1jE+AKMQeVvrxWGT3946QXGVg=&pagination.count_total=t&pagination.countTotal=f")
 	x := tableIndex(f)
-	node := sdk.NewChain(sdk.Options{Delegators: 20}).Handler(still{}, sdk.NodeOptions{}, nil)
+	node := sdk.NewChain(sdk.Options{Delegators: 20}).Handler(still{}, false, nil)
 	f.Fuzz(func(t *testing.T, path, query string) {
 		u, err := url.ParseRequestURI(path + "?" + query)
 		if err != nil || u.Host != "" || clean(u.Path) != u.Path {

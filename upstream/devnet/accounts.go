@@ -32,13 +32,17 @@ func supply(q *query) error {
 // not staked is on the execution chain.
 func balance(q *query) error { return q.inDenom("balance", func(string) uint64 { return 0 }) }
 
-// named answers with one address of a delegator under a name. An unknown
-// delegator has none, and what is not set is left out.
-func named(name string, of func(delegator address, isFirst bool) string) func(*query) error {
+// addressOr answers with an address that a delegator may set, under a name. Only
+// the first sample delegator has set it. Whoever has not has its own, or none.
+func addressOr(own bool, name, set string) func(*query) error {
 	return func(q *query) error {
 		value := ""
-		if q.accounts[string(q.delegator)] != nil {
-			value = of(address(q.delegator), address(q.delegator) == q.first)
+		switch {
+		case q.accounts[string(q.delegator)] == nil: // an unknown delegator has none
+		case set != "" && address(q.delegator) == q.first:
+			value = set
+		case own:
+			value = address(q.delegator).checksum()
 		}
 		if value == "" {
 			q.text("{}")
@@ -47,24 +51,4 @@ func named(name string, of func(delegator address, isFirst bool) string) func(*q
 		q.textf(`{%q:%q}`, name, value)
 		return nil
 	}
-}
-
-// operatorAddress is who may act for a delegator. Only the first sample
-// delegator has set one, and another address for its rewards.
-func operatorAddress(_ address, isFirst bool) string {
-	if isFirst {
-		return "0x00000000000000000000000000000000000A11cE"
-	}
-	return ""
-}
-
-// withdrawAddress is where a delegator's stake goes.
-func withdrawAddress(delegator address, _ bool) string { return delegator.checksum() }
-
-// rewardAddress is where a delegator's rewards go.
-func rewardAddress(delegator address, isFirst bool) string {
-	if isFirst {
-		return "0x00000000000000000000000000000000000000C0"
-	}
-	return delegator.checksum()
 }

@@ -45,5 +45,5 @@ func (n *Node) status(int64) []byte {
 		first.proposer, c.id, n.comet.url(),
 		latest.hash("block"), latest.hash("app"), height, stamp(c.blockTime(height)),
 		first.hash("block"), emptyHash, stamp(c.blockTime(1)), n.catchingUp.Load(),
-		latest.proposer, base64Text(first.validators[0].pubKey))
+		latest.proposer, base64Text(first.validators[0].PubKey))
 }

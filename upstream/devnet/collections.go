@@ -2,6 +2,7 @@ package devnet
 
 import (
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -27,7 +28,7 @@ func (d *Devnet) Collections() iter.Seq[Collection] { return d.CollectionsAt(d.E
 // CollectionsAt yields the collections that exist after a block of the execution
 // chain. They are what counting the logs up to that block comes to.
 func (d *Devnet) CollectionsAt(block int64) iter.Seq[Collection] {
-	return newLedger(d.options).collections(block)
+	return slices.Values(newLedger(d.options).collections(block))
 }
 
 // Collections yields the first n collections of a seed, always the same ones, as
@@ -35,7 +36,7 @@ func (d *Devnet) CollectionsAt(block int64) iter.Seq[Collection] {
 // a devnet knows most of them.
 func Collections(seed uint64, n int) iter.Seq[Collection] {
 	l := newLedger(Options{Seed: seed, Collections: n}.withDefaults())
-	return l.collections(l.start())
+	return slices.Values(l.collections(l.start()))
 }
 
 // firstCollection is when the history begins, unless the start is set.

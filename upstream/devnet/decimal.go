@@ -40,12 +40,6 @@ func (a decimal) appendTo(b []byte) []byte {
 
 func (a decimal) String() string { return string(a.appendTo(nil)) }
 
-// times is a multiple of a.
-func (a decimal) times(n uint64) decimal {
-	carry := ratio(a.fraction, n, unit)
-	return decimal{a.whole*n + carry.whole, carry.fraction}
-}
-
 // slashed is what is left of a after losing so many 1/10,000.
 func (a decimal) slashed(lost uint64) decimal {
 	kept := 10_000 - lost

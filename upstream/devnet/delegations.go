@@ -32,7 +32,7 @@ func (q *query) noneFor(what string) error {
 // delegation appends a delegation with what it is worth.
 func (q *query) delegation(v *validator, k *stake) {
 	added := q.added(v, k)
-	q.text(`{"delegation":{"delegator_address":"`, k.delegator, `","validator_address":"`, v.operator, `","shares":"`, decimal{whole: k.tokens + added},
+	q.text(`{"delegation":{"delegator_address":"`, k.delegator, `","validator_address":"`, v.Operator, `","shares":"`, decimal{whole: k.tokens + added},
 		`","rewards_shares":"`, k.rewardsShares(v, added), `"},"balance":{"denom":"stake","amount":"`, v.worth(k.tokens+added), `"}}`)
 }
 
@@ -87,14 +87,14 @@ func (s state) stakedToken(v *validator, k *stake) decimal {
 }
 
 func (s state) rewardsToken(v *validator, k *stake) decimal {
-	return k.rewardsShares(v, s.added(v, k)).slashed(v.slash)
+	return k.rewardsShares(v, s.added(v, k)).slashed(v.Slash)
 }
 
 // delegatorTokens answers with what a delegator has of some kind at each validator.
 func delegatorTokens(name string, of func(state, *validator, *stake) decimal) func(*query) error {
 	return func(q *query) error {
 		return q.delegatorPage("delegation_"+name, "null", func(v *validator, k *stake) {
-			q.textf(`{"validator_operator_address":"%s","%s":"%s"}`, v.operator, name, of(q.state, v, k))
+			q.textf(`{"validator_operator_address":"%s","%s":"%s"}`, v.Operator, name, of(q.state, v, k))
 		})
 	}
 }
@@ -118,12 +118,9 @@ func totalStaked(q *query) error {
 	return nil
 }
 
-// stakingPool answers with what is bonded and what is not, or no longer.
+// stakingPool answers with what is bonded and what is not.
 func stakingPool(q *query) error {
 	notBonded, inBond := q.pool()
-	for _, e := range q.unbondings {
-		notBonded += e.tokens
-	}
 	q.textf(`{"pool":{"not_bonded_tokens":"%d","bonded_tokens":"%d"}}`, notBonded, inBond)
 	return nil
 }

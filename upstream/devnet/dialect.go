@@ -40,7 +40,7 @@ func (n *Node) restHandler(noGRPC bool) http.Handler {
 	if n.chain.cosmos == nil {
 		return newRESTServer(n)
 	}
-	return n.chain.cosmos.Handler(sdkNode{n}, cosmos.NodeOptions{NoGRPC: noGRPC}, n.asked.count)
+	return n.chain.cosmos.Handler(sdkNode{n}, noGRPC, n.asked.count)
 }
 
 // application is what abci_info says about the software, by dialect.
@@ -54,14 +54,19 @@ func (c *chain) application() (name, version string) {
 // An sdkNode shows a node to the simulation of the SDK.
 type sdkNode struct{ *Node }
 
-func (n sdkNode) Oldest() int64               { return n.oldest() }
-func (n sdkNode) Stored() int64               { return max(1, n.chain.shown()-n.lag.Load()) }
-func (n sdkNode) Restarted() bool             { return n.restartedAt.Load() == n.chain.height() }
-func (n sdkNode) CatchingUp() bool            { return n.catchingUp.Load() }
-func (n sdkNode) BlockTime(h int64) time.Time { return n.chain.blockTime(h) }
-func (n sdkNode) BlockHash(h int64) []byte    { return n.chain.at(h).hash("block") }
-func (n sdkNode) AppHash(h int64) []byte      { return n.chain.at(h).hash("app") }
-func (n sdkNode) Forks(h int64) int64         { return n.chain.forksBelow(h) }
+func (n sdkNode) Now() cosmos.Clock {
+	return cosmos.Clock{
+		Height: n.Height(), Oldest: n.oldest(), Stored: max(1, n.chain.shown()-n.lag.Load()),
+		Restarted: n.restartedAt.Load() == n.chain.height(), CatchingUp: n.catchingUp.Load(),
+	}
+}
+
+func (n sdkNode) Forks(h int64) int64 { return n.chain.forksBelow(h) }
+
+func (n sdkNode) Block(h int64) (at time.Time, hash, appHash []byte) {
+	s := n.chain.at(h)
+	return n.chain.blockTime(h), s.hash("block"), s.hash("app")
+}
 
 // Restart makes the node one that has just started: in the dialect cosmos reads of the
 // latest height fail until the next block. The end of an outage does the same.

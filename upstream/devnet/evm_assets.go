@@ -97,7 +97,7 @@ func (l ledger) disputeAbout(id, block int64) (happening, bool) {
 	if id < 1 || id > block || l.count == 0 {
 		return happening{}, false
 	}
-	for h := range l.follow(l.asset(disputedBy(id))) {
+	for _, h := range l.follow(l.asset(disputedBy(id))) {
 		if h.dispute == id && h.block <= block {
 			return h, true
 		}

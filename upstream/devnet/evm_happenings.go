@@ -1,7 +1,5 @@
 package devnet
 
-import "iter"
-
 // A kind is something that can happen to an asset.
 type kind int
 
@@ -32,29 +30,29 @@ const (
 	disputedFor = raisedAfter + 4*256
 )
 
-// follow yields what happens to an asset, the cause before what comes of it.
-func (l ledger) follow(a asset) iter.Seq[happening] {
-	return func(yield func(happening) bool) {
-		at := assetBlock(a.number)
-		if !yield(happening{asset: a, kind: registered, block: at}) {
-			return
-		}
-		for i := range mintings[a.digest[16]%8] {
-			if !yield(happening{asset: a, kind: licensed, block: at + int64(a.digest[17+i]), minting: i}) {
-				return
-			}
-		}
-		if isDisputed(a.number) {
-			l.dispute(a, yield)
-		}
+// follow is what happens to an asset, the cause before what comes of it.
+func (l ledger) follow(a asset) []happening {
+	at := assetBlock(a.number)
+	all := []happening{{asset: a, kind: registered, block: at}}
+	for i := range mintings[a.digest[16]%8] {
+		all = append(all, happening{asset: a, kind: licensed, block: at + int64(a.digest[17+i]), minting: i})
 	}
+	if isDisputed(a.number) {
+		all = append(all, l.dispute(a)...)
+	}
+	return all
 }
 
 // mintings is how often licenses are minted for an asset, in eight cases.
 var mintings = [8]int{0, 0, 0, 0, 1, 1, 1, 2}
 
-// amount is how many licenses were minted.
-func (h happening) amount() int64 { return 1 + int64(h.digest[20+h.minting]%7) }
+// amount is how many there are of it: licenses come in any number up to seven.
+func (h happening) amount() int64 {
+	if h.kind != licensed {
+		return 1
+	}
+	return 1 + int64(h.digest[20+h.minting]%7)
+}
 
 const (
 	assetsPerDispute = 100 // registrations for every dispute
@@ -82,14 +80,12 @@ var fates = [...][]sequel{
 	{{kind: judged}},
 }
 
-// dispute yields the dispute about an asset. It has two identifiers: one for
-// itself, one for that of the asset registered just before, which derives from it.
-func (l ledger) dispute(a asset, yield func(happening) bool) {
+// dispute is the dispute about an asset. It has two identifiers: one for itself,
+// one for that of the asset registered just before, which derives from it.
+func (l ledger) dispute(a asset) []happening {
 	turn := a.number / assetsPerDispute
 	h := happening{asset: a, kind: disputed, block: assetBlock(a.number) + raisedAfter, dispute: 2*turn + 1}
-	if !yield(h) {
-		return
-	}
+	all := []happening{h}
 	fate := fates[turn%int64(len(fates))]
 	for i, s := range fate {
 		h.kind, h.upheld = s.kind, len(fate) > 1
@@ -98,10 +94,9 @@ func (l ledger) dispute(a asset, yield func(happening) bool) {
 		if s.derived {
 			next.asset, next.dispute = l.asset(a.number-1), h.dispute+1
 		}
-		if !yield(next) {
-			return
-		}
+		all = append(all, next)
 	}
+	return all
 }
 
 // disputedBy is the number of the asset that a dispute began with. It need not

@@ -3,6 +3,7 @@ package devnet
 import (
 	"encoding/binary"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -104,7 +105,7 @@ func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 			if assetBlock(n) < from-licensedFor && !isDisputed(n) {
 				continue
 			}
-			for h := range l.follow(l.asset(n)) {
+			for _, h := range l.follow(l.asset(n)) {
 				if from <= h.block && h.block <= to && !yield(h) {
 					return
 				}
@@ -113,46 +114,27 @@ func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 	}
 }
 
-// collections yields the collections that exist after a block: it counts what
-// has happened.
-func (l ledger) collections(block int64) iter.Seq[Collection] {
-	return func(yield func(Collection) bool) {
-		counted := make([]Collection, l.count)
-		for h := range l.happenings(0, block) {
-			if !h.isStray() {
-				counted[h.collection].count(h, l.time(h.block))
-			}
-		}
-		for i, c := range counted {
-			if c.AssetCount == 0 {
-				continue
-			}
-			c.CollectionAddress, c.ChainID = collectionAddress(l.seed, i).checksum(), l.chainOf(i)
-			if !yield(c) {
-				return
-			}
+// collections are those that exist after a block: it counts what has happened.
+func (l ledger) collections(block int64) []Collection {
+	counted := make([]Collection, l.count)
+	for h := range l.happenings(0, block) {
+		if !h.isStray() && h.kind != tagged {
+			counted[h.collection].count(h, l.time(h.block))
 		}
 	}
+	for i := range counted {
+		counted[i].CollectionAddress, counted[i].ChainID = collectionAddress(l.seed, i).checksum(), l.chainOf(i)
+	}
+	return slices.DeleteFunc(counted, func(c Collection) bool { return c.AssetCount == 0 })
 }
 
 // count takes one more event into the counters.
 func (c *Collection) count(h happening, at time.Time) {
-	switch h.kind {
-	case registered:
-		c.AssetCount++
-	case licensed:
-		c.LicensesCount += h.amount()
-	case disputed:
-		c.RaisedDisputeCount++
-	case judged:
-		c.JudgedDisputeCount++
-	case cancelled:
-		c.CancelledDisputeCount++
-	case resolved:
-		c.ResolvedDisputeCount++
-	case tagged:
-		return
+	counters := [...]*int64{
+		registered: &c.AssetCount, licensed: &c.LicensesCount, disputed: &c.RaisedDisputeCount,
+		judged: &c.JudgedDisputeCount, cancelled: &c.CancelledDisputeCount, resolved: &c.ResolvedDisputeCount,
 	}
+	*counters[h.kind] += h.amount()
 	if c.CreatedAt.IsZero() {
 		c.CreatedAt = at // the first registration: assets come in order
 	}

@@ -30,7 +30,7 @@ func historicalInfo(q *query) error {
 		base64Text(past.hash("validators")), base64Text(past.hash("app")), base64Text(past.proposer))
 	q.text(`"valset":`)
 	q.state = past
-	list(q, past.bondedByPower(), "null", q.appendValidator)
+	list(q, past.bonded(), "null", q.appendValidator)
 	q.text("}}")
 	return nil
 }

@@ -52,18 +52,18 @@ func (p *provider) serveBatch(w http.ResponseWriter, r *http.Request) {
 		refuse(w, fmt.Sprintf("got %d contract addresses, want 1 to %d", n, maxBatch))
 		return
 	}
-	contracts := make([]contract, len(request.ContractAddresses))
+	contracts := make([]json.RawMessage, len(request.ContractAddresses))
 	for i, address := range request.ContractAddresses {
 		contracts[i] = p.contract(address)
 	}
-	slices.SortFunc(contracts, func(a, b contract) int { return shuffled(a) - shuffled(b) })
-	reply(w, map[string][]contract{"contracts": contracts})
+	slices.SortFunc(contracts, func(a, b json.RawMessage) int { return shuffled(a) - shuffled(b) })
+	reply(w, map[string]any{"contracts": contracts})
 }
 
 // shuffled orders contracts in a way that has nothing to do with the request.
-func shuffled(c contract) int {
+func shuffled(contract []byte) int {
 	h := fnv.New32a()
-	h.Write([]byte(c.address))
+	h.Write(contract)
 	return int(h.Sum32() >> 1)
 }
 
@@ -73,20 +73,14 @@ func refuse(w http.ResponseWriter, text string) {
 	reply(w, map[string]any{"error": map[string]string{"message": text}})
 }
 
-// A contract is one with what the provider says about it.
-type contract struct {
-	address string // checksummed
-	json.RawMessage
-}
-
 // unknown is a contract of which nothing but the type is known.
-func unknown(address, tokenType string) contract {
-	return contract{address, fmt.Appendf(nil, `{"address":%s,"name":null,"symbol":null,"totalSupply":null,"tokenType":%q,"contractDeployer":null,"deployedBlockNumber":null,"openSeaMetadata":null}`,
-		encode(address), tokenType)}
+func unknown(address, tokenType string) json.RawMessage {
+	return fmt.Appendf(nil, `{"address":%s,"name":null,"symbol":null,"totalSupply":null,"tokenType":%q,"contractDeployer":null,"deployedBlockNumber":null,"openSeaMetadata":null}`,
+		encode(address), tokenType)
 }
 
 // contract describes the i-th collection, or says that it is no contract.
-func (p *provider) contract(address string) contract {
+func (p *provider) contract(address string) json.RawMessage {
 	i, known := p.index[strings.ToLower(address)]
 	raw, err := parseHex(address)
 	if err == nil && len(raw) == 20 {
@@ -103,8 +97,8 @@ func (p *provider) contract(address string) contract {
 	if d[1]%4 == 3 {
 		kind, supply = "ERC1155", "null"
 	}
-	return contract{address, fmt.Appendf(nil, `{"address":%q,"name":"Collection %[2]d","symbol":"COL%[2]d","totalSupply":%[3]s,"tokenType":%[4]q,"contractDeployer":%[5]q,"deployedBlockNumber":%[6]d,"openSeaMetadata":%[7]s}`,
-		address, i, supply, kind, addressOf(d[4:]).checksum(), int64(d[2])<<16+int64(d[3])<<8+1, openSea(i, d[25:]))}
+	return fmt.Appendf(nil, `{"address":%q,"name":"Collection %[2]d","symbol":"COL%[2]d","totalSupply":%[3]s,"tokenType":%[4]q,"contractDeployer":%[5]q,"deployedBlockNumber":%[6]d,"openSeaMetadata":%[7]s}`,
+		address, i, supply, kind, addressOf(d[4:]).checksum(), int64(d[2])<<16+int64(d[3])<<8+1, openSea(i, d[25:]))
 }
 
 // openSea describes the market of a collection; half of them have none, and

@@ -36,7 +36,7 @@ func (s state) queued(kind int, tokens uint64) []withdrawal {
 	queue := make([]withdrawal, queueLengths[span%int64(len(queueLengths))])
 	for i := range queue {
 		v := s.validators[i%len(s.validators)]
-		queue[i] = withdrawal{uint64(span)*200 + uint64(i), kind, tokens + noise(s.seed, "withdrawal", i, 1_000_000), v.operator, v}
+		queue[i] = withdrawal{uint64(span)*200 + uint64(i), kind, tokens + noise(s.seed, "withdrawal", i, 1_000_000), v.Operator, v}
 	}
 	return queue
 }
@@ -62,7 +62,7 @@ func (q *query) withdrawal(w withdrawal) {
 		q.textf(`,"withdrawal_type":%d`, w.kind)
 	}
 	if w.from != nil {
-		q.textf(`,"validator_address":"%s"`, w.from.operator)
+		q.textf(`,"validator_address":"%s"`, w.from.Operator)
 	}
 	q.text("}")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -20,7 +21,11 @@ type restServer struct {
 
 func newRESTServer(n *Node) *restServer {
 	s := &restServer{node: n, mux: http.NewServeMux(), buffers: sync.Pool{New: func() any { return new([]byte) }}}
-	for _, route := range routes {
+	all := slices.Clone(routes)
+	for pattern, message := range recorded().Answers {
+		all = append(all, route{pattern, "", constant(message)})
+	}
+	for _, route := range all {
 		s.mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, route) })
 	}
 	return s

@@ -16,7 +16,7 @@ func (s state) earned(v *validator, weight decimal) decimal {
 	switch {
 	case v.index == tombstoned:
 		blocks = min(blocks, judgement-singularity)
-	case v.status != bonded:
+	case v.Status != bonded:
 		return decimal{}
 	}
 	return ratio(weight.whole, uint64(blocks)*(rewardRate+v.bonus), rewardScale)
@@ -77,7 +77,7 @@ func rewardedValidators(q *query) error {
 		q.text("{}")
 		return nil
 	}
-	return q.object("validators", func() { list(q, validators, "", func(v *validator) { q.textf(`"%s"`, v.operator) }) })
+	return q.object("validators", func() { list(q, validators, "", func(v *validator) { q.textf(`"%s"`, v.Operator) }) })
 }
 
 // ofValidator answers about the validator of the path, which must exist.
@@ -94,10 +94,10 @@ func ofValidator(serve func(*query, *validator)) func(*query) error {
 // validatorEarnings answers with what a validator has earned for itself.
 func validatorEarnings(q *query, v *validator) {
 	var self decimal
-	if k := v.find(v.operator[:]); k != nil {
+	if k := v.find(v.Operator[:]); k != nil {
 		self = q.reward(v, k)
 	}
-	q.textf(`{"operator_address":"%s","self_bond_rewards":%s,"commission":%s}`, v.operator, coins(self), coins(q.commission(v)))
+	q.textf(`{"operator_address":"%s","self_bond_rewards":%s,"commission":%s}`, v.Operator, coins(self), coins(q.commission(v)))
 }
 
 // validatorCommission answers with what a validator keeps.

@@ -7,16 +7,12 @@ type route struct {
 	serve   func(*query) error
 }
 
-// routes are the paths of the node.
+// routes are the paths of the node but those whose answers are recorded.
 var routes = []route{
-	{"/auth/params", "", constant(authParams)},
-
-	{"/bank/params", "", constant(bankParams)},
 	{"/bank/supply/by_denom", "getSupplyByDenomRequest", supply},
 	{"/bank/balances/{delegator}/by_denom", "getBalancesByAddressDenomRequest", balance},
 	{"/bank/spendable_balances/{delegator}/by_denom", "getSpendableBalancesByAddressDenomRequest", balance},
 
-	{"/distribution/params", "", constant(distributionParams)},
 	{"/distribution/validators/{validator}", "", ofValidator(validatorEarnings)},
 	{"/distribution/validators/{validator}/commission", "", ofValidator(validatorCommission)},
 	{"/distribution/validators/{validator}/outstanding_rewards", "", ofValidator(outstandingRewards)},
@@ -25,21 +21,14 @@ var routes = []route{
 	{"/distribution/delegators/{delegator}/rewards", "", delegatorRewards},
 	{"/distribution/delegators/{delegator}/rewards/{validator}", "", delegationRewards},
 
-	{"/evmengine/pending_upgrade", "", constant(pendingUpgrade)},
-
-	{"/evmstaking/params", "", constant(evmstakingParams)},
 	{"/evmstaking/withdrawal_queue", "getWithdrawalQueueRequest", withdrawalQueue},
 	{"/evmstaking/reward_withdrawal_queue", "getRewardWithdrawalQueueRequest", rewardWithdrawalQueue},
-	{"/evmstaking/delegators/{delegator}/operator_address", "", named("operator_address", operatorAddress)},
-	{"/evmstaking/delegators/{delegator}/withdraw_address", "", named("withdraw_address", withdrawAddress)},
-	{"/evmstaking/delegators/{delegator}/reward_address", "", named("reward_address", rewardAddress)},
+	{"/evmstaking/delegators/{delegator}/operator_address", "", addressOr(false, "operator_address", "0x00000000000000000000000000000000000A11cE")},
+	{"/evmstaking/delegators/{delegator}/withdraw_address", "", addressOr(true, "withdraw_address", "")},
+	{"/evmstaking/delegators/{delegator}/reward_address", "", addressOr(true, "reward_address", "0x00000000000000000000000000000000000000C0")},
 
-	{"/mint/params", "", constant(mintParams)},
-
-	{"/slashing/params", "", constant(slashingParams)},
 	{"/slashing/signing_infos/{key}", "", signingInfo},
 
-	{"/staking/params", "", constant(stakingParams)},
 	{"/staking/pool", "", stakingPool},
 	{"/staking/historical_info/{height}", "", historicalInfo},
 	{"/staking/total_delegators_count", "", delegatorCount},
@@ -63,8 +52,5 @@ var routes = []route{
 	{"/staking/delegators/{delegator}/rewards_token", "getRewardsTokenByDelegatorAddressRequest", delegatorTokens("rewards_token", state.rewardsToken)},
 	{"/staking/delegators/{delegator}/total_rewards_token", "", delegatorSum("rewards_token", state.rewardsToken)},
 
-	{"/upgrade/applied_plan/{name}", "", appliedPlan},
-	{"/upgrade/authority", "", constant(upgradeAuthority)},
-	{"/upgrade/current_plan", "", constant("{}")},
 	{"/upgrade/module_versions", "getModuleVersionsRequest", moduleVersions},
 }

@@ -16,7 +16,7 @@ func (d *Devnet) Validators() []string {
 	}
 	addresses := make([]string, len(d.chain.layout.validators))
 	for i, v := range d.chain.layout.validators {
-		addresses[i] = v.operator.String()
+		addresses[i] = v.Operator.String()
 	}
 	return addresses
 }

@@ -27,14 +27,14 @@ const firstSlash = 67
 
 // slashes are the losses of a validator up to this height.
 func (s state) slashes(v *validator) []slash {
-	if v == nil || v.slash == 0 {
+	if v == nil || v.Slash == 0 {
 		return nil
 	}
 	at := uint64(firstSlash)
 	if v.index == tombstoned {
 		at = judgement
 	}
-	return []slash{{height: at, period: 235 + uint64(v.index), lost: v.slash}}
+	return []slash{{height: at, period: 235 + uint64(v.index), lost: v.Slash}}
 }
 
 // validatorSlashes answers with the slashes between two heights.
@@ -56,7 +56,7 @@ func signingInfo(q *query) error {
 		return fmt.Errorf("invalid public key length: got %d, expected 33", len(pubKey))
 	}
 	name := cosmos.Bech32(consensusPrefix, consensusAddress(pubKey))
-	at := slices.IndexFunc(q.validators, func(v *validator) bool { return string(v.pubKey) == string(pubKey) && v.status != unbonded })
+	at := slices.IndexFunc(q.validators, func(v *validator) bool { return string(v.PubKey) == string(pubKey) && v.Status != unbonded })
 	if at < 0 {
 		return fmt.Errorf("rpc error: code = NotFound desc = SigningInfo not found for validator %s", name)
 	}
@@ -64,7 +64,7 @@ func signingInfo(q *query) error {
 	switch v := q.validators[at]; {
 	case v.index == tombstoned:
 		q.textf(`"start_height":"80","index_offset":"501","jailed_until":%q,"tombstoned":true,"missed_blocks_counter":"501"`, stamp(doomsday))
-	case v.jailed:
+	case v.Jailed:
 		q.textf(`"start_height":"6","jailed_until":%q`, stamp(createdTime))
 	default:
 		q.textf(`"index_offset":"%d","jailed_until":%q`, q.height-1, stamp(epoch))

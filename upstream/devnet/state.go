@@ -58,15 +58,12 @@ func (s state) tokens(v *validator) uint64 { return v.worth(s.shares(v)) }
 
 // worth is what shares of a validator are worth in tokens.
 func (v *validator) worth(shares uint64) uint64 {
-	return ratio(shares, 10_000-v.slash, 10_000).whole
+	return ratio(shares, 10_000-v.Slash, 10_000).whole
 }
 
 // rewardsShares are the weights of all stakes of a validator in its rewards.
 func (s state) rewardsShares(v *validator) decimal {
-	events, count := s.events(v), uint64(len(v.stakes))
-	round := v.growth[count]
-	sum := v.rewards.add(v.growth[events%count])
-	return sum.add(round.times(events / count))
+	return v.rewards.add(v.share(s.events(v)*step, 0))
 }
 
 // The weight of a term, in 1/1,000, by period type; and of locked tokens.
@@ -77,28 +74,17 @@ const lockedWeight = 25
 // share is the weight of tokens in the rewards of a validator.
 func (v *validator) share(tokens uint64, period uint8) decimal {
 	weight := uint64(1000)
-	if v.locked {
+	if v.Locked {
 		weight = lockedWeight
 	}
 	return ratio(tokens, periodWeights[period]*weight, 1_000_000)
 }
 
-// first is the period of the lot that events add to.
-func (k *stake) first() uint8 {
-	if len(k.lots) > 0 {
-		return k.lots[0].period
-	}
-	return k.period
-}
-
-// rewardsShares is the weight of a stake to which something was added.
+// rewardsShares is the weight of a stake to which flexible tokens were added.
 func (k *stake) rewardsShares(v *validator, added uint64) decimal {
-	if len(k.lots) == 0 {
-		return v.share(k.tokens+added, k.period)
-	}
-	sum := v.share(added, k.first())
-	for _, lot := range k.lots {
-		sum = sum.add(v.share(lot.tokens, lot.period))
+	sum := v.share(added, 0)
+	for _, l := range k.lots {
+		sum = sum.add(v.share(l.Tokens, l.Period))
 	}
 	return sum
 }
@@ -115,7 +101,7 @@ func (s state) supply() uint64 {
 // pool is the tokens of the validators that are not bonded and of those that are.
 func (s state) pool() (notBonded, inBond uint64) {
 	for _, v := range s.validators {
-		if v.status == bonded {
+		if v.Status == bonded {
 			inBond += s.tokens(v)
 		} else {
 			notBonded += s.tokens(v)

@@ -163,8 +163,12 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.requests.Add(1)
 	changed := t.changes()
 	f := t.fault.Load()
-	if !pause(r.Context(), f.delay()) {
-		panic(http.ErrAbortHandler)
+	if d := f.delay(); d > 0 {
+		select {
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		case <-time.After(d):
+		}
 	}
 	switch {
 	case f.Stall || f.HangInfo && r.URL.Path == "/abci_info":
@@ -204,21 +208,6 @@ func (f Fault) fail(w http.ResponseWriter, words func(status int) []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(words(status))
-}
-
-// pause waits and reports whether it could finish.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // A faultyListener resets what it accepts while its target says so.

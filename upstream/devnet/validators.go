@@ -1,10 +1,7 @@
 package devnet
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -22,34 +19,25 @@ var (
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-// describe is what a validator says about itself, as JSON.
-func describe(i int) string {
-	moniker, more := cmp.Or(monikers[i], fmt.Sprintf("validator-%02d", i)), ""
-	if i == signer {
-		more = `,"identity":"devnet validator 0","website":"https://example.org/?a=1\u0026b=\u003c2\u003e","security_contact":"sec@example.org","details":"the only signer"`
-	}
-	return fmt.Sprintf(`{"moniker":%s%s}`, encode(moniker), more)
-}
-
 // appendValidator appends the JSON of a validator.
 func (q *query) appendValidator(v *validator) {
 	jailed, height, until, ids, token := "", "", epoch, "", ""
-	if v.jailed {
+	if v.Jailed {
 		jailed = `"jailed":true,`
 	}
-	if v.status == unbonding || v.slash > 0 {
+	if v.Status == unbonding || v.Slash > 0 {
 		height, until = fmt.Sprintf(`"unbonding_height":"%d",`, 60+v.index), releaseTime
 		ids = fmt.Sprintf(`"unbonding_ids":["%d"],`, 150+v.index)
 	}
-	if !v.locked {
+	if !v.Locked {
 		token = `"support_token_type":1,`
 	}
 	shares := q.rewardsShares(v)
-	q.text(`{"operator_address":"`, v.operator, `","consensus_pubkey":{"type":"tendermint/PubKeySecp256k1","value":"`, base64Text(v.pubKey), `"},`, jailed,
-		`"status":`, uint64(v.status), `,"tokens":"`, q.tokens(v), `","delegator_shares":"`, decimal{whole: q.shares(v)}, `","description":`, v.about, `,`, height,
+	q.text(`{"operator_address":"`, v.Operator, `","consensus_pubkey":{"type":"tendermint/PubKeySecp256k1","value":"`, base64Text(v.PubKey), `"},`, jailed,
+		`"status":`, uint64(v.Status), `,"tokens":"`, q.tokens(v), `","delegator_shares":"`, decimal{whole: q.shares(v)}, `","description":`, string(v.About), `,`, height,
 		`"unbonding_time":"`, stamp(until), `","commission":{"commission_rates":{"rate":"`, ratio(v.rate, 1, 10_000),
 		`","max_rate":"0.200000000000000000","max_change_rate":"0.010000000000000000"},"update_time":"`, stamp(createdTime),
-		`"},"min_self_delegation":"`, uint64(step), `",`, ids, token, `"rewards_tokens":"`, shares.slashed(v.slash), `","delegator_rewards_shares":"`, shares, `"}`)
+		`"},"min_self_delegation":"`, uint64(step), `",`, ids, token, `"rewards_tokens":"`, shares.slashed(v.Slash), `","delegator_rewards_shares":"`, shares, `"}`)
 }
 
 // statusFilter are the names of the states in queries.
@@ -63,7 +51,7 @@ func validatorList(q *query) error {
 	if !known {
 		return fmt.Errorf("rpc error: code = InvalidArgument desc = invalid validator status %s", q.request.Status)
 	}
-	return q.validatorPage(q.present(), func(v *validator) bool { return status == 0 || v.status == status })
+	return q.validatorPage(q.present(), func(v *validator) bool { return status == 0 || v.Status == status })
 }
 
 // present are the validators that are in the list at this height.
@@ -88,7 +76,7 @@ func (q *query) validatorPage(all []*validator, keep func(*validator) bool) erro
 }
 
 // key is the page key of lists ordered by validator.
-func (v *validator) key() string { return v.operator.key() }
+func (v *validator) key() string { return v.Operator.key() }
 
 // validatorSingle answers with the validator of the path.
 func validatorSingle(q *query) error {
@@ -106,11 +94,7 @@ func delegatorValidator(q *query) error {
 	return validatorSingle(q)
 }
 
-// bondedByPower lists the bonded validators, the strongest first.
-func (s state) bondedByPower() []*validator {
-	active := where(s.validators, func(v *validator) bool { return v.status == bonded })
-	slices.SortFunc(active, func(a, b *validator) int {
-		return cmp.Or(cmp.Compare(s.tokens(b), s.tokens(a)), bytes.Compare(a.operator[:], b.operator[:]))
-	})
-	return active
+// bonded are the bonded validators.
+func (s state) bonded() []*validator {
+	return where(s.validators, func(v *validator) bool { return v.Status == bonded })
 }

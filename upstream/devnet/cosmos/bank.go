@@ -52,16 +52,7 @@ func balanceByDenom(q *query) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return q.inDenom("balance", func(denom string) (amount int64) {
-		if a := q.byAddress[raw]; a != nil {
-			for _, c := range a.coins {
-				if c.denom == denom {
-					amount = q.balance(a, c)
-				}
-			}
-		}
-		return amount
-	})
+	return q.inDenom("balance", func(denom string) int64 { return q.amount(q.byAddress[raw], denom) })
 }
 
 func supplyOf(q *query) (string, error) { return q.inDenom("amount", q.supply) }

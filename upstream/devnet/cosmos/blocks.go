@@ -29,9 +29,11 @@ func (q *query) blockJSON(h int64) string {
 	if h >= opening {
 		txs = `"` + q.hash("bytes", h) + `"`
 	}
+	at, hash, _ := q.node.Block(h)
+	_, before, appHash := q.node.Block(h - 1)
 	return strings.NewReplacer(
-		`"txs":[]`, `"txs":[`+txs+`]`, shownHash, base64Text(q.node.BlockHash(h)), hashBefore, base64Text(q.node.BlockHash(h-1)),
-		shownAppHash, base64Text(q.node.AppHash(h-1)), shownTime, stamp(q.node.BlockTime(h)), shownChain, q.state.chain.id,
+		`"txs":[]`, `"txs":[`+txs+`]`, shownHash, base64Text(hash), hashBefore, base64Text(before),
+		shownAppHash, base64Text(appHash), shownTime, stamp(at), shownChain, q.state.chain.id,
 		height(shownBlock), height(h), height(shownBlock-1), height(h-1),
 	).Replace(documents()["block"])
 }
@@ -39,7 +41,7 @@ func (q *query) blockJSON(h int64) string {
 // latest serves what CometBFT has at its newest height, which the state may not have
 // reached, or so many blocks later.
 func latest(ahead int64, serve func(*query, int64) (string, error)) handler {
-	return func(q *query) (string, error) { return serve(q, q.node.Stored()+ahead) }
+	return func(q *query) (string, error) { return serve(q, q.now.Stored+ahead) }
 }
 
 // atHeight serves what CometBFT has at the height in the path, which pinning does not move.
@@ -49,7 +51,7 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 		switch {
 		case err != nil:
 			return "", err
-		case height > q.node.Stored():
+		case height > q.now.Stored:
 			return "", fail(invalidArgument, "requested block height is bigger then the chain length")
 		case height <= 0:
 			return "", fail(unknown, "height must be greater than 0, but got %d", height)
@@ -70,22 +72,14 @@ func validatorSet(q *query, height int64) (string, error) {
 }
 
 func nodeStatus(q *query) (string, error) {
+	at, _, _ := q.node.Block(q.height)
+	_, _, appHash := q.node.Block(q.height - 1)
 	return fmt.Sprintf(`{"earliest_store_height":"0","height":"%d","timestamp":%q,"app_hash":%q,"validator_hash":%q}`,
-		q.height, stamp(q.node.BlockTime(q.height)), base64Text(q.node.AppHash(q.height-1)), q.hash("validators", 0)), nil
+		q.height, stamp(at), base64Text(appHash), q.hash("validators", 0)), nil
 }
 
 func syncing(q *query) (string, error) {
-	return fmt.Sprintf(`{"syncing":%t}`, q.node.CatchingUp()), nil
-}
-
-// abciQuery reads a store at a height of its own.
-func abciQuery(q *query) (string, error) {
-	height, err := strconv.ParseInt(q.args["height"], 10, 64)
-	if err != nil || height == 0 {
-		height = q.node.Height()
-	}
-	return fmt.Sprintf(`{"code":0,"log":"","info":"","index":"0","key":%q,"value":%q,"proof_ops":null,"height":"%d","codespace":""}`,
-		base64Text([]byte(q.args["data"])), q.hash(q.args["path"], height), height), nil
+	return fmt.Sprintf(`{"syncing":%t}`, q.now.CatchingUp), nil
 }
 
 // evidenceOf finds none.

@@ -34,7 +34,7 @@ func broadcastTx(q *query) (string, error) {
 		return txResponse(b.hash, 32, fmt.Sprintf("account sequence mismatch, expected %d, got %d: incorrect account sequence", expected, b.sequence)), nil
 	}
 	if due {
-		b.height = q.node.Height() + 1
+		b.height = q.now.Height + 1
 		q.chain.mempool.take(b)
 	}
 	return txResponse(b.hash, 0, ""), nil

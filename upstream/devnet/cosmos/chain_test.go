@@ -29,8 +29,8 @@ func ask(t *testing.T, node http.Handler, path string, height int64) (*httptest.
 
 func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 	chain := cosmos.NewChain(cosmos.Options{})
-	before := chain.Handler(clock{1000, 1, false}, cosmos.NodeOptions{}, nil)
-	after := chain.Handler(clock{1001, 1, false}, cosmos.NodeOptions{}, nil)
+	before := chain.Handler(clock{1000, 1, false}, false, nil)
+	after := chain.Handler(clock{1001, 1, false}, false, nil)
 	for _, path := range []string{
 		"/cosmos/distribution/v1beta1/delegators/" + cosmos.WideDelegator + "/rewards",
 		"/cosmos/staking/v1beta1/delegations/" + cosmos.WideDelegator,
@@ -52,7 +52,7 @@ func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 }
 
 func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{}).Handler(clock{1000, 1, false}, cosmos.NodeOptions{}, nil)
+	node := cosmos.NewChain(cosmos.Options{}).Handler(clock{1000, 1, false}, false, nil)
 	w, body := ask(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
 	if got := gjson.Get(body, "block.header.height").String(); got != "1000" {
 		t.Errorf("got block %s, want 1000", got)
@@ -63,7 +63,7 @@ func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
 }
 
 func TestPagesLeadThroughAList(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{Delegators: 25}).Handler(clock{1000, 1, false}, cosmos.NodeOptions{}, nil)
+	node := cosmos.NewChain(cosmos.Options{Delegators: 25}).Handler(clock{1000, 1, false}, false, nil)
 	for _, direction := range []string{"false", "true"} {
 		seen, key := map[string]bool{}, ""
 		for range 10 {
@@ -96,7 +96,7 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 	post := func(want int64) string {
 		t.Helper()
 		w := httptest.NewRecorder()
-		chain.Handler(clock{1000, 1, false}, cosmos.NodeOptions{}, nil).ServeHTTP(w,
+		chain.Handler(clock{1000, 1, false}, false, nil).ServeHTTP(w,
 			httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/cosmos/tx/v1beta1/txs", strings.NewReader(send)))
 		var answer struct {
 			Response struct {
@@ -115,7 +115,7 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 		status   int
 		sequence string
 	}{1000: {404, "23"}, 1001: {200, "24"}} {
-		node := chain.Handler(clock{height, 1, false}, cosmos.NodeOptions{}, nil)
+		node := chain.Handler(clock{height, 1, false}, false, nil)
 		if w, _ := ask(t, node, "/cosmos/tx/v1beta1/txs/"+strings.ToLower(hash), 0); w.Code != want.status {
 			t.Errorf("at %d: tx is %d, want %d", height, w.Code, want.status)
 		}
@@ -126,7 +126,7 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 }
 
 func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{Delegators: 5}).Handler(clock{3, 1, false}, cosmos.NodeOptions{}, nil)
+	node := cosmos.NewChain(cosmos.Options{Delegators: 5}).Handler(clock{3, 1, false}, false, nil)
 	for _, x := range exchanges.All(t) {
 		if !strings.HasPrefix(x.Name, "rpc_") {
 			node.ServeHTTP(httptest.NewRecorder(), exchange{x}.request(t)) // long before anything of it existed

@@ -9,7 +9,7 @@ import (
 func (s state) delegationJSON(k *stake) string {
 	tokens := s.tokens(k)
 	return fmt.Sprintf(`{"delegation":{"delegator_address":%q,"validator_address":%q,"shares":"%d.000000000000000000"},"balance":%s}`,
-		accountText(k.who.raw), k.to.operator, tokens, coinJSON("stake", tokens))
+		accountText(k.who.raw), k.to.Operator, tokens, coinJSON("stake", tokens))
 }
 
 // stakes are the delegations of the delegator in the path.

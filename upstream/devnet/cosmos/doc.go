@@ -39,28 +39,26 @@ func NewChain(o Options) *Chain {
 
 // A Node is what the REST API of one node shows of that node and its clock.
 type Node interface {
-	Height() int64                    // the newest height that can be read
-	Oldest() int64                    // the oldest one
-	Stored() int64                    // the newest block of CometBFT, for a moment ahead of Height
-	Restarted() bool                  // no block has come since the node started
-	CatchingUp() bool                 // what syncing says
-	BlockTime(height int64) time.Time // as the block's header has it
-	BlockHash(height int64) []byte    // 32 bytes
-	AppHash(height int64) []byte      // 32 bytes
-	Forks(height int64) int64         // how often the chain was set back to below this height
+	Now() Clock
+	Forks(height int64) int64                                // how often the chain was set back to below this height
+	Block(height int64) (at time.Time, hash, appHash []byte) // as its header has them; hashes have 32 bytes
 }
 
-// NodeOptions are how a node is configured.
-type NodeOptions struct {
-	NoGRPC bool // grpc.enable = false: other texts, and errors that tell no height
-	CORS   bool // enabled-unsafe-cors = true
+// A Clock is where a node stands.
+type Clock struct {
+	Height     int64 // the newest height that can be read
+	Oldest     int64 // the oldest one
+	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
+	Restarted  bool  // no block has come since the node started
+	CatchingUp bool  // what syncing says
 }
 
-// Handler serves the REST API of a node. It calls count, unless nil, for every
+// Handler serves the REST API of a node. A node without gRPC, by grpc.enable = false, has
+// other texts, and errors that tell no height. Handler calls count, unless nil, for every
 // request that reaches a state, with the URI and the height that is read.
-func (c *Chain) Handler(n Node, m NodeOptions, count func(uri string, height int64)) http.Handler {
+func (c *Chain) Handler(n Node, noGRPC bool, count func(uri string, height int64)) http.Handler {
 	if count == nil {
 		count = func(string, int64) {}
 	}
-	return &gateway{chain: c, node: n, options: m, count: count}
+	return &gateway{chain: c, node: n, noGRPC: noGRPC, count: count}
 }

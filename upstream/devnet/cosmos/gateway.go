@@ -11,10 +11,10 @@ import (
 
 // A gateway is the REST server of a node.
 type gateway struct {
-	chain   *Chain
-	node    Node
-	options NodeOptions
-	count   func(uri string, height int64)
+	chain  *Chain
+	node   Node
+	noGRPC bool
+	count  func(uri string, height int64)
 }
 
 // The headers that tell heights. Errors carry the second alone.
@@ -26,9 +26,6 @@ const (
 // ServeHTTP routes by the decoded path, as grpc-gateway does.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Server-Time", strconv.FormatInt(time.Now().Unix(), 10))
-	if g.options.CORS && g.preflight(w, r) {
-		return
-	}
 	if Redirected(w, r) {
 		return
 	}
@@ -66,7 +63,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error)
 	if route == nil {
 		return "", notImplemented
 	}
-	q := &query{chain: g.chain, node: g.node, path: "/" + strings.Join(components, "/"), vars: vars}
+	q := &query{chain: g.chain, node: g.node, now: g.node.Now(), path: "/" + strings.Join(components, "/"), vars: vars}
 	if err := q.read(r, route); err != nil {
 		return "", &failure{invalidArgument, err.Error()}
 	}
@@ -74,7 +71,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error)
 		return "", &failure{deadlineExceeded, "context deadline exceeded"}
 	}
 	if route.local {
-		q.state = g.chain.at(g.node.Height(), g.node)
+		q.state = g.chain.at(q.now.Height, g.node)
 		return route.serve(q)
 	}
 	return g.query(w, r, route, q)
@@ -82,7 +79,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error)
 
 // query answers what goes through the application.
 func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q *query) (body string, err error) {
-	height, err := g.heightOf(r.Header)
+	height, err := g.heightOf(r.Header, q.now)
 	if err != nil {
 		return "", err
 	}
@@ -91,11 +88,11 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 	if err = q.addresses(); err == nil {
 		body, err = route.serve(q)
 	}
-	if err != nil && g.options.NoGRPC {
+	if err != nil && g.noGRPC {
 		return "", plainText(err)
 	}
 	text := strconv.FormatInt(height, 10)
-	if !g.options.NoGRPC {
+	if !g.noGRPC {
 		w.Header().Set("Grpc-Metadata-Content-Type", "application/grpc+cosmos-sdk-grpc-codec")
 	}
 	w.Header().Set(metadataHeader, text)
@@ -129,27 +126,4 @@ func dropVerb(p string) string {
 		return p[:len(p)-1]
 	}
 	return p
-}
-
-// preflight answers OPTIONS as the node's CORS does, which knows one header.
-func (g *gateway) preflight(w http.ResponseWriter, r *http.Request) bool {
-	origin := r.Header.Get("Origin") != ""
-	if r.Method != http.MethodOptions {
-		if origin {
-			w.Header().Set("Access-Control-Allow-Origin", "*")
-		}
-		return false
-	}
-	asked := r.Header.Get("Access-Control-Request-Headers")
-	switch {
-	case asked != "" && !strings.EqualFold(asked, "content-type"):
-		w.WriteHeader(http.StatusForbidden)
-		return true
-	case asked != "":
-		w.Header().Set("Access-Control-Allow-Headers", "Content-Type")
-	}
-	if origin {
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-	}
-	return true
 }

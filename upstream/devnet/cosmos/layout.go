@@ -64,12 +64,12 @@ func digest(seed uint64, what string, n int64) []byte {
 
 func newLayout(seed uint64, delegators int) *layout {
 	l := &layout{seed: seed, byAddress: map[string]*account{}}
-	for _, m := range members {
-		l.validators = append(l.validators, &validator{member: m, raw: mustDecode(validatorPrefix, m.operator)})
+	for _, m := range cast().Validators {
+		l.validators = append(l.validators, &validator{member: m, raw: mustDecode(validatorPrefix, m.Operator)})
 	}
 	slices.SortFunc(l.validators, func(a, b *validator) int { return strings.Compare(a.raw, b.raw) })
 	for _, v := range l.validators {
-		l.delegate(l.add(v.raw, 1, coin{"stake", 99_000_000}), v, v.tokens, true)
+		l.delegate(l.add(v.raw, 1, coin{"stake", 99_000_000}), v, v.Tokens, true)
 	}
 	l.populate(delegators)
 	l.order()
@@ -86,15 +86,15 @@ func (l *layout) add(raw string, sequence int64, coins ...coin) *account {
 
 // populate adds the named accounts and those that delegate to the popular validator.
 func (l *layout) populate(delegators int) {
-	for _, e := range extras {
-		a := l.add(mustDecode(accountPrefix, e.address), e.sequence, e.coins()...)
-		for _, operator := range e.stakes {
+	for _, e := range cast().Accounts {
+		a := l.add(mustDecode(accountPrefix, e.Address), e.Sequence, e.coins()...)
+		for _, operator := range e.Stakes {
 			l.delegate(a, l.operated(operator), 250_000, false)
 		}
 	}
 	for i := range delegators - 1 { // the wide delegator is one of them
 		raw := string(digest(l.seed, "account", int64(i))[:20])
-		l.delegate(l.add(raw, 1, coin{"stake", 50_000_000}, coin{"token", 1_000}), l.operated(popular), 10_000+int64(i), false)
+		l.delegate(l.add(raw, 1, coin{"stake", 50_000_000}, coin{"token", 1_000}), l.operated(PopularValidator), 10_000+int64(i), false)
 	}
 }
 

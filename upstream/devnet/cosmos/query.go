@@ -19,6 +19,7 @@ type query struct {
 	state
 	chain  *Chain
 	node   Node
+	now    Clock
 	path   string            // as it was routed
 	vars   map[string]string // what stands for the names in the pattern of the path
 	args   map[string]string // from path and query, by proto name; numbers in base 10, bytes decoded, the first value of lists
@@ -49,7 +50,7 @@ var kinds = map[string]kind{
 	"height": int64s, "last_height": int64s,
 	"resolve_denom": flag, "prove": flag, "count_total": flag, "reverse": flag,
 	"data": data, "key": data, "query_data": data, "address_bytes": data,
-	"delegator_addr": bech32Text, "delegator_address": bech32Text, "validator_addr": bech32Text, "validator_address": bech32Text, "cons_address": bech32Text,
+	"delegator_addr": bech32Text, "voter": bech32Text, "delegator_address": bech32Text, "validator_addr": bech32Text, "validator_address": bech32Text, "cons_address": bech32Text,
 	"proposal_status": proposalStatus, "order_by": orderBy, "pagination": message,
 }
 

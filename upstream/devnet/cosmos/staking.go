@@ -10,13 +10,13 @@ import (
 func (s state) validatorJSON(v *validator) string {
 	tokens := s.bonded(v)
 	unbonding, at, ids := int64(0), "1970-01-01T00:00:00Z", ""
-	if v.jailed {
+	if v.Jailed {
 		unbonding, at, ids = 48, nominalTime(198), `"27"`
 	}
 	return fmt.Sprintf(`{"operator_address":%q,"consensus_pubkey":{"@type":"/cosmos.crypto.ed25519.PubKey","key":%q},"jailed":%t,"status":%q,"tokens":"%d","delegator_shares":"%d.000000000000000000",`+
 		`"description":{"moniker":%q,"identity":"","website":"https://example.org/?a=1\u0026b=\u003c2\u003e","security_contact":"","details":"é"},"unbonding_height":"%d","unbonding_time":%q,`+
 		`"commission":{"commission_rates":{"rate":%q,"max_rate":"0.200000000000000000","max_change_rate":"0.010000000000000000"},"update_time":%q},"min_self_delegation":"1000000","unbonding_on_hold_ref_count":"0","unbonding_ids":[%s]}`,
-		v.operator, v.key, v.jailed, v.status(), tokens, tokens, v.moniker, unbonding, at, v.rate, nominalTime(opening), ids)
+		v.Operator, v.Key, v.Jailed, v.status(), tokens, tokens, v.Moniker, unbonding, at, v.Rate, nominalTime(opening), ids)
 }
 
 // pageKey is the key of a validator in lists of validators.
@@ -61,7 +61,7 @@ func delegatorValidator(q *query) (string, error) {
 func pool(q *query) (string, error) {
 	var bonded, not int64
 	for _, v := range q.members() {
-		if v.jailed {
+		if v.Jailed {
 			not += q.bonded(v)
 		} else {
 			bonded += q.bonded(v)

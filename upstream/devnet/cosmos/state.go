@@ -74,7 +74,7 @@ func (s state) members() []*validator {
 	if s.height >= opening {
 		return s.validators
 	}
-	return []*validator{s.operated(members[0].operator)}
+	return []*validator{s.operated(Validators()[0])}
 }
 
 // member is a validator by its raw address; nil for none.
@@ -82,7 +82,7 @@ func (s state) member(raw string) *validator { return validatorAt(s.members(), r
 
 // status is what staking says about a validator.
 func (v *validator) status() string {
-	if v.jailed {
+	if v.Jailed {
 		return "BOND_STATUS_UNBONDED"
 	}
 	return "BOND_STATUS_BONDED"
@@ -114,20 +114,24 @@ func (s state) balance(a *account, c coin) int64 {
 	return sum
 }
 
+// amount is what an account, nil for none, has of a denomination.
+func (s state) amount(a *account, denom string) int64 {
+	if a != nil {
+		for _, c := range a.coins {
+			if c.denom == denom {
+				return s.balance(a, c)
+			}
+		}
+	}
+	return 0
+}
+
 // supply is all there is of a denomination.
 func (s state) supply(denom string) int64 {
 	if denom == "stake" {
 		return 1_000_000_000_000 + 185_000*s.height + s.forks
 	}
-	var sum int64
-	for _, a := range s.accounts {
-		for _, c := range a.coins {
-			if c.denom == denom {
-				sum += c.amount
-			}
-		}
-	}
-	return sum
+	return s.amount(s.byAddress[mustDecode(accountPrefix, WideDelegator)], denom)
 }
 
 // decimal is a number of millionths with its 18 digits.
@@ -143,9 +147,6 @@ func (s state) earned(k *stake) int64 {
 	since := (s.events() + k.turn - 1 - k.slot) % k.turn
 	return s.tokens(k)*(since+1)/100 + s.forks
 }
-
-// commission is what a validator has kept, in millionths.
-func (s state) commission(v *validator) int64 { return s.bonded(v) / 1000 * (s.height%500 + 1) }
 
 // hash is some digest in base64 that stands for a part of the chain.
 func (s state) hash(what string, n int64) string { return base64Text(digest(s.seed, what, n)) }

@@ -69,7 +69,7 @@ func txByHash(q *query) (string, error) {
 	if err != nil {
 		return "", fail(unknown, "%v", err)
 	}
-	found := q.tx(raw, q.node.Height())
+	found := q.tx(raw, q.now.Height)
 	if found == "" {
 		return "", fail(notFound, "tx not found: %s", q.args["hash"])
 	}
@@ -92,7 +92,7 @@ func (s state) txsOf(height int64) []string {
 
 func txsInBlock(q *query) (string, error) {
 	height, err := strconv.ParseInt(q.args["height"], 10, 64)
-	tip := q.node.Height()
+	tip := q.now.Height
 	if err != nil || height < 1 || height > tip {
 		return "", fail(unknown, "codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, tip)
 	}
@@ -156,7 +156,7 @@ func searchTxs(q *query) (string, error) {
 func (q *query) found(words string) (int, func(i int) string) {
 	if m := searchHeight.FindStringSubmatch(words); m != nil {
 		height, _ := strconv.ParseInt(m[1], 10, 64)
-		if height > q.node.Height() {
+		if height > q.now.Height {
 			return 0, nil
 		}
 		txs := q.txsOf(height)
@@ -165,5 +165,5 @@ func (q *query) found(words string) (int, func(i int) string) {
 	if !strings.Contains(words, WideDelegator) {
 		return 0, nil
 	}
-	return int(max(0, q.node.Height()-opening+1)), func(i int) string { return q.made(opening + int64(i)) }
+	return int(max(0, q.now.Height-opening+1)), func(i int) string { return q.made(opening + int64(i)) }
 }
