@@ -28,7 +28,7 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := chain.RouteClass(op.id); !isRoute || !found[op.id] {
+		if _, isRoute := chain.ClassOf(chain.Rows(), op.id); !isRoute || !found[op.id] {
 			t.Errorf("%s is described, and not served", op.id)
 		}
 	}

@@ -22,7 +22,6 @@ package proxy
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -143,11 +142,11 @@ func (s *Server) mountChain() (err error) {
 }
 
 // rows are all rows of a chain of the SDK.
-func (s *Server) rows() []cosmos.Row {
+func (s *Server) rows() []chain.Row {
 	if s.cosmos == nil {
 		return nil
 	}
-	return append(slices.Clone(s.o.Cosmos.Rows), cosmos.Table()...)
+	return cosmos.Rows(s.o.Cosmos.Rows)
 }
 
 // mount mounts an interface's routes, and what explains them.

@@ -7,8 +7,27 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// Classes are the freshness classes the routes name. A policy left zero is that
-// of DefaultClasses.
+// A Class says what may be done with the answers of a row.
+type Class string
+
+// The classes.
+const (
+	Live   Class = "live"   // state that any block may change: read at the tip
+	Params Class = "params" // state that only governance or an upgrade changes
+	Block  Class = "block"  // of CometBFT, by height: fixed as soon as it is there. Never pinned: the answer would be the tip's
+	Found  Class = "found"  // of CometBFT, by hash: fixed once found, and what is not found may be in the next block
+	Latest Class = "latest" // of CometBFT: the newest, or a search; until the next block
+	Never  Class = "never"  // about the node itself: passed through
+)
+
+// Pinned says whether the class is read at a height.
+func (c Class) Pinned() bool { return c == Live || c == Params }
+
+// Fixed says whether an answer of the class never changes once it is found.
+func (c Class) Fixed() bool { return c == Block || c == Found }
+
+// Classes are the policies of the classes. A policy left zero is that of
+// DefaultClasses.
 type Classes struct {
 	Live     cache.Policy  // what any block may change
 	Params   cache.Policy  // what only governance changes
@@ -38,28 +57,23 @@ func (c Classes) WithDefaults() Classes {
 	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 }
 
-// SetClasses puts other classes, and other policies of single routes, in force
-// from the next request on. What is cached is judged by them from then on. An
-// error says that a route does not exist; then nothing has changed.
-func (h *Handler) SetClasses(classes Classes, own map[string]cache.Policy) error {
-	if err := knownRoutes(own); err != nil {
-		return err
+// of is the policy of a class. What is fixed once it is found, and is not there yet,
+// is asked for again at the next block.
+func (c Classes) of(class Class) cache.Policy {
+	p := c.Live
+	switch {
+	case class == Params:
+		return c.Params
+	case class.Fixed():
+		p.StaleBlocks, p.Stale = p.FreshBlocks, p.Fresh
+		p.Immutable, p.OnlyFound, p.Keep = true, true, c.Pinned.Keep
 	}
-	p := &Policies{Classes: classes.WithDefaults()}
-	for _, rt := range routes {
-		policy, ok := own[rt.Name]
-		if !ok {
-			policy = p.of(rt.class)
-		}
-		p.Rows = append(p.Rows, policy)
-	}
-	h.policies.Store(p)
-	return nil
+	return p
 }
 
-func (c Classes) of(name class) cache.Policy {
-	if name == params {
-		return c.Params
-	}
-	return c.Live
+// policies are the classes in force, and by them the policy of every row of a
+// table. They are replaced as a whole.
+type policies struct {
+	Classes
+	rows []cache.Policy
 }

@@ -1,11 +1,10 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -15,199 +14,205 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An endpoint serves one row of the table.
-type endpoint struct {
-	*Handler
-	*requestParser
-	row int // in the table
+// A Dialect is what a chain's nodes speak, for the requests of one row.
+type Dialect interface {
+	// Parse reads what a request asks for.
+	Parse(c *gin.Context) (Question, error)
+	// Fetch asks a node.
+	Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
+	// Entry makes what is cached of a node's answer. prev is the entry before, nil
+	// for none.
+	Entry(q *Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error)
 }
 
-// serve answers one request.
-func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
+// A Question is a request reduced to what its answer depends on. Requests for the
+// same have the same Key, however they were spelled.
+type Question struct {
+	Key   string // canonical path and query, behind the dialect's prefix; @ and the height if there is one
+	Path  string // what the node is asked, as the dialect's Fetch takes it
+	Query string // encoded, without ?
+	Cost  node.Cost
+	Heights
+
+	Misspelt string  // parameters of the query that are ignored, and were probably meant
+	page     page    // what is asked of a list
+	walk     walkKey // what the page key said besides; zero where it is the node's own
+}
+
+// An Endpoint answers the requests of one row, in whatever dialect.
+type Endpoint struct {
+	*Reader
+	Dialect
+	Row
+	place int               // among the rows
+	tell  func(*web.Answer) // adds what the dialect tells of an answer; nil: nothing
+}
+
+// Endpoint makes the endpoint of a row, by its place among the reader's. tell adds
+// what the dialect tells of an answer; nil stands for nothing.
+func (r *Reader) Endpoint(place int, d Dialect, tell func(*web.Answer)) *Endpoint {
+	return &Endpoint{r, d, r.rows[place], place, tell}
+}
+
+// Route is the endpoint as it is mounted; render writes failures.
+func (ep *Endpoint) Route(serve web.Handler, render web.Renderer) web.Route {
+	return web.Route{Handler: ep.Stack.Handle(ep.Name, render, serve), Render: render, Plan: ep.plan, Feed: ep.feed}
+}
+
+// Serve answers a request.
+func (ep *Endpoint) Serve(c *gin.Context, rec *web.Record) error {
 	if err := ep.Admit(c, rec); err != nil {
 		return err
 	}
-	q, hs, err := ep.parse(c)
+	q, err := ep.Parse(c)
 	if err != nil {
 		return err
 	}
-	if q.unknown && !ep.asSent {
-		if names := ep.misspelt(c.Request.URL.RawQuery); names != "" {
-			c.Header(web.UnknownHeader, names)
-			rec.Once()
-		}
+	return ep.Reply(c, rec, &q)
+}
+
+// Reply answers a request that has been let in and understood.
+func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *Question) error {
+	if q.Misspelt != "" {
+		c.Header(web.UnknownHeader, q.Misspelt)
+		rec.Once()
 	}
-	ctx := web.WithLazyDeadline(c.Request.Context(), ep.stack.Deadline(rec.Start))
+	ctx := web.WithLazyDeadline(c.Request.Context(), ep.Stack.Deadline(rec.Start))
 	defer ctx.Release()
-	tip, err := ep.settle(ctx, c.Request, rec, &hs)
-	if hs.pinned == 0 && err == nil {
-		tip = ep.Follow(ctx, rec, tip)
+	tip, err := ep.Settle(ctx, c.Request, rec, &q.Heights)
+	if q.Pinned == 0 && err == nil {
+		tip = ep.follow(ctx, rec, tip)
 	}
-	rec.Tip, rec.Pinned = tip.Height, hs.pinned > 0
+	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	if err != nil {
 		return err
 	}
-	query, res, err := ep.lookup(ctx, c.Request, rec, q, hs, tip)
+	query, res, err := ep.Lookup(ctx, c.Request, rec, q, tip)
 	if err != nil {
 		return err
 	}
-	if h := res.Entry.Height; 0 < h && h < hs.min { // of a node that catches up
-		return ep.Late(hs.min, nil)
+	if h := res.Entry.Height; 0 < h && h < q.Min { // of a node that catches up
+		return ep.late(q.Min, nil)
 	}
-	a := ep.Answer(rec, res, &query, tip, time.Now())
-	ep.stack.Respond(c.Writer, c.Request, &a)
+	ep.Respond(c, rec, res, &query, tip)
 	return nil
 }
 
-// lookup asks the cache: a later page of a walk at the block of the walk, where
+// Respond writes an answer of the cache.
+func (ep *Endpoint) Respond(c *gin.Context, rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip) {
+	a := ep.answer(rec, res, query, tip, time.Now())
+	if ep.tell != nil {
+		ep.tell(&a)
+	}
+	ep.Stack.Respond(c.Writer, c.Request, &a)
+}
+
+// Lookup asks the cache: a later page of a walk at the block of the walk, where
 // that can still be read.
-func (ep *endpoint) lookup(ctx context.Context, r *http.Request, rec *web.Record, q cacheRequest, hs heights, tip node.Tip) (cache.Query, cache.Result, error) {
+func (ep *Endpoint) Lookup(ctx context.Context, r *http.Request, rec *web.Record, q *Question, tip node.Tip) (cache.Query, cache.Result, error) {
 	if q.walk.height > 0 {
-		if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
-			query := ep.query(sq, shs, tip)
-			res, err := ep.cache.Get(ctx, query, ep.origin(sq, r, rec))
+		if sq, ok := ep.snapshot(ctx, q, tip); ok {
+			query := ep.query(sq, tip)
+			res, err := ep.Cache.Get(ctx, query, ep.origin(sq, r, rec))
 			if err != nil || !outOfReach(res) {
 				rec.Pinned = true
 				return query, res, err
 			}
 		}
 	}
-	query := ep.query(q, hs, tip)
-	if hs.pinned == 0 && ep.stack.WantsNoCache(r.Header) {
+	query := ep.query(q, tip)
+	if q.Pinned == 0 && ep.Stack.WantsNoCache(r.Header) {
 		query = web.NoCache(query, rec.Start)
 	} else if q.walk.height == 0 && rec.Repeatable() {
-		rec.Repeat(&memory{ep, q, hs})
+		rec.Repeat(&memory{ep, q})
 	}
-	res, err := ep.cache.Get(ctx, query, ep.origin(q, r, rec))
+	res, err := ep.Cache.Get(ctx, query, ep.origin(q, r, rec))
 	return query, res, err
 }
 
-// parse reads what a request asks for.
-func (ep *endpoint) parse(c *gin.Context) (q cacheRequest, hs heights, err error) {
-	if hasBody(c.Request) {
-		return q, hs, web.BadInput("a %s request takes no body", c.Request.Method)
+// query is what the cache is asked: one slot for the newest state, replaced block by
+// block, and one for each block that is asked for by its height.
+func (ep *Endpoint) query(q *Question, tip node.Tip) cache.Query {
+	inForce := ep.policies.Load()
+	policy := inForce.rows[ep.place]
+	if q.Pinned > 0 {
+		policy = inForce.Pinned
 	}
-	if hs, err = readHeights(c.Request.Header, ep.asSent); err != nil {
-		return q, hs, err
+	asked := cache.Query{Key: q.Key, Kind: int(q.Cost), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Ahead: q.Pinned == 0 && q.Cost != node.Scan}
+	if tip.Known {
+		asked.Tip = tip.Height
 	}
-	q, err = ep.read(c.Params, c.Request.URL.RawQuery, hs.pinned)
-	return q, hs, err
+	if q.Pinned > 0 || policy.Immutable {
+		asked.MinHeight = 0 // what is fixed was seen, however long ago
+	}
+	return asked
 }
 
-// heights are the blocks a request names: at most one to be read at, and one
-// that must have been seen.
-type heights struct {
-	pinned, min int64 // 0 for none
-	evm         int64 // the execution client's block that must have been seen; 0 for none
-}
-
-func readHeights(h http.Header, asSent bool) (heights, error) {
-	var hs heights
-	var err error
-	if hs.min, err = web.ReadBlock(web.MinHeightHeader, h[web.MinHeightHeader]); err != nil {
-		return hs, err
-	}
-	if hs.evm, err = web.ReadBlock(web.MinEVMHeader, h[web.MinEVMHeader]); err != nil {
-		return hs, err
-	}
-	if asSent {
-		hs.pinned, err = nodeHeight(h[web.HeightHeader])
-		return hs, err
-	}
-	if hs.pinned, err = web.ReadBlock(web.HeightHeader, h[web.HeightHeader]); err != nil {
-		return hs, err
-	}
-	if hs.pinned > 0 && hs.min > hs.pinned {
-		return hs, web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, web.HeightHeader)
-	}
-	return hs, nil
-}
-
-// nodeHeight reads a height as the node does.
-func nodeHeight(values []string) (int64, error) {
-	if len(values) == 0 {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(values[0], 10, 64)
-	switch {
-	case err != nil:
-		return 0, nil //nolint:nilerr // to the node, garbage is no height
-	case n < 0:
-		return 0, &web.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
-	}
-	return n, nil
-}
-
-// settle waits for the block a request must see, and refuses one that does
-// not exist yet. It returns the tip to answer by. The execution client's block
-// becomes one of the chain's that must be seen.
-func (ep *endpoint) settle(ctx context.Context, from *http.Request, rec *web.Record, h *heights) (node.Tip, error) {
-	if h.evm > 0 {
-		height, err := ep.executed(ctx, from, rec, h.evm)
-		if err != nil {
-			return ep.o.Nodes.Tip(), err
-		}
-		h.min = max(h.min, height)
-	}
-	tip, err := ep.Settle(ctx, from, rec, h.min)
-	if err == nil && tip.Known && h.pinned > tip.Height && !ep.asSent {
-		err = web.BadInput("block %d is in the future; the newest is %d", h.pinned, tip.Height)
-	}
-	return tip, err
-}
-
-func (ep *endpoint) query(q cacheRequest, hs heights, tip node.Tip) cache.Query {
-	return ep.QueryFor(q.key, q.cost, ep.policies.Load().Of(ep.row, hs.pinned), hs.pinned, hs.min, tip)
-}
-
-// origin asks the node, which is what a miss comes to, on behalf of the client
-// of a request; of many clients together where there is none.
-func (ep *endpoint) origin(q cacheRequest, from *http.Request, rec *web.Record) cache.Origin {
+// origin asks the node, which is what a miss comes to, on behalf of the client of a
+// request.
+func (ep *Endpoint) origin(q *Question, from *http.Request, rec *web.Record) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-		r := q.request()
-		r.Background, r.Ahead = cache.InBackground(ctx), cache.Ahead(ctx)
-		if from != nil {
-			r.Client = ep.stack.Client(from, rec)
-		}
-		a, err := ep.o.Nodes.Fetch(ctx, r)
-		if err = Silence(a, err, q.height == 0, prev); err != nil {
+		a, err := ep.Fetch(ctx, node.Request{
+			Path: q.Path, Query: q.Query, Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: !ep.Class.Pinned(), Cost: q.Cost,
+			Client: ep.Stack.Client(from, rec), Background: cache.InBackground(ctx), Ahead: cache.Ahead(ctx),
+		})
+		if err = silence(a, err, q.Pinned == 0, prev); err != nil {
 			return nil, err
 		}
-		return ep.entry(q, a, prev)
+		return ep.Entry(q, a, prev)
 	}
 }
 
 // plan says what a request would ask.
-func (ep *endpoint) plan(c *gin.Context) (web.Plan, error) {
-	q, hs, err := ep.parse(c)
-	if err != nil {
+func (ep *Endpoint) plan(c *gin.Context) (web.Plan, error) {
+	q, tip, err := ep.ask(c)
+	if err != nil || ep.Class == Never {
 		return web.Plan{}, err
 	}
-	tip, err := ep.settle(c.Request.Context(), c.Request, &web.Record{}, &hs)
-	if err != nil {
-		return web.Plan{}, err
+	asked := &q
+	if sq, ok := ep.snapshot(c.Request.Context(), asked, tip); ok {
+		asked = sq
 	}
-	q, hs, _ = ep.snapshot(c.Request.Context(), q, hs, tip)
-	p := web.Plan{Route: ep.Name, Class: ep.class.String(), Asks: "the node for " + q.path, Origin: "the node", Query: ep.query(q, hs, tip)}
-	if q.query != "" {
-		p.Asks += "?" + q.query
+	p := web.Plan{Route: ep.Name, Class: string(ep.Class), Asks: "the node for " + q.Path, Origin: "the node", Query: ep.query(asked, tip)}
+	if q.Query != "" {
+		p.Asks += "?" + q.Query
 	}
-	if hs.pinned > 0 {
-		p.Class, p.Asks = "pinned", fmt.Sprintf("%s at block %d", p.Asks, hs.pinned)
+	if asked.Pinned > 0 {
+		p.Class, p.Asks = "pinned", fmt.Sprintf("%s at block %d", p.Asks, asked.Pinned)
 	}
 	return p, nil
 }
 
-// hasBody says whether a request carries a body. The node lets one override
-// the query of some paths, and here nothing reads it.
-func hasBody(r *http.Request) bool {
-	if r.ContentLength == 0 || r.Body == nil {
+// ask reads a request that is not answered now, and waits for the block that it must
+// see.
+func (ep *Endpoint) ask(c *gin.Context) (q Question, tip node.Tip, err error) {
+	if q, err = ep.Parse(c); err == nil {
+		tip, err = ep.Settle(c.Request.Context(), c.Request, &web.Record{}, &q.Heights)
+	}
+	return q, tip, err
+}
+
+// A memory answers a request of an endpoint again, at the newest block or at the
+// one that it names. Pages of a walk are not among these requests.
+type memory struct {
+	*Endpoint
+	asked *Question
+}
+
+// Recall answers as long as memory can.
+func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
+	tip := m.Nodes.Tip()
+	if m.waits(rec, &m.asked.Heights, tip) {
 		return false
 	}
-	if r.ContentLength > 0 {
-		return true
+	query := m.query(m.asked, tip)
+	res, ok := m.Cache.Fresh(query, rec.Start)
+	if ok {
+		rec.Tip, rec.Pinned = tip.Height, m.asked.Pinned > 0
+		*a = m.answer(rec, res, &query, tip, rec.Start)
+		if m.tell != nil {
+			m.tell(a)
+		}
 	}
-	var one [1]byte // chunked: perhaps empty
-	n, _ := io.ReadFull(r.Body, one[:])
-	return n > 0
+	return ok
 }

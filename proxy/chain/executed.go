@@ -17,7 +17,7 @@ const farAhead = 1 << 32
 // executed waits for the block in whose state the execution client's block counts
 // that a request must see, and gives its height.
 func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Record, block int64) (height int64, err error) {
-	tip := r.nodes.Tip()
+	tip := r.Nodes.Tip()
 	leave, err := r.enter(from, rec, tip, web.MinEVMHeader)
 	if err != nil {
 		return 0, err
@@ -25,8 +25,8 @@ func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Reco
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
-	for ; ; tip = r.nodes.Tip() {
-		newest, err := r.nodes.Executed(ctx, tip.Height)
+	for ; ; tip = r.Nodes.Tip() {
+		newest, err := r.Nodes.Executed(ctx, tip.Height)
 		switch {
 		case errors.Is(err, node.ErrNoExecution):
 			return 0, web.BadInput("%s cannot be waited for: no node tells of an execution client's blocks", web.MinEVMHeader)
@@ -36,7 +36,7 @@ func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Reco
 			return tip.Height, nil
 		}
 		// A block carries one of the execution client's at most.
-		err = r.nodes.WaitHeight(ctx, tip.Height+min(block-newest, farAhead))
+		err = r.Nodes.WaitHeight(ctx, tip.Height+min(block-newest, farAhead))
 		if errors.Is(err, context.DeadlineExceeded) {
 			return 0, &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
 				Public: "block " + strconv.FormatInt(block, 10) + " of the execution client does not count yet; the newest that does is " + strconv.FormatInt(newest, 10)}

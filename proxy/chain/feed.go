@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -12,24 +13,16 @@ import (
 
 // feed is the request's answer as streams follow it. It waits for the block that
 // the request must see.
-func (ep *endpoint) feed(c *gin.Context) (web.Feed, error) {
-	q, hs, err := ep.parse(c)
-	if err != nil {
-		return web.Feed{}, err
-	}
-	ctx := c.Request.Context()
-	tip, err := ep.settle(ctx, c.Request, &web.Record{}, &hs)
+func (ep *Endpoint) feed(c *gin.Context) (web.Feed, error) {
+	q, tip, err := ep.ask(c)
 	if err != nil {
 		return web.Feed{}, err
 	}
 	from := c.Request // all who follow the feed are served in the name of the first
-	f := web.Feed{
-		Key: q.key, Height: hs.pinned, Fresh: ep.policies.Load().Of(ep.row, 0).Fresh,
-		Read: func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, q, hs, from) },
-	}
-	if sq, shs, ok := ep.snapshot(ctx, q, hs, tip); ok {
-		f.Key, f.Height = "walk "+sq.key, shs.pinned // an explicit height has no tip to go on at
-		f.Read = walked(func(ctx context.Context) (cache.Result, error) { return ep.newest(ctx, sq, shs, from) }, f.Read)
+	f := web.Feed{Key: q.Key, Height: q.Pinned, Fresh: ep.policies.Load().rows[ep.place].Fresh, Read: ep.newest(&q, from)}
+	if sq, ok := ep.snapshot(c.Request.Context(), &q, tip); ok {
+		f.Key, f.Height = "walk "+sq.Key, sq.Pinned // an explicit height has no tip to go on at
+		f.Read = walked(ep.newest(sq, from), f.Read)
 	}
 	return f, nil
 }
@@ -53,6 +46,13 @@ func walked(atBlock, atTip read) read {
 	}
 }
 
-func (ep *endpoint) newest(ctx context.Context, q cacheRequest, hs heights, from *http.Request) (cache.Result, error) {
-	return ep.Newest(ctx, ep.query(q, hs, ep.o.Nodes.Tip()), ep.origin(q, from, &web.Record{}))
+// newest asks the cache for an answer that is not stale.
+func (ep *Endpoint) newest(q *Question, from *http.Request) read {
+	return func(ctx context.Context) (cache.Result, error) {
+		ctx, cancel := context.WithDeadline(ctx, ep.Stack.Deadline(time.Now()))
+		defer cancel()
+		query := ep.query(q, ep.Nodes.Tip())
+		query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
+		return ep.Cache.Get(ctx, query, ep.origin(q, from, &web.Record{}))
+	}
 }

@@ -3,28 +3,29 @@
 //
 // A request goes, top to bottom:
 //
-//  1. routes.go has the row of the table that it belongs to; parameters.go and
-//     pages.go say how the values of the row's parameters are read;
+//  1. routes.go has the row of the table (row.go) that it belongs to; parameters.go
+//     and pages.go say how the values of the row's parameters are read;
 //  2. parser.go reads the row's parameters, and nothing else of the request,
-//     into one canonical cacheRequest: the cache key and what the node is asked;
-//  3. endpoint.go settles at which block it is to be answered (reader.go; walk.go
-//     for later pages of a list), asks the cache by the policy of the row's class
-//     (classes.go), and has the answer written;
+//     into one canonical Question: the cache key and what the node is asked;
+//  3. endpoint.go has it answered: reader.go settles at which block (walk.go for
+//     later pages of a list), and the cache is asked by the policy of the row's
+//     class (classes.go);
 //  4. origin.go, on a miss, makes an entry of the node's answer, in the shape that
 //     package documented gives it, with the height in its next page key (stamp.go);
 //  5. envelope.go writes what failed on the way in the interface's form.
 //
-// selection.go names the keys of a route or an address, to be purged.
+// The table, the parameters and the origin are those of Story. The Reader and its
+// Endpoints serve other dialects, too. feed.go has the answers that streams follow,
+// and selection.go names the keys of an address, to be purged.
 package chain
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/http"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -94,37 +95,36 @@ func (o Options) WithDefaults() Options {
 type Handler struct {
 	*Reader
 
-	o        Options
-	seed     maphash.Seed             // digests of the node's raw answers, of this process alone
-	policies atomic.Pointer[Policies] // replaced while serving, read without a lock
+	o      Options
+	asSent bool         // the node's shape: values go to the node as they came
+	seed   maphash.Seed // digests of the node's raw answers, of this process alone
 }
 
 // New checks the options and fills in the defaults.
 func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
-	if o.Nodes == nil {
-		return nil, errors.New("chain: Nodes is required")
-	}
 	o = o.WithDefaults()
 	if o.Shape != Documented && o.Shape != Node {
 		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
 	}
-	h := &Handler{Reader: NewReader(o, stack, c), o: o, seed: maphash.MakeSeed()}
-	return h, h.SetClasses(o.Classes, o.Routes)
+	r, err := NewReader(o, string(o.Shape), Rows(), stack, c)
+	if err != nil {
+		return nil, err
+	}
+	r.strict = o.Shape == Documented
+	return &Handler{Reader: r, o: o, asSent: o.Shape == Node, seed: maphash.MakeSeed()}, nil
 }
 
 // Routes are the paths to be mounted, one for each row of the table.
 func (h *Handler) Routes() []web.Route {
 	all := make([]web.Route, len(routes))
-	for row, rt := range routes {
-		ep := &endpoint{h, newRequestParser(rt, &h.o), row}
-		all[row] = web.Route{
-			Methods: []string{http.MethodGet, http.MethodHead},
-			Pattern: rt.Pattern,
-			Handler: h.stack.Handle(rt.Name, WriteFailure, ep.serve),
-			Render:  WriteFailure,
-			Plan:    ep.plan,
-			Feed:    ep.feed,
-		}
+	for place, rt := range routes {
+		ep := h.Endpoint(place, newParser(h, rt), nil)
+		all[place] = ep.Route(ep.Serve, WriteFailure)
+		all[place].Methods = []string{http.MethodGet, http.MethodHead}
+		all[place].Pattern = ginPattern.Replace(rt.Pattern)
 	}
 	return all
 }
+
+// ginPattern writes a pattern as Gin reads it.
+var ginPattern = strings.NewReplacer("{", ":", "}", "")

@@ -10,7 +10,7 @@ import (
 // misspelt names the parameters of a query that the route does not take, but that
 // look like one it does. They are ignored, as all that the route does not know; a
 // client that meant one of them would not notice.
-func (p *requestParser) misspelt(rawQuery string) string {
+func (p *parser) misspelt(rawQuery string) string {
 	var found []string
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, _, _ := strings.Cut(pair, "=")
@@ -30,7 +30,7 @@ func (p *requestParser) misspelt(rawQuery string) string {
 
 // nearest is the parameter whose last word the name is, or which it differs from
 // by a slip or two; "" for none.
-func (p *requestParser) nearest(name string) string {
+func (p *parser) nearest(name string) string {
 	name = strings.ToLower(name)
 	for _, known := range p.names {
 		_, last, _ := strings.Cut(known, ".")

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"cmp"
+	"context"
 	"hash/maphash"
 	"net/http"
 	"net/url"
@@ -14,64 +15,60 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// request is the cacheRequest as the node is asked it.
-func (q cacheRequest) request() node.Request {
-	path, _ := url.PathUnescape(q.path) // it was escaped here
-	r := node.Request{Path: path, Query: q.query, Height: q.height, Cost: q.cost}
-	if r.Height == 0 {
-		r.Height = node.AtTip
-	}
-	return r
+// Fetch asks a node for a path that was escaped here.
+func (p *parser) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
+	r.Path, _ = url.PathUnescape(r.Path)
+	return p.Nodes.Fetch(ctx, r)
 }
 
 // brokenLife is the life of an answer by which the node says that it failed:
 // long enough to spare it a stampede.
 const brokenLife = time.Second
 
-// entry makes what is cached of a node's answer. An answer that did not change
+// Entry makes what is cached of a node's answer. An answer that did not change
 // is not shaped again.
-func (ep *endpoint) entry(q cacheRequest, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+func (p *parser) Entry(q *Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
-	if ep.asSent {
+	if p.asSent {
 		status = a.NodeStatus
 	}
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
-	source := maphash.Bytes(ep.seed, a.Body)
-	stamp := ep.stampFor(q, prev, height)
+	source := maphash.Bytes(p.seed, a.Body)
+	stamp := p.stampFor(q, prev, height)
 	if prev != nil && prev.Source == source && prev.Status == status && stamp.keeps {
 		return prev.Confirm(height, now), nil
 	}
-	content, err := ep.content(q, a, status, source, stamp)
+	content, err := p.content(q, a, status, source, stamp)
 	if err != nil {
 		return nil, err
 	}
-	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: ep.expiry(a, now)}, nil
+	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: p.expiry(a, now)}, nil
 }
 
 // expiry bounds the life of answers that say no, on top of their policy: what
 // is unknown now may be known in a block.
-func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
+func (p *parser) expiry(a *node.Answer, now time.Time) time.Time {
 	switch a.Reason {
 	case node.OK:
 		return time.Time{}
 	case node.Other:
 		return now.Add(brokenLife)
 	default:
-		return now.Add(ep.policies.Load().Negative)
+		return now.Add(p.Negative())
 	}
 }
 
 // content shapes a node's answer, and stamps its next page key.
-func (ep *endpoint) content(q cacheRequest, a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
-	if ep.asSent {
+func (p *parser) content(q *Question, a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
+	if p.asSent {
 		return cache.NewContent(status, a.Type, "", a.Body, source), nil
 	}
 	if status != http.StatusOK {
 		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, q.refusal(a)), source), nil
 	}
-	body, nextKey, err := documented.Shape(a.Body, ep.Msg)
+	body, nextKey, err := documented.Shape(a.Body, p.Msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}
@@ -79,23 +76,23 @@ func (ep *endpoint) content(q cacheRequest, a *node.Answer, status int, source u
 }
 
 // refusal says what was asked for and is not there, and then what the node said.
-func (q cacheRequest) refusal(a *node.Answer) string {
+func (q *Question) refusal(a *node.Answer) string {
 	said := cmp.Or(a.Text, http.StatusText(a.Status))
 	if a.Reason == node.NotFound {
-		return "nothing found at " + q.path + ": " + said
+		return "nothing found at " + q.Path + ": " + said
 	}
 	return said
 }
 
 // nextLink is the Link to the page after this one, for lists that have no
 // other place to name it.
-func (q cacheRequest) nextLink(nextKey string) string {
+func (q *Question) nextLink(nextKey string) string {
 	if nextKey == "" {
 		return ""
 	}
 	next := q.page
 	next.key, next.offset, next.count = "", 0, false // the key says it all
-	w := queryWriter{text: []byte("<" + q.path), path: len("<" + q.path)}
+	w := queryWriter{text: []byte("<" + q.Path), path: len("<" + q.Path)}
 	w = w.name(PageKey)
 	w.text = append(w.text, url.QueryEscape(nextKey)...)
 	w = next.appendQuery(w)

@@ -59,7 +59,10 @@ const (
 	PageReverse    = "pagination.reverse"
 )
 
-// PageNames are all of them.
+// Pagination stands in a row for all of them.
+const Pagination = "pagination"
+
+// PageNames are their names.
 var PageNames = [...]string{PageKey, PageOffset, PageLimit, PageCountTotal, PageReverse}
 
 // nodePageSize is how many items the node puts on a page when it is not told.
@@ -73,24 +76,25 @@ type page struct {
 	count, reverse bool
 }
 
-// parsePage reads the page parameters, empty ones like absent ones.
-func parsePage(format pageKeyFormat, values [len(PageNames)]string, maxLimit uint64) (p page, err error) {
-	if values[0] != "" {
+// parsePage reads the page parameters, in the order of PageNames, empty ones like absent
+// ones.
+func parsePage(format pageKeyFormat, v []given, maxLimit uint64) (p page, err error) {
+	if v[0].text != "" {
 		var ok bool
-		if p.key, ok = format.decode(values[0]); !ok {
-			return p, malformed(PageKey, values[0], "the next_key of the page before")
+		if p.key, ok = format.decode(v[0].text); !ok {
+			return p, malformed(PageKey, v[0].text, "the next_key of the page before")
 		}
 	}
-	if p.offset, err = parseUint(PageOffset, values[1]); err != nil {
+	if p.offset, err = parseUint(PageOffset, v[1].text); err != nil {
 		return p, err
 	}
-	if p.limit, err = parseUint(PageLimit, values[2]); err != nil {
+	if p.limit, err = parseUint(PageLimit, v[2].text); err != nil {
 		return p, err
 	}
-	if p.count, err = parseBool(PageCountTotal, values[3]); err != nil {
+	if p.count, err = parseBool(PageCountTotal, v[3].text); err != nil {
 		return p, err
 	}
-	if p.reverse, err = parseBool(PageReverse, values[4]); err != nil {
+	if p.reverse, err = parseBool(PageReverse, v[4].text); err != nil {
 		return p, err
 	}
 	return p, p.check(maxLimit)
@@ -110,30 +114,14 @@ func (p page) check(maxLimit uint64) error {
 }
 
 // appendQuery writes the canonical parameters, without those that say what
-// the node does anyway.
-func (p page) appendQuery(q queryWriter) queryWriter {
+// the node does anyway: with a key nothing is counted, without a limit everything is.
+func (p page) appendQuery(w queryWriter) queryWriter {
 	if p.key != "" {
-		q = q.name(PageKey)
-		q.text = appendEscaped(q.text, p.key)
+		w = w.name(PageKey)
+		w.text = appendEscaped(w.text, p.key)
 	}
-	if p.offset > 0 {
-		q = q.name(PageOffset)
-		q.text = strconv.AppendUint(q.text, p.offset, 10)
-	}
-	if p.limit > 0 {
-		q = q.name(PageLimit)
-		q.text = strconv.AppendUint(q.text, p.limit, 10)
-	}
-	// With a key nothing is counted; without a limit everything is.
-	if p.count && p.key == "" && p.limit > 0 {
-		q = q.name(PageCountTotal)
-		q.text = append(q.text, "true"...)
-	}
-	if p.reverse {
-		q = q.name(PageReverse)
-		q.text = append(q.text, "true"...)
-	}
-	return q
+	w = w.number(PageOffset, p.offset).number(PageLimit, p.limit)
+	return w.flag(PageCountTotal, p.count && p.key == "" && p.limit > 0).flag(PageReverse, p.reverse)
 }
 
 func parseUint(name, value string) (uint64, error) {
@@ -170,4 +158,35 @@ func (w queryWriter) name(name string) queryWriter {
 	}
 	w.text = append(append(append(w.text, sep), name...), '=')
 	return w
+}
+
+// number writes a number that is not zero.
+func (w queryWriter) number(name string, n uint64) queryWriter {
+	if n > 0 {
+		w = w.name(name)
+		w.text = strconv.AppendUint(w.text, n, 10)
+	}
+	return w
+}
+
+// flag writes what is true.
+func (w queryWriter) flag(name string, set bool) queryWriter {
+	if set {
+		w = w.name(name)
+		w.text = append(w.text, "true"...)
+	}
+	return w
+}
+
+// appendEscaped percent-encodes all but unreserved characters, alike in paths
+// and queries: '@' ends the path and query in a key and must not occur in one.
+func appendEscaped(dst []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == '~' {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+		}
+	}
+	return dst
 }

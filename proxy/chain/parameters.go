@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
+
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A parameter is a name in a path or query and how its value is read.
@@ -43,6 +45,15 @@ var paramTypes = map[string]paramType{
 	"status":             bondStatus,
 }
 
+// typeOf is the type of a parameter: sent in the node's shape, whose values go to the
+// node as they came.
+func (h *Handler) typeOf(name string, sent paramType) paramType {
+	if h.asSent {
+		return sent
+	}
+	return paramTypes[name]
+}
+
 // Both kinds of address are the same 20 bytes. A bech32 address says which of
 // the two it is, and one that says the wrong one is refused, not reinterpreted.
 var (
@@ -52,6 +63,7 @@ var (
 	number           = paramType{"an unsigned integer", appendNumber}
 	digits           = paramType{"decimal digits", appendDigits}
 	anyText          = paramType{"a text of at most 256 bytes", appendText}
+	sentSegment      = paramType{anyText.expects, appendSent}
 	bondStatus       = paramType{"1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", appendStatus}
 )
 
@@ -95,6 +107,18 @@ const maxText = 256
 func appendText(dst []byte, value string) ([]byte, bool) {
 	return appendEscaped(dst, value), len(value) <= maxText
 }
+
+// appendSent escapes a segment of a path and spells hex in lower case, which is all
+// the node does with it.
+func appendSent(dst []byte, value string) ([]byte, bool) {
+	if n := len(value); n >= 2 && n%2 == 0 && isHex(value, n/2-1) {
+		return appendLower(dst, value), n <= maxHex
+	}
+	return appendText(dst, value)
+}
+
+// maxHex is the length of an address that a node just refuses, of 256 bytes.
+const maxHex = 2 + 2*256
 
 func appendStatus(dst []byte, value string) ([]byte, bool) {
 	switch strings.TrimPrefix(strings.ToUpper(value), "BOND_STATUS_") {
@@ -141,15 +165,8 @@ func appendLower(dst []byte, s string) []byte {
 	return dst
 }
 
-// appendEscaped percent-encodes all but unreserved characters, alike in paths
-// and queries: '@' ends the path and query in a key and must not occur in one.
-func appendEscaped(dst []byte, s string) []byte {
-	for _, c := range []byte(s) {
-		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == '~' {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
-		}
-	}
-	return dst
+// malformed names the parameter, shows the beginning of its value and says what
+// is expected.
+func malformed(name, value, expects string) error {
+	return web.BadInput("%s is %q; expected %s", name, web.Short(value), expects)
 }

@@ -1,8 +1,10 @@
 package chain
 
 import (
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,21 +15,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// largePage is the page size from which on a page weighs on the node as much
+// LargePage is the page size from which on a page weighs on the node as much
 // as a read of the whole set.
-const largePage = 1000
+const LargePage = 1000
 
-// A requestParser reads the requests of one route. It is compiled once from the
-// route's row.
-type requestParser struct {
+// A parser reads the requests of one route. It is compiled once from the route's
+// row.
+type parser struct {
+	*Handler
 	Route
-	path     []segment
-	queried  []parameter
-	names    []string // of all that is read from the query: queried, then PageNames
-	maxLimit uint64
-	prefix   string // of keys: the shape, so that none is served as the other
-	chainID  func() string
-	asSent   bool // the node's shape: values go to the node as they came
+	path    []segment
+	queried []parameter // all but those of a page that the shape knows
+	names   []string    // of all that is read from the query: queried, then those of a page
 }
 
 // A segment is a piece of a path: literal text, then perhaps a parameter.
@@ -36,114 +35,155 @@ type segment struct {
 	param   *parameter
 }
 
-func newRequestParser(rt Route, o *Options) *requestParser {
-	p := &requestParser{Route: rt, maxLimit: o.MaxPageLimit, prefix: string(o.Shape), asSent: o.Shape == Node, chainID: o.Nodes.ChainID}
-	literal := ""
-	for part := range strings.SplitSeq(rt.Pattern[1:], "/") {
-		literal += "/"
-		if name, isParam := strings.CutPrefix(part, ":"); isParam {
-			p.path = append(p.path, segment{literal, &parameter{name, paramTypes[name]}})
-			literal = ""
-		} else {
-			literal += part
+func newParser(h *Handler, rt Route) *parser {
+	p := &parser{Handler: h, Route: rt}
+	for pattern, found := rt.Pattern, true; found; {
+		var seg segment
+		var name string
+		if seg.literal, name, found = strings.Cut(pattern, "{"); found {
+			name, pattern, _ = strings.Cut(name, "}")
+			seg.param = &parameter{name, h.typeOf(name, sentSegment)}
 		}
+		p.path = append(p.path, seg)
 	}
-	p.path = append(p.path, segment{literal: literal})
-	for _, name := range rt.Query {
-		p.queried = append(p.queried, parameter{name, paramTypes[name]})
+	for _, name := range strings.Fields(rt.Query) {
+		if name == Pagination {
+			p.names = append(p.names, PageNames[:]...)
+			continue
+		}
 		p.names = append(p.names, name)
 	}
-	if rt.page != nil {
-		p.names = append(p.names, PageNames[:]...)
+	for _, name := range p.names {
+		if h.asSent || !slices.Contains(PageNames[:], name) {
+			p.queried = append(p.queried, parameter{name, h.typeOf(name, anyText)})
+		}
 	}
 	return p
-}
-
-// A cacheRequest is a request reduced to what its answer depends on. Requests
-// for the same have equal ones, however they were spelled.
-type cacheRequest struct {
-	key    string // canonical path and query, behind the shape; @ and the height if there is one
-	path   string // of the key, percent-encoded: what the node is asked
-	query  string
-	page   page    // what is asked of a list
-	walk   walkKey // what the page key said besides; zero where it is the node's own
-	height int64   // block to be read at; 0 for the newest
-	cost   node.Cost
-
-	unknown bool // it has parameters that the route does not take, which change nothing
 }
 
 // maxParameters is the most that any route reads from the query.
 const maxParameters = len(PageNames) + 3
 
-// values are the parameters read from a query, in the order of requestParser.names.
-type values [maxParameters]struct {
+// A given is a value of a parameter, as the query has it.
+type given struct {
 	text string
 	set  bool
+}
+
+// Parse reads what a request asks for.
+func (p *parser) Parse(c *gin.Context) (q Question, err error) {
+	if hasBody(c.Request) {
+		return q, web.BadInput("a %s request takes no body", c.Request.Method)
+	}
+	if err = q.readHeights(c.Request.Header, p.asSent); err != nil {
+		return q, err
+	}
+	return q, p.read(&q, c.Params, c.Request.URL.RawQuery)
+}
+
+// hasBody says whether a request carries a body. The node lets one override
+// the query of some paths, and here nothing reads it.
+func hasBody(r *http.Request) bool {
+	if r.ContentLength == 0 || r.Body == nil {
+		return false
+	}
+	if r.ContentLength > 0 {
+		return true
+	}
+	var one [1]byte // chunked: perhaps empty
+	n, _ := io.ReadFull(r.Body, one[:])
+	return n > 0
+}
+
+// readHeights reads the headers that name blocks; one that is asSent, as the node reads it.
+func (h *Heights) readHeights(header http.Header, asSent bool) (err error) {
+	if h.Min, err = web.ReadBlock(web.MinHeightHeader, header[web.MinHeightHeader]); err != nil {
+		return err
+	}
+	if h.EVM, err = web.ReadBlock(web.MinEVMHeader, header[web.MinEVMHeader]); err != nil {
+		return err
+	}
+	if asSent {
+		h.Pinned, err = nodeHeight(header[web.HeightHeader])
+		return err
+	}
+	if h.Pinned, err = web.ReadBlock(web.HeightHeader, header[web.HeightHeader]); err != nil {
+		return err
+	}
+	if h.Pinned > 0 && h.Min > h.Pinned {
+		return web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, web.HeightHeader)
+	}
+	return nil
+}
+
+// nodeHeight reads a height as the node does.
+func nodeHeight(values []string) (int64, error) {
+	if len(values) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	switch {
+	case err != nil:
+		return 0, nil //nolint:nilerr // to the node, garbage is no height
+	case n < 0:
+		return 0, &web.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
+	}
+	return n, nil
 }
 
 // rooms are where keys are put together.
 var rooms = sync.Pool{New: func() any { return new([256]byte) }}
 
 // read makes the canonical form of a request.
-func (p *requestParser) read(path gin.Params, rawQuery string, height int64) (cacheRequest, error) {
+func (p *parser) read(q *Question, path gin.Params, rawQuery string) error {
 	room := rooms.Get().(*[256]byte) //nolint:forcetypeassert // the pool has no others
 	defer rooms.Put(room)
-	q := cacheRequest{height: height, cost: p.cost}
+	q.Cost = p.Cost
 	text, err := p.appendPath(append(room[:0], p.prefix...), path)
 	if err != nil {
-		return q, err
+		return err
 	}
 	pathEnd := len(text)
 	if rawQuery != "" && len(p.names) > 0 {
-		if text, err = p.appendQuery(&q, text, rawQuery); err != nil {
-			return q, err
+		if text, err = p.appendQuery(q, text, rawQuery); err != nil {
+			return err
 		}
 	}
 	queryEnd := len(text)
-	if height > 0 {
-		text = strconv.AppendInt(append(text, '@'), height, 10)
+	if q.Pinned > 0 {
+		text = strconv.AppendInt(append(text, '@'), q.Pinned, 10)
 	}
-	q.key = string(text)
-	q.path = q.key[len(p.prefix):pathEnd]
-	q.query = strings.TrimPrefix(q.key[pathEnd:queryEnd], "?")
-	return q, nil
+	q.Key = string(text)
+	q.Path = q.Key[len(p.prefix):pathEnd]
+	q.Query = strings.TrimPrefix(q.Key[pathEnd:queryEnd], "?")
+	return nil
 }
 
-func (p *requestParser) appendPath(text []byte, path gin.Params) ([]byte, error) {
+func (p *parser) appendPath(text []byte, path gin.Params) ([]byte, error) {
 	for i, seg := range p.path {
 		text = append(text, seg.literal...)
 		if seg.param == nil {
 			continue
 		}
-		if path[i].Value == "." || path[i].Value == ".." { // segments that stand for another path
-			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text)+path[i].Value)}
+		value, ok := path[i].Value, false
+		if value == "." || value == ".." { // segments that stand for another path
+			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text)+value)}
 		}
-		var ok bool
-		if p.asSent {
-			if text, ok = appendAsSent(text, path[i].Value); !ok {
-				return nil, tooLong(seg.param.name, path[i].Value)
-			}
-			continue
-		}
-		if text, ok = seg.param.canonical(text, path[i].Value); !ok {
-			return nil, malformed(seg.param.name, path[i].Value, seg.param.expects)
+		if text, ok = seg.param.canonical(text, value); !ok {
+			return nil, malformed(seg.param.name, value, seg.param.expects)
 		}
 	}
 	return text, nil
 }
 
-func (p *requestParser) appendQuery(q *cacheRequest, text []byte, rawQuery string) ([]byte, error) {
-	var v values
+func (p *parser) appendQuery(q *Question, text []byte, rawQuery string) ([]byte, error) {
+	var v [maxParameters]given
 	if err := p.scan(q, &v, rawQuery); err != nil {
 		return nil, err
 	}
 	w := queryWriter{text: text, path: len(text)}
-	if p.asSent {
-		return p.appendAsSent(q, w, &v)
-	}
 	for i, param := range p.queried {
-		if v[i].text == "" {
+		if !v[i].set || v[i].text == "" && !p.asSent {
 			continue
 		}
 		var ok bool
@@ -155,55 +195,37 @@ func (p *requestParser) appendQuery(q *cacheRequest, text []byte, rawQuery strin
 	if p.page == nil {
 		return w.text, nil
 	}
-	return p.appendPage(q, w, &v)
+	return p.appendPage(q, w, v[len(p.names)-len(PageNames):])
 }
 
-func (p *requestParser) appendPage(q *cacheRequest, w queryWriter, v *values) ([]byte, error) {
-	var asked [len(PageNames)]string
-	for i := range asked {
-		asked[i] = v[len(p.queried)+i].text
+// appendPage writes what is asked of a list, where the shape reads it.
+func (p *parser) appendPage(q *Question, w queryWriter, v []given) (_ []byte, err error) {
+	if limit, _ := strconv.ParseUint(v[2].text, 10, 64); limit > LargePage {
+		q.Cost = node.Scan
 	}
-	var err error
-	if isWalkKey(asked[0]) {
-		if q.walk, err = parseWalkKey(asked[0], p.chainID(), string(w.text[len(p.prefix):w.path])); err != nil {
-			return nil, malformed(PageKey, asked[0], "the next_key of the page before, as it came")
+	if p.asSent {
+		return w.text, nil
+	}
+	if key := &v[0].text; strings.HasPrefix(*key, walkKeyPrefix) {
+		if q.walk, err = parseWalkKey(*key, p.Nodes.ChainID(), string(w.text[len(p.prefix):w.path])); err != nil {
+			return nil, malformed(PageKey, *key, "the next_key of the page before, as it came")
 		}
-		asked[0] = q.walk.raw
+		*key = q.walk.raw
 	}
-	if q.page, err = parsePage(p.page, asked, p.maxLimit); err != nil {
+	if q.page, err = parsePage(p.page, v, p.o.MaxPageLimit); err != nil {
 		return nil, err
-	}
-	if q.page.limit > largePage {
-		q.cost = node.Scan
 	}
 	return q.page.appendQuery(w).text, nil
 }
 
-// appendAsSent keeps the values, empty ones too, under the route's names.
-func (p *requestParser) appendAsSent(q *cacheRequest, w queryWriter, v *values) ([]byte, error) {
-	for i, name := range p.names {
-		if !v[i].set {
-			continue
-		}
-		var ok bool
-		w = w.name(name)
-		if w.text, ok = appendText(w.text, v[i].text); !ok {
-			return nil, tooLong(name, v[i].text)
-		}
-		if limit, _ := strconv.ParseUint(v[i].text, 10, 64); name == PageLimit && limit > largePage {
-			q.cost = node.Scan
-		}
-	}
-	return w.text, nil
-}
-
 // scan takes the route's parameters out of a query; of duplicates the first
 // counts, and everything else is passed over.
-func (p *requestParser) scan(q *cacheRequest, v *values, rawQuery string) error {
+func (p *parser) scan(q *Question, v *[maxParameters]given, rawQuery string) error {
+	unknown := false
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, rawValue, _ := strings.Cut(pair, "=")
 		i := p.index(rawName)
-		q.unknown = q.unknown || i < 0
+		unknown = unknown || i < 0
 		if i < 0 || v[i].set || p.asSent && strings.Contains(pair, ";") { // the node drops a pair with a semicolon
 			continue
 		}
@@ -212,15 +234,18 @@ func (p *requestParser) scan(q *cacheRequest, v *values, rawQuery string) error 
 			return malformed(p.names[i], rawValue, "valid percent-encoding")
 		}
 		if err == nil { // the node drops what it cannot unescape
-			v[i].text, v[i].set = value, true
+			v[i] = given{value, true}
 		}
+	}
+	if unknown && !p.asSent {
+		q.Misspelt = p.misspelt(rawQuery)
 	}
 	return nil
 }
 
 // index finds a parameter by its name in a query. The node's names match
 // without case and with brackets behind.
-func (p *requestParser) index(rawName string) int {
+func (p *parser) index(rawName string) int {
 	name, err := url.QueryUnescape(rawName)
 	if err != nil {
 		return -1
@@ -234,24 +259,4 @@ func (p *requestParser) index(rawName string) int {
 		}
 	}
 	return -1
-}
-
-// appendAsSent escapes a path value and spells hex in lower case, which is all
-// the node does with it.
-func appendAsSent(dst []byte, value string) ([]byte, bool) {
-	if n := len(value); n >= 2 && n%2 == 0 && isHex(value, n/2-1) {
-		return appendLower(dst, value), n <= maxHex
-	}
-	return appendText(dst, value)
-}
-
-// maxHex is the length of an address that a node just refuses, of 256 bytes.
-const maxHex = 2 + 2*256
-
-func tooLong(name, value string) error { return malformed(name, value, anyText.expects) }
-
-// malformed names the parameter, shows the beginning of its value and says what
-// is expected.
-func malformed(name, value, expects string) error {
-	return web.BadInput("%s is %q; expected %s", name, web.Short(value), expects)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -24,21 +25,32 @@ const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVM
 // A Reader reads the chain by the block, in whatever dialect its nodes speak: it says at
 // which block a request is answered, and what is told of an answer.
 type Reader struct {
-	nodes Nodes
-	cache Cache
-	stack *web.Stack
-	auth  bool          // a key is required
-	wait  time.Duration // for a block that a request must see
+	Nodes Nodes
+	Cache Cache
+	Stack *web.Stack
 
-	patience time.Duration // for one that its client has seen
-
-	waiters *limits.Waiters
+	rows     []Row                    // of the dialect's table
+	prefix   string                   // of the dialect's keys, so that none is served as another's
+	policies atomic.Pointer[policies] // replaced while serving, read without a lock
+	strict   bool                     // a request cannot name a block that is still to come
+	auth     bool                     // a key is required
+	wait     time.Duration            // for a block that a request must see
+	patience time.Duration            // for one that its client has seen
+	waiters  *limits.Waiters
 }
 
-// NewReader makes a reader. Of the options it reads Nodes, Auth, MinHeightWait and Patience.
-func NewReader(o Options, stack *web.Stack, c Cache) *Reader {
+// NewReader makes a reader of what the rows of a dialect say. Of the options it reads Nodes,
+// which is required, Classes, Routes, Auth, MinHeightWait and Patience.
+func NewReader(o Options, prefix string, rows []Row, stack *web.Stack, c Cache) (*Reader, error) {
+	if o.Nodes == nil {
+		return nil, errors.New("chain: Nodes is required")
+	}
 	o = o.WithDefaults()
-	return &Reader{nodes: o.Nodes, cache: c, stack: stack, auth: o.Auth, wait: o.MinHeightWait, patience: o.Patience, waiters: stack.NewWaiters()}
+	r := &Reader{
+		Nodes: o.Nodes, Cache: c, Stack: stack, rows: rows, prefix: prefix,
+		auth: o.Auth, wait: o.MinHeightWait, patience: o.Patience, waiters: stack.NewWaiters(),
+	}
+	return r, r.SetClasses(o.Classes, o.Routes)
 }
 
 // Admit lets those pass who may ask.
@@ -46,65 +58,65 @@ func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
 	if !r.auth {
 		return nil
 	}
-	return r.stack.AdmitKey(c, rec)
+	return r.Stack.AdmitKey(c, rec)
 }
 
-// Settle waits for the block that a request must see, 0 for none, and returns the tip to
-// answer by.
-func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, least int64) (node.Tip, error) {
-	tip := r.nodes.Tip()
-	if least <= tip.Height { // a block that was seen stays seen, whatever is down now
-		return tip, nil
-	}
-	leave, err := r.enter(from, rec, tip, web.MinHeightHeader)
-	if err != nil {
-		return tip, err
-	}
-	defer leave()
-	if err := r.await(ctx, least); err != nil {
-		return tip, err
-	}
-	return r.nodes.Tip(), nil
+// Heights are the blocks that a request names: at most one to be read at, and one
+// that must have been seen.
+type Heights struct {
+	Pinned, Min int64 // 0 for none
+	EVM         int64 // the execution client's block that must have been seen; 0 for none
 }
 
-// Follow waits a little for the newest block that the client has seen on its
+// Settle waits for the block that a request must see, refuses one that does not exist
+// yet, and returns the tip to answer by. The execution client's block becomes one of the
+// chain's that must be seen.
+func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, hs *Heights) (node.Tip, error) {
+	if hs.EVM > 0 {
+		height, err := r.executed(ctx, from, rec, hs.EVM)
+		if err != nil {
+			return r.Nodes.Tip(), err
+		}
+		hs.Min = max(hs.Min, height)
+	}
+	tip := r.Nodes.Tip()
+	if hs.Min > tip.Height { // a block that was seen stays seen, whatever is down now
+		leave, err := r.enter(from, rec, tip, web.MinHeightHeader)
+		if err != nil {
+			return tip, err
+		}
+		defer leave()
+		if err := r.await(ctx, hs.Min); err != nil {
+			return tip, err
+		}
+		tip = r.Nodes.Tip()
+	}
+	if r.strict && tip.Known && hs.Pinned > tip.Height {
+		return tip, web.BadInput("block %d is in the future; the newest is %d", hs.Pinned, tip.Height)
+	}
+	return tip, nil
+}
+
+// follow waits a little for the newest block that the client has seen on its
 // connection, of which another replica may have told, and returns the tip to answer by.
-func (r *Reader) Follow(ctx context.Context, rec *web.Record, tip node.Tip) node.Tip {
+func (r *Reader) follow(ctx context.Context, rec *web.Record, tip node.Tip) node.Tip {
 	seen := rec.Seen(tip.Epoch)
 	if !tip.Known || seen <= tip.Height {
 		return tip
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
-	_ = r.nodes.WaitHeight(ctx, seen) // in vain: the answer says that it is an older one
-	return r.nodes.Tip()
+	_ = r.Nodes.WaitHeight(ctx, seen) // in vain: the answer says that it is an older one
+	return r.Nodes.Tip()
 }
 
-// Waits tells whether a request would wait for a block: for the one that it must see, 0
-// for none, or, unless it is pinned to one, for the newest that its client has seen.
-func (r *Reader) Waits(rec *web.Record, pinned, least int64, tip node.Tip) bool {
-	return least > tip.Height || pinned == 0 && tip.Known && rec.Seen(tip.Epoch) > tip.Height
-}
-
-// QueryFor is what the cache is asked for a key: one slot for the newest state, replaced
-// block by block, and one for each block that is asked for by its height.
-func (r *Reader) QueryFor(key string, cost node.Cost, policy cache.Policy, pinned, least int64, tip node.Tip) cache.Query {
-	q := cache.Query{Key: key, Kind: int(cost), Policy: policy, MinHeight: least, MaxHeight: tip.Limit, Ahead: pinned == 0 && cost != node.Scan}
-	if tip.Known {
-		q.Tip = tip.Height
+// waits tells whether a request would wait for a block, or be refused: for the one that it
+// must see, or, unless it is pinned to one, for the newest that its client has seen.
+func (r *Reader) waits(rec *web.Record, hs *Heights, tip node.Tip) bool {
+	if hs.Pinned == 0 && tip.Known && rec.Seen(tip.Epoch) > tip.Height {
+		return true
 	}
-	if pinned > 0 || policy.Immutable {
-		q.MinHeight = 0 // what is fixed was seen, however long ago
-	}
-	return q
-}
-
-// Newest asks the cache for an answer that is not stale, for those who follow one.
-func (r *Reader) Newest(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error) {
-	ctx, cancel := context.WithDeadline(ctx, r.stack.Deadline(time.Now()))
-	defer cancel()
-	q.Policy.StaleBlocks, q.Policy.Stale = q.Policy.FreshBlocks, q.Policy.Fresh
-	return r.cache.Get(ctx, q, origin)
+	return hs.Min > tip.Height || r.strict && tip.Known && hs.Pinned > tip.Height
 }
 
 // mark calls an answer stale that is of a block before one that the client has seen on
@@ -137,25 +149,25 @@ func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip, header
 func (r *Reader) await(ctx context.Context, height int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.wait)
 	defer cancel()
-	err := r.nodes.WaitHeight(ctx, height)
+	err := r.Nodes.WaitHeight(ctx, height)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return r.Late(height, err)
+		return r.late(height, err)
 	}
 	return err
 }
 
-// Late is the failure of a request that must see a block that does not come.
-func (r *Reader) Late(height int64, err error) error {
-	tip := r.nodes.Tip()
+// late is the failure of a request that must see a block that does not come.
+func (r *Reader) late(height int64, err error) error {
+	tip := r.Nodes.Tip()
 	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
 		Public: "block " + strconv.FormatInt(height, 10) + " has not come; the newest is " + strconv.FormatInt(tip.Height, 10)}
 }
 
-// Silence is what the cache is to be told where a node gave no answer, nil where
+// silence is what the cache is to be told where a node gave no answer, nil where
 // it did. A node that refuses a height of our choosing is behind, which says
 // nothing to the client: an entry of any age is better. One that says it failed
 // says nothing of what prev was about, if that is at hand.
-func Silence(a *node.Answer, err error, chosen bool, prev *cache.Entry) error {
+func silence(a *node.Answer, err error, chosen bool, prev *cache.Entry) error {
 	if err == nil && a.Reason == node.Other && prev != nil && prev.Expires.IsZero() {
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
 	}
@@ -173,12 +185,12 @@ func Silence(a *node.Answer, err error, chosen bool, prev *cache.Entry) error {
 	return err
 }
 
-// Answer is what a result comes to.
-func (r *Reader) Answer(rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip, now time.Time) web.Answer {
+// answer is what a result comes to.
+func (r *Reader) answer(rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip, now time.Time) web.Answer {
 	r.mark(rec, &res, query, tip)
 	rec.Result(res)
 	if res.Entry.Height > tip.Height && res.Entry.Status == http.StatusOK {
-		r.nodes.Raise(res.Entry.Height) // another replica has read there
+		r.Nodes.Raise(res.Entry.Height) // another replica has read there
 	}
 	return web.Answer{
 		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
@@ -199,19 +211,4 @@ func freshUntil(e *cache.Entry, p cache.Policy, tip node.Tip, now time.Time) tim
 	}
 	since := min(now.Sub(tip.Seen), tip.Interval)
 	return now.Add(time.Duration(e.Height+p.FreshBlocks+1-tip.Height)*tip.Interval - since)
-}
-
-// Policies are the classes in force, and by them the policy of every row of a
-// table. They are replaced as a whole.
-type Policies struct {
-	Classes
-	Rows []cache.Policy
-}
-
-// Of is the policy of a row, for requests that are pinned to a block or, at 0, are not.
-func (p *Policies) Of(row int, pinned int64) cache.Policy {
-	if pinned > 0 {
-		return p.Pinned
-	}
-	return p.Rows[row]
 }

@@ -19,8 +19,8 @@ const stampBlocks = 8
 
 // A stamp puts the height of an answer into its next page key (walk.go).
 type stamp struct {
-	ep     *endpoint
-	q      cacheRequest
+	*parser
+	q      *Question
 	height int64 // of the answer
 	keeps  bool  // the key of the answer before may stay
 	kept   int64 // the height in that key, 0 for none
@@ -29,12 +29,12 @@ type stamp struct {
 
 // stampFor is the stamp of an answer at a height; prev is the answer before, nil
 // for none.
-func (ep *endpoint) stampFor(q cacheRequest, prev *cache.Entry, height int64) stamp {
-	s := stamp{ep: ep, q: q, height: height, keeps: true}
-	if ep.page == nil || prev == nil {
+func (p *parser) stampFor(q *Question, prev *cache.Entry, height int64) stamp {
+	s := stamp{parser: p, q: q, height: height, keeps: true}
+	if p.page == nil || prev == nil {
 		return s
 	}
-	if kept := s.read(prev.Content); kept > 0 {
+	if kept := s.readHeight(prev.Content); kept > 0 {
 		s.keeps = kept <= height && height-kept < stampBlocks
 		s.kept, s.etag = kept, prev.ETag
 	}
@@ -54,7 +54,7 @@ func (s stamp) content(body []byte, nextKey string, source uint64) *cache.Conten
 }
 
 func (s stamp) contentAt(height int64, body []byte, nextKey string, source uint64) *cache.Content {
-	if s.ep.page != nil && height > 0 {
+	if s.page != nil && height > 0 {
 		body, nextKey = s.write(height, body, nextKey)
 	}
 	return cache.NewContent(http.StatusOK, web.JSON, s.q.nextLink(nextKey), body, source)
@@ -76,22 +76,22 @@ func (s stamp) write(height int64, body []byte, nextKey string) ([]byte, string)
 // text makes a walk key of the node's next key. One of a format that the route
 // does not know stays as it is.
 func (s stamp) text(height int64, nextKey string) string {
-	raw, ok := s.ep.page.decode(nextKey)
+	raw, ok := s.page.decode(nextKey)
 	if !ok {
 		return nextKey
 	}
 	k := walkKey{height: height, epoch: s.epoch(), raw: raw}
-	return k.text(s.ep.o.Nodes.ChainID(), s.q.path)
+	return k.text(s.Nodes.ChainID(), s.q.Path)
 }
 
 // read gives the height in the next page key of a content, 0 for none.
-func (s stamp) read(c *cache.Content) int64 {
+func (s stamp) readHeight(c *cache.Content) int64 {
 	text := nextKeyIn(c.Body).Str
 	if _, rest, ok := strings.Cut(c.Link, walkKeyPrefix); ok {
 		text, _, _ = strings.Cut(rest, "&")
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
 	}
-	k, err := parseWalkKey(text, s.ep.o.Nodes.ChainID(), s.q.path)
+	k, err := parseWalkKey(text, s.Nodes.ChainID(), s.q.Path)
 	if err != nil || k.epoch != s.epoch() {
 		return 0
 	}
@@ -109,4 +109,4 @@ func nextKeyIn(body []byte) (found gjson.Result) {
 	return found
 }
 
-func (s stamp) epoch() uint64 { return uint64(s.ep.o.Nodes.Tip().Epoch) }
+func (s stamp) epoch() uint64 { return uint64(s.Nodes.Tip().Epoch) }

@@ -35,9 +35,6 @@ const (
 
 var errWalkKey = errors.New("not a page key of this list")
 
-// isWalkKey tells a walk key from the node's own keys.
-func isWalkKey(text string) bool { return strings.HasPrefix(text, walkKeyPrefix) }
-
 // text writes the key for the list at a canonical path of a chain.
 func (k walkKey) text(chainID, path string) string {
 	b := binary.AppendUvarint(nil, uint64(k.height))
@@ -50,8 +47,9 @@ func (k walkKey) text(chainID, path string) string {
 // parseWalkKey reads a key that text wrote for the same chain and path.
 // Anything else is errWalkKey.
 func parseWalkKey(text, chainID, path string) (k walkKey, err error) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimPrefix(text, walkKeyPrefix))
-	if err != nil || len(b) < walkChecksumLen || !isWalkKey(text) {
+	text, ok := strings.CutPrefix(text, walkKeyPrefix)
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) < walkChecksumLen || !ok {
 		return k, errWalkKey
 	}
 	b, sum := b[:len(b)-walkChecksumLen], b[len(b)-walkChecksumLen:]
@@ -85,31 +83,27 @@ func walkChecksum(chainID, path string, payload []byte) []byte {
 // snapshot is the request as one about the block that its page key names. It is
 // not ok where there is no such block to be read: the request names another one,
 // or the chain has been set back since the key was made.
-func (ep *endpoint) snapshot(ctx context.Context, q cacheRequest, hs heights, tip node.Tip) (_ cacheRequest, _ heights, ok bool) {
-	at := q.walk.height
-	if at == 0 || hs.pinned > 0 || hs.min > at || q.walk.epoch != uint64(tip.Epoch) {
-		return q, hs, false
+func (ep *Endpoint) snapshot(ctx context.Context, q *Question, tip node.Tip) (at *Question, ok bool) {
+	height := q.walk.height
+	if height == 0 || q.Pinned > 0 || q.Min > height || q.walk.epoch != uint64(tip.Epoch) {
+		return nil, false
 	}
-	if tip.Known && at > tip.Height && !ep.awaitReplica(ctx, at, tip) {
-		return q, hs, false
+	if tip.Known && height > tip.Height && !ep.awaitReplica(ctx, height, tip) {
+		return nil, false
 	}
-	return q.at(at), heights{pinned: at}, true
+	pinned := *q
+	pinned.Key += "@" + strconv.FormatInt(height, 10)
+	pinned.Heights = Heights{Pinned: height}
+	return &pinned, true
 }
 
 // awaitReplica waits for a block that another replica has seen already, two
 // blocks' time at the most.
-func (ep *endpoint) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
-	ctx, cancel := context.WithTimeout(ctx, min(2*tip.Interval, ep.o.MinHeightWait))
+func (ep *Endpoint) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
+	ctx, cancel := context.WithTimeout(ctx, min(2*tip.Interval, ep.wait))
 	defer cancel()
-	return ep.o.Nodes.WaitHeight(ctx, height) == nil
+	return ep.Nodes.WaitHeight(ctx, height) == nil
 }
 
 // outOfReach tells of an answer to a pinned read that no node has the block.
 func outOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
-
-// at is the request as a question about one block.
-func (q cacheRequest) at(height int64) cacheRequest {
-	q.key += "@" + strconv.FormatInt(height, 10)
-	q.height = height
-	return q
-}

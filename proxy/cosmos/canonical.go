@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tipcache/tipcache/proxy/chain"
 )
 
 // A canonicalRequest is what a request asks the node, in one spelling. Requests that
@@ -67,7 +69,7 @@ func (q canonicalRequest) large() bool {
 		return false
 	}
 	limit, _ := strconv.ParseUint(values.Get("pagination.limit"), 0, 64)
-	return limit > largePage
+	return limit > chain.LargePage
 }
 
 // keySafe keeps what begins a height out of a query that was not decoded.

@@ -16,7 +16,7 @@ import (
 
 func tableIndex(t testing.TB) *index {
 	t.Helper()
-	x, err := newIndex(nil, table)
+	x, err := newIndex(Rows(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

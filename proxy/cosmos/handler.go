@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"cmp"
-	"errors"
 	"hash/maphash"
 	"net/http"
 	"slices"
@@ -40,60 +39,57 @@ func (p Posts) WithDefaults() Posts {
 type Handler struct {
 	*chain.Reader
 
-	o           Options
-	stack       *web.Stack
-	cache       chain.Cache
+	limits      Posts
 	index       *index
-	endpoints   []*endpoint // of the rows, in order
+	routes      []web.Route // of the rows, in order
 	posts       map[string]web.Route
 	special     map[string]web.Route // what no row answers, by why
 	posting     *rate.Limiter
-	seed        maphash.Seed                   // digests of the node's answers, of this process alone
-	policies    atomic.Pointer[chain.Policies] // replaced while serving, read without a lock
-	nodeHeaders atomic.Pointer[nodeHeaders]    // of its newest answer; nil: none so far
+	seed        maphash.Seed                // digests of the node's answers, of this process alone
+	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
 }
 
 // New checks the options and fills in the defaults.
 func New(o Options, stack *web.Stack, c chain.Cache) (*Handler, error) {
-	if o.Chain.Nodes == nil {
-		return nil, errors.New("cosmos: Nodes is required")
-	}
-	o.Chain, o.Posts = o.Chain.WithDefaults(), o.Posts.WithDefaults()
 	for _, r := range o.Rows {
 		if err := r.Check(); err != nil {
 			return nil, err
 		}
 	}
-	x, err := newIndex(o.Rows, table)
+	rows := Rows(o.Rows)
+	x, err := newIndex(rows)
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{
-		Reader: chain.NewReader(o.Chain, stack, c), o: o, stack: stack, cache: c, index: x,
-		posting: rate.NewLimiter(rate.Limit(o.Posts.Rate), o.Posts.Burst), seed: maphash.MakeSeed(),
+	reader, err := chain.NewReader(o.Chain, keyPrefix, rows, stack, c)
+	if err != nil {
+		return nil, err
 	}
+	limits := o.Posts.WithDefaults()
+	h := &Handler{Reader: reader, limits: limits, index: x, posting: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), seed: maphash.MakeSeed()}
+	h.noteCodec("")
 	h.mount()
-	return h, h.SetClasses(o.Chain.Classes, o.Chain.Routes)
+	return h, nil
 }
 
 // mount makes the handlers of the rows, of posts and of the rest.
 func (h *Handler) mount() {
-	for _, m := range h.index.rows {
-		ep := &endpoint{Handler: h, row: m}
-		serve := ep.serve
-		ep.route = web.Route{Render: WriteFailure, Plan: ep.plan, Feed: ep.feed}
+	for place, m := range h.index.rows {
+		ep := &endpoint{h: h, row: m}
+		ep.Endpoint = h.Endpoint(place, ep, ep.tell)
+		route := ep.Route(ep.serve, WriteFailure)
+		route.Handler = ended(route.Handler)
 		if m.Class == Never {
-			serve, ep.route.Feed = ep.pass, nil
+			route.Feed = nil
 		}
-		ep.route.Handler = h.handle(m.Name, serve)
-		h.endpoints = append(h.endpoints, ep)
+		h.routes = append(h.routes, route)
 	}
 	h.posts, h.special = map[string]web.Route{}, map[string]web.Route{}
 	for path, name := range posts {
 		h.posts[path] = h.passed(name, (&post{Handler: h, path: path}).serve)
 	}
 	h.special[redirected] = h.passed(redirected, redirect)
-	h.special[unserved] = h.passed(web.NoRoute, h.stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
+	h.special[unserved] = h.passed(web.NoRoute, h.Stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
 }
 
 // The names of what no row answers.
@@ -104,14 +100,13 @@ const (
 
 func (h *Handler) passed(name string, serve web.Handler) web.Route {
 	return web.Route{
-		Handler: h.handle(name, serve), Render: WriteFailure,
+		Handler: ended(h.Stack.Handle(name, WriteFailure, serve)), Render: WriteFailure,
 		Plan: func(*gin.Context) (web.Plan, error) { return web.Plan{}, nil },
 	}
 }
 
-// handle ends what a handler leaves open: Gin would add a text of its own.
-func (h *Handler) handle(name string, serve web.Handler) gin.HandlerFunc {
-	handler := h.stack.Handle(name, WriteFailure, serve)
+// ended ends what a handler leaves open: Gin would add a text of its own.
+func ended(handler gin.HandlerFunc) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		handler(c)
 		c.Writer.WriteHeaderNow()
@@ -126,7 +121,7 @@ func (h *Handler) Route(r *http.Request) web.Route {
 	case slices.Contains(methods, r.Method):
 		var room [maxParts]string
 		path := dropColon(r.URL.Path)
-		return h.endpoints[h.index.find(path, appendParts(room[:0], path)).place].route
+		return h.routes[h.index.find(path, appendParts(room[:0], path)).place]
 	case r.Method == http.MethodPost:
 		if route, ok := h.posts[dropColon(r.URL.Path)]; ok {
 			return route
@@ -144,18 +139,11 @@ func redirect(c *gin.Context, _ *web.Record) error {
 	return nil
 }
 
-// RowClass names the freshness class of a row, among those of the operator and of the table, for
-// the defaults of its policy; ok is false where no row has the name.
-func RowClass(own []Row, name string) (class Class, ok bool) {
-	for _, rows := range [][]Row{own, table} {
-		for _, r := range rows {
-			if r.Name == name {
-				return r.Class, true
-			}
-		}
+// Rows are all the rows of a chain: those of the operator, and then the table's.
+func Rows(own []Row) []chain.Row {
+	var all []chain.Row
+	for _, r := range slices.Concat(own, table) {
+		all = append(all, chain.Row(r))
 	}
-	return "", false
+	return all
 }
-
-// Table is all the built-in rows.
-func Table() []Row { return slices.Clone(table) }

@@ -1,75 +1,68 @@
 package cosmos
 
+import "github.com/tipcache/tipcache/proxy/chain"
+
 // An index finds the row of a path.
 type index struct {
 	rows     []*matcher            // all of them, in order
-	own      []*matcher            // those of the operator, which come first
-	byModule map[string][]*matcher // by the first three segments
-	general  []*matcher            // what says less than three
+	byModule map[string][]*matcher // what may fit the paths of a module, by their first segments
+	general  []*matcher            // what may fit any other path
 }
 
 // moduleDepth is how many segments name a module: cosmos, bank, v1beta1.
 const moduleDepth = 3
 
-// newIndex compiles rows. Among those of a kind the first that fits a path is its row.
-func newIndex(own, builtIn []Row) (*index, error) {
+// newIndex compiles rows. The first that fits a path is its row, and the last fits whatever comes.
+func newIndex(rows []chain.Row) (*index, error) {
 	x := &index{byModule: map[string][]*matcher{}}
-	for i, rows := range [][]Row{own, builtIn} {
-		for _, r := range rows {
-			m, err := compile(r)
-			if err != nil {
-				return nil, err
-			}
-			m.place = len(x.rows)
-			x.rows = append(x.rows, m)
-			switch module, ok := m.module(); {
-			case i == 0:
-				x.own = append(x.own, m)
-			case ok:
+	for _, r := range rows {
+		m, err := compile(r)
+		if err != nil {
+			return nil, err
+		}
+		m.place = len(x.rows)
+		x.rows = append(x.rows, m)
+		x.byModule[m.module()] = nil
+	}
+	for module := range x.byModule {
+		for _, m := range x.rows {
+			if own := m.module(); own == module || own == "" {
 				x.byModule[module] = append(x.byModule[module], m)
-			default:
-				x.general = append(x.general, m)
 			}
 		}
 	}
+	x.general = x.byModule[""]
 	return x, nil
 }
 
-// module is what the first segments of a row name; not ok if it names less.
-func (m *matcher) module() (string, bool) {
+// module is what the first segments of a row name, "" if it names less.
+func (m *matcher) module() string {
 	if len(m.path) < moduleDepth {
-		return "", false
+		return ""
 	}
 	module := ""
 	for _, s := range m.path[:moduleDepth] {
 		if s.literal == "" {
-			return "", false
+			return ""
 		}
 		module += "/" + s.literal
 	}
-	return module, true
+	return module
 }
 
-// find is the row of a decoded path, which has been cut at its slashes. The generic row
-// fits whatever comes.
+// find is the row of a decoded path, which has been cut at its slashes.
 func (x *index) find(path string, parts []string) *matcher {
-	for _, m := range x.own {
-		if m.matches(parts) {
-			return m
-		}
-	}
-	if len(parts) > moduleDepth {
+	rows := x.general
+	if len(parts) >= moduleDepth {
 		module := len(parts[0]) + len(parts[1]) + len(parts[2]) + moduleDepth
-		for _, m := range x.byModule[path[:module]] {
-			if m.matches(parts) {
-				return m
-			}
+		if found, ok := x.byModule[path[:module]]; ok {
+			rows = found
 		}
 	}
-	for _, m := range x.general {
+	for _, m := range rows {
 		if m.matches(parts) {
 			return m
 		}
 	}
-	return x.general[len(x.general)-1]
+	return rows[len(rows)-1]
 }

@@ -3,6 +3,8 @@ package cosmos
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tipcache/tipcache/proxy/chain"
 )
 
 // A segment is one piece of a pattern.
@@ -22,7 +24,7 @@ type field struct {
 
 // A matcher is a compiled row.
 type matcher struct {
-	Row
+	chain.Row
 	path   []segment
 	fields []field // of the query, without pagination's
 	paged  bool
@@ -71,7 +73,7 @@ func camel(name string) string {
 	return strings.Join(parts, "")
 }
 
-func compile(r Row) (*matcher, error) {
+func compile(r chain.Row) (*matcher, error) {
 	m := &matcher{Row: r, open: r.Query == anything}
 	for part := range strings.SplitSeq(r.Pattern[1:], "/") {
 		s, err := newSegment(part)

@@ -5,42 +5,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Class says what may be done with the answers of a row.
-type Class string
+// A Row is one line of the table, as chain.Row says. Its Query has the parameters by proto name, and
+// perhaps :kind.
+type Row chain.Row
 
-// The classes.
+// The classes, by their names in the table.
 const (
-	Live   Class = "live"   // state that any block may change: read pinned at the tip
-	Params Class = "params" // state that only governance changes
-	Block  Class = "block"  // of CometBFT, by height: fixed as soon as it is there. Never pinned: the answer would be the tip's
-	Found  Class = "found"  // of CometBFT, by hash: fixed once found, and what is not found may be in the next block
-	Latest Class = "latest" // of CometBFT: the newest, or a search; until the next block
-	Never  Class = "never"  // about the node itself: passed through
+	Live   = chain.Live
+	Params = chain.Params
+	Block  = chain.Block
+	Found  = chain.Found
+	Latest = chain.Latest
+	Never  = chain.Never
 )
-
-// valid says whether the class is one of those above.
-func (c Class) valid() bool {
-	switch c {
-	case Live, Params, Block, Found, Latest, Never:
-		return true
-	}
-	return false
-}
-
-// pinned says whether the class is read at a height.
-func (c Class) pinned() bool { return c == Live || c == Params }
-
-// A Row is one line of the table: a path, and how it is asked and kept.
-type Row struct {
-	Name    string // metric label, and what purges and policies call it
-	Pattern string // {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
-	Class   Class
-	Cost    node.Cost
-	Query   string // the parameters read, by proto name and perhaps :kind, with blanks between; "*" for whatever comes
-}
 
 // ParseRow reads a row as an operator writes it: name, pattern, class, cost and the parameters of the
 // query, with blanks between.
@@ -49,7 +30,7 @@ func ParseRow(line string) (Row, error) {
 	if len(words) < minWords {
 		return Row{}, fmt.Errorf("%q is not NAME PATTERN CLASS COST PARAMETERS", line)
 	}
-	r := Row{Name: words[0], Pattern: words[1], Class: Class(words[2]), Query: strings.Join(words[minWords:], " ")}
+	r := Row{Name: words[0], Pattern: words[1], Class: chain.Class(words[2]), Query: strings.Join(words[minWords:], " ")}
 	cost := slices.Index([]string{node.Cheap.String(), node.Page.String(), node.Scan.String()}, words[3])
 	if cost < 0 {
 		return r, fmt.Errorf("the cost %q is not one of cheap, page and scan", words[3])
@@ -68,9 +49,9 @@ func (r Row) Check() error {
 		return fmt.Errorf("the name %q is not a word", r.Name)
 	case !strings.HasPrefix(r.Pattern, "/"):
 		return fmt.Errorf("the pattern %q is not a path", r.Pattern)
-	case !r.Class.valid():
+	case !slices.Contains([]chain.Class{Live, Params, Block, Found, Latest, Never}, r.Class):
 		return fmt.Errorf("the class %q is not one of live, params, block, found, latest and never", r.Class)
 	}
-	_, err := compile(r)
+	_, err := compile(chain.Row(r))
 	return err
 }

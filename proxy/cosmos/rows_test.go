@@ -9,6 +9,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -43,7 +44,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 	for _, e := range exchanges.All(t) {
 		recorded[e.Name] = e
 	}
-	for name, class := range map[string]Class{
+	for name, class := range map[string]chain.Class{
 		"pin_block_latest_past": Latest, "pin_tx_past": Found, "pin_tx_block_past": Block, "pin_tx_search_past": Latest,
 		"pin_node_info_past": Never, "pin_syncing_past": Never, "pin_node_config_past": Never, "pin_abci_query_past": Never, "pin_node_status_past": Never,
 		"ok_validatorset_latest": Latest, "ok_validatorset_by_height_100": Block, "pruned_block_50": Block, "pruned_validatorset_50": Block,
@@ -59,7 +60,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 		if e.Method != http.MethodGet || e.Status == 200 || e.Answer["Grpc-Metadata-X-Cosmos-Block-Height"] == "" {
 			continue
 		}
-		if row := rowOf(t, x, e); strings.HasPrefix(e.Name, "twoheights_") && !row.Class.pinned() {
+		if row := rowOf(t, x, e); strings.HasPrefix(e.Name, "twoheights_") && !row.Class.Pinned() {
 			t.Errorf("%s: the answer depends on the height, and the row %s is %s", e.Name, row.Name, row.Class)
 		}
 	}
@@ -79,7 +80,7 @@ func TestNamesAreNotGivenTwice(t *testing.T) {
 }
 
 func TestAnOperatorsRowComesFirst(t *testing.T) {
-	x, err := newIndex([]Row{{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination"}}, table)
+	x, err := newIndex(Rows([]Row{{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination"}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,23 +26,12 @@ func (d *description) addChain() error {
 			return fmt.Errorf("%s: %w", rt.Name, err)
 		}
 		d.add(&huma.Operation{
-			Method: http.MethodGet, Path: pathTemplate(rt.Pattern), OperationID: rt.Name, Tags: []string{module(rt.Pattern)},
+			Method: http.MethodGet, Path: openPath(rt.Pattern), OperationID: rt.Name, Tags: []string{module(rt.Pattern)},
 			Summary: routeTexts[rt.Name].summary, Description: routeTexts[rt.Name].doc,
 			Parameters: d.parameters(rt, values), Responses: d.responses(d.chainAnswer(rt)), Security: d.security(d.o.Chain.Auth),
 		})
 	}
 	return nil
-}
-
-// pathTemplate is a pattern as OpenAPI writes it.
-func pathTemplate(pattern string) string {
-	parts := strings.Split(pattern, "/")
-	for i, part := range parts {
-		if name, isParam := strings.CutPrefix(part, ":"); isParam {
-			parts[i] = "{" + name + "}"
-		}
-	}
-	return strings.Join(parts, "/")
 }
 
 // module is the module of the chain that a path belongs to.
@@ -54,16 +43,15 @@ func module(pattern string) string {
 // parameters are those of the row, then what all rows take.
 func (d *description) parameters(rt chain.Route, examples map[string]string) []*huma.Param {
 	var all []*huma.Param
-	for part := range strings.SplitSeq(rt.Pattern, "/") {
-		if name, isParam := strings.CutPrefix(part, ":"); isParam {
-			all = append(all, d.parameter(name, "path", examples))
+	for _, m := range variable.FindAllStringSubmatch(rt.Pattern, -1) {
+		all = append(all, d.parameter(m[1], "path", examples))
+	}
+	for _, name := range strings.Fields(rt.Query) {
+		if name == chain.Pagination {
+			all = append(all, referred(chain.PageNames[:]...)...)
+		} else {
+			all = append(all, d.parameter(name, "query", examples))
 		}
-	}
-	for _, name := range rt.Query {
-		all = append(all, d.parameter(name, "query", examples))
-	}
-	if rt.Paged() {
-		all = append(all, referred(chain.PageNames[:]...)...)
 	}
 	return append(all, referred(chainHeaders(d.o)...)...)
 }

@@ -44,13 +44,13 @@ func (d *description) addCosmos() {
 }
 
 // classTexts say how the answers of a class are kept.
-var classTexts = map[cosmos.Class]string{
-	cosmos.Live:   "Read anew at each block.",
-	cosmos.Params: "Changed by governance alone, and read anew after some blocks.",
-	cosmos.Block:  "Kept for good as soon as the block is there.",
-	cosmos.Found:  "Kept for good once it is found.",
-	cosmos.Latest: "Read anew at each block. It cannot be read at a height.",
-	cosmos.Never:  "Passed on to the node each time.",
+var classTexts = map[chain.Class]string{
+	chain.Live:   "Read anew at each block.",
+	chain.Params: "Changed by governance alone, and read anew after some blocks.",
+	chain.Block:  "Kept for good as soon as the block is there.",
+	chain.Found:  "Kept for good once it is found.",
+	chain.Latest: "Read anew at each block. It cannot be read at a height.",
+	chain.Never:  "Passed on to the node each time.",
 }
 
 // version ends the name of a module in a path.
@@ -72,7 +72,7 @@ var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
 func openPath(pattern string) string { return variable.ReplaceAllString(pattern, "{$1}") }
 
 // rowParameters are those of the row, then what all rows take.
-func (d *description) rowParameters(row cosmos.Row) []*huma.Param {
+func (d *description) rowParameters(row chain.Row) []*huma.Param {
 	var all []*huma.Param
 	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {
 		all = append(all, &huma.Param{Name: m[1], In: "path", Required: true, Schema: &textValue})

@@ -68,8 +68,8 @@ func (e example) values(rt chain.Route) (map[string]string, error) {
 	found := map[string]string{}
 	segments := strings.Split(u.Path, "/")
 	for i, part := range strings.Split(rt.Pattern, "/") {
-		if name, isParam := strings.CutPrefix(part, ":"); isParam && i < len(segments) {
-			found[name] = segments[i]
+		if m := variable.FindStringSubmatch(part); m != nil && i < len(segments) {
+			found[m[1]] = segments[i]
 		}
 	}
 	for name, values := range u.Query() {

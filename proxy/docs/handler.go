@@ -30,14 +30,13 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Options say what is described: the interfaces as they are configured.
 type Options struct {
 	Chain       chain.Options
-	Cosmos      []cosmos.Row         // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
+	Cosmos      []chain.Row          // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
 	Collections *collections.Options // nil: the listing is not served
 }
 

@@ -14,14 +14,13 @@ import (
 )
 
 // classOf is the class of a route in the dialect that is set, or in any.
-func classOf(cfg config.Config, name string) (class string, ok bool) {
+func classOf(cfg config.Config, name string) (class chain.Class, ok bool) {
 	if cfg.Chain.Dialect != string(node.Cosmos) {
-		if class, ok = chain.RouteClass(name); ok || cfg.Chain.Dialect == string(node.Story) {
+		if class, ok = chain.ClassOf(chain.Rows(), name); ok || cfg.Chain.Dialect == string(node.Story) {
 			return class, ok
 		}
 	}
-	row, ok := cosmos.RowClass(ownRows(cfg), name)
-	return string(row), ok
+	return chain.ClassOf(cosmos.Rows(ownRows(cfg)), name)
 }
 
 // Classes are those of the chain's queries.
@@ -46,7 +45,7 @@ func OwnPolicies(cfg config.Config) map[string]cache.Policy {
 // routeClass is what is configured for a route, over its class.
 func routeClass(cfg config.Config, name string) config.Class {
 	base := cfg.Classes.Live
-	if class, _ := classOf(cfg, name); class == "params" {
+	if class, _ := classOf(cfg, name); class == chain.Params {
 		base = cfg.Classes.Params
 	}
 	return cfg.Routes[name].Over(base)

@@ -1,0 +1,85 @@
+package chain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A Row is one line of a dialect's table: a path, and how it is asked and kept.
+// Router, cache key, query allow-list, the node's concurrency limits, metrics,
+// purges and the OpenAPI document read it.
+type Row struct {
+	Name    string // metric label, operation id, and what purges and policies call it
+	Pattern string // {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
+	Class   Class
+	Cost    node.Cost // what a read costs the node
+	Query   string    // the parameters read, with blanks between; "pagination" for those of a page, "*" for whatever comes
+}
+
+// ClassOf names the freshness class of a row; ok is false where no row has the
+// name.
+func ClassOf(rows []Row, name string) (class Class, ok bool) {
+	for _, r := range rows {
+		if r.Name == name {
+			return r.Class, true
+		}
+	}
+	return "", false
+}
+
+// SetClasses puts other classes, and other policies of single rows, in force
+// from the next request on. What is cached is judged by them from then on. An
+// error says that a row does not exist; then nothing has changed.
+func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error {
+	for name := range own {
+		if _, ok := ClassOf(r.rows, name); !ok {
+			return fmt.Errorf("chain: no route is called %q", name)
+		}
+	}
+	p := &policies{Classes: classes.WithDefaults()}
+	for _, row := range r.rows {
+		policy, ok := own[row.Name]
+		if !ok {
+			policy = p.of(row.Class)
+		}
+		p.rows = append(p.rows, policy)
+	}
+	r.policies.Store(p)
+	return nil
+}
+
+// Negative is the life of an answer that says no, as it is in force.
+func (r *Reader) Negative() time.Duration { return r.policies.Load().Negative }
+
+// SelectRoute selects the keys of one row: those at explicit heights too.
+func (r *Reader) SelectRoute(name string) (cache.Selection, error) {
+	for _, row := range r.rows {
+		if row.Name == name {
+			return row.selection(r.prefix), nil
+		}
+	}
+	return cache.Selection{}, fmt.Errorf("no route is called %q", web.Short(name))
+}
+
+// selection is the keys of a row. Where it takes the rest of a path they are known
+// by what comes before.
+func (r Row) selection(prefix string) cache.Selection {
+	text := prefix
+	for part := range strings.SplitSeq(r.Pattern[1:], "/") {
+		switch {
+		case strings.Contains(part, "=**"):
+			before, after, _ := strings.Cut(text+"/", "*")
+			return cache.Selection{Prefix: before, Contains: after}
+		case strings.HasPrefix(part, "{"):
+			text += "/*"
+		default:
+			text += "/" + part
+		}
+	}
+	return cache.Selection{Path: text}
+}
