@@ -207,7 +207,8 @@ export function drawDistribution(element, columns) {
     paint(rail, "fill", "var(--grid)");
     paint(rail, "opacity", ".55");
     const bar = node("svg:rect", { x, y: bottom - Math.max(tall, share ? 2 : 0), width: w, height: Math.max(tall, share ? 2 : 0), rx: 4 });
-    paint(bar, "fill", i === 0 ? "var(--c-hit)" : i < 3 ? "var(--c-stale)" : "var(--c-stale_error)");
+    paint(bar, "fill", "var(--c-hit)");
+    paint(bar, "opacity", i === 0 ? "1" : ".5");
     const percent = share === 0 ? "" : share < .001 ? "<0.1" : (share * 100).toFixed(share < .0995 ? 1 : 0);
     svg.append(rail, bar,
       node("svg:text", { x: x + w / 2, y: Math.max(12, bottom - tall - 6), "text-anchor": "middle", class: "on" }, percent && `${percent}%`),
