@@ -2,6 +2,7 @@ package collections_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -104,6 +107,40 @@ func TestPostgresMigratesOnceForManyProcesses(t *testing.T) {
 		})
 	}
 	opening.Wait()
+}
+
+func TestPostgresMigratesForLongerThanAQueryMayTake(t *testing.T) {
+	url := postgresURL(t)
+	postgrestest.Execute(t, url, `CREATE TABLE collections_schema (version integer NOT NULL);
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$;
+CREATE TRIGGER slow BEFORE INSERT ON collections_schema FOR EACH ROW EXECUTE FUNCTION slow()`)
+	s := open(t, url, collections.Options{Timeout: 500 * time.Millisecond})
+	err := s.Ping(t.Context())
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); err = s.Ping(t.Context()) {
+		silent(t, err, upstream.Timeout)
+	}
+	if err != nil {
+		t.Errorf("after a minute: %v", err)
+	}
+}
+
+func TestPostgresIsClosedWhileItMigrates(t *testing.T) {
+	url := postgresURL(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(0x7469706361636865)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestPostgresCountsWhatAnotherHandWrites(t *testing.T) {

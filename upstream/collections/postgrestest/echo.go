@@ -9,8 +9,8 @@ import (
 )
 
 // Echo is the address of a server that repeats each password that it is sent: by
-// turns as the refusal of the login, which comes first, and as that of every
-// statement.
+// turns as the refusal of the login, which comes first, and as that of the first
+// statement, after which it closes the connection.
 func Echo(t testing.TB) (address string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -40,7 +40,13 @@ func echo(conn net.Conn, logins *atomic.Int64) {
 		return
 	}
 	server.Send(&pgproto3.AuthenticationOk{})
-	refuseAll(server, "not done: "+password)
+	server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	if server.Flush() != nil || !asked(server) {
+		return
+	}
+	server.Send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: "XX000", Message: "not done: " + password})
+	server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	_ = server.Flush()
 }
 
 // login asks a client for its password.
@@ -63,23 +69,16 @@ func login(server *pgproto3.Backend) (password string, ok bool) {
 	return sent.Password, true
 }
 
-// refuseAll refuses every statement with a text, until the client leaves.
-func refuseAll(server *pgproto3.Backend, text string) {
+// asked reads a statement, and reports whether one came.
+func asked(server *pgproto3.Backend) bool {
 	for {
-		server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
-		if server.Flush() != nil {
-			return
+		message, err := server.Receive()
+		if err != nil {
+			return false
 		}
-		for asked := false; !asked; {
-			message, err := server.Receive()
-			if err != nil {
-				return
-			}
-			switch message.(type) {
-			case *pgproto3.Query, *pgproto3.Sync:
-				asked = true
-			}
+		switch message.(type) {
+		case *pgproto3.Query, *pgproto3.Sync:
+			return true
 		}
-		server.Send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: "XX000", Message: text})
 	}
 }

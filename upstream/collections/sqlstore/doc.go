@@ -1,6 +1,8 @@
 // Package sqlstore keeps collections in SQLite or PostgreSQL.
 //
-// Both read a page with the one statement of sql.go, import into a table of their
-// own that is merged at the end, and count what an indexer brings with the
-// statements of index.go. The schema is in schema/, one script a version.
+// A store reads pages (sql.go has the one statement for them), takes imports
+// (import.go) and counts what an indexer brings (index.go). Both databases run the
+// same statements; where their SQL differs, dialect.go has the pieces. How each of
+// them is connected to, waited for and asked again is in sqlite.go and postgres.go.
+// The schema is in schema/, one script a version.
 package sqlstore

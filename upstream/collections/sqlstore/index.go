@@ -2,15 +2,16 @@ package sqlstore
 
 import (
 	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
-// The statements both databases understand.
 const (
 	selectMark = `SELECT s.generation, s.total, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time, c.contracts
 FROM collections_state s LEFT JOIN index_cursor c ON true`
@@ -19,9 +20,9 @@ FROM collections_state s LEFT JOIN index_cursor c ON true`
 WHERE chain_id = $6 AND block = $7 AND hash = $8`
 )
 
-// countFormat adds changes, given a SELECT of them in the columns of the table
-// collections. What was counted before stays, the address as it is written too.
-const countFormat = `INSERT INTO collections AS old (` + columns + `) %s
+// countFormat adds the counts of rows to those of the table collections. What
+// was counted before stays, the address as it is written too.
+const countFormat = `INSERT INTO collections AS old (` + columns + `) SELECT ` + columns + ` FROM %s WHERE true
 ON CONFLICT (key) DO UPDATE SET
 	asset_count = old.asset_count + excluded.asset_count,
 	licenses_count = old.licenses_count + excluded.licenses_count,
@@ -32,53 +33,149 @@ ON CONFLICT (key) DO UPDATE SET
 	created_at = CASE WHEN excluded.created_at < old.created_at THEN excluded.created_at ELSE old.created_at END,
 	updated_at = CASE WHEN excluded.updated_at > old.updated_at THEN excluded.updated_at ELSE old.updated_at END`
 
-// moveCursor returns the statement that moves the cursor and what it is given.
-// It changes one row, or none if the cursor is not prev. Times are for the
-// database to encode.
-func moveCursor(prev, next ledger.Cursor, encode func(time.Time) any) (statement string, args []any) {
-	args = []any{next.Chain, next.Block, next.Hash[:], encode(next.Time), contractBytes(next.Contracts)}
-	if prev == (ledger.Cursor{}) {
-		return insertCursor, args
+// ownersAtOnce is how many owners a statement writes.
+const ownersAtOnce = 4096
+
+func (s *store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (found ledger.Owners, err error) {
+	found = ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
+	var ipIDs, disputeIDs []string
+	for _, ip := range ips {
+		ipIDs = append(ipIDs, hex.EncodeToString(ip[:]))
 	}
-	return updateCursor, append(args, prev.Chain, prev.Block, prev.Hash[:])
+	for _, id := range disputes {
+		disputeIDs = append(disputeIDs, hex.EncodeToString(id[:]))
+	}
+	err = s.read(ctx, func() error {
+		err := s.owners(ctx, "ip", ipIDs, func(id []byte, of ledger.Address) { found.IPs[ledger.Address(id)] = of })
+		if err != nil {
+			return err
+		}
+		return s.owners(ctx, "dispute", disputeIDs, func(id []byte, of ledger.Address) { found.Disputes[ledger.Hash(id)] = of })
+	})
+	return found, err
 }
 
-// contractBytes are the contracts as they are stored, nil for none.
-func contractBytes(c ledger.Contracts) []byte {
-	if c == (ledger.Contracts{}) {
+// owners looks up ids of a kind, which names the column and the table.
+func (s *store) owners(ctx context.Context, kind string, ids []string, found func(id []byte, collection ledger.Address)) error {
+	if len(ids) == 0 {
 		return nil
 	}
-	return slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
+	statement := fmt.Sprintf("SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s ", kind) + s.inList(fmt.Sprintf(s.bytes, "value"))
+	return s.query(ctx, statement, []any{s.texts(ids)}, func(row *sql.Rows) error {
+		var id, collection []byte
+		if err := row.Scan(&id, &collection); err != nil {
+			return err
+		}
+		if len(collection) != len(ledger.Address{}) {
+			return fmt.Errorf("the collection of %x is %x", id, collection)
+		}
+		found(id, ledger.Address(collection))
+		return nil
+	})
 }
 
-// A pair is an id and the collection it belongs to.
-type pair struct{ id, collection []byte }
+// Apply waits for the disk, as every commit does. In PostgreSQL it need not
+// (synchronous_commit off): after a crash the cursor would come back a little
+// earlier, and nothing would count twice. But readers have seen generations that
+// would then come again with other pages.
+func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+	return s.connect(ctx, s.beforeTally, func(w *sql.Conn) error {
+		return s.transact(ctx, w, func() error {
+			if err := s.moveCursor(ctx, w, prev, t.Cursor); err != nil {
+				return err
+			}
+			if err := s.learn(ctx, w, "ip", len(ledger.Address{}), ipPairs(t.Learned)); err != nil {
+				return err
+			}
+			if err := s.learn(ctx, w, "dispute", len(ledger.Hash{}), disputePairs(t.Learned)); err != nil {
+				return err
+			}
+			return s.count(ctx, w, t.Changes)
+		})
+	})
+}
 
-// ipPairs and disputePairs are owners in the order of the databases' indexes,
-// which spares these.
-func ipPairs(owners ledger.Owners) []pair {
-	pairs := make([]pair, 0, len(owners.IPs))
+// moveCursor keeps other indexers out until the transaction ends. It fails with
+// ledger.ErrCursorMoved if the cursor is not prev.
+func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.Cursor) error {
+	var contracts []byte
+	if c := next.Contracts; c != (ledger.Contracts{}) {
+		contracts = slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
+	}
+	statement, args := insertCursor, []any{next.Chain, next.Block, next.Hash[:], s.time(next.Time), contracts}
+	if prev != (ledger.Cursor{}) {
+		statement, args = updateCursor, append(args, prev.Chain, prev.Block, prev.Hash[:])
+	}
+	result, err := w.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	rows, err := result.RowsAffected()
+	if err == nil && rows != 1 {
+		err = ledger.ErrCursorMoved
+	}
+	return err
+}
+
+// ipPairs and disputePairs are ids, each with the collection that owns it.
+func ipPairs(owners ledger.Owners) (pairs [][]byte) {
 	for ip, collection := range owners.IPs {
-		pairs = append(pairs, pair{ip[:], collection[:]})
+		pairs = append(pairs, slices.Concat(ip[:], collection[:]))
 	}
-	return sorted(pairs)
-}
-
-func disputePairs(owners ledger.Owners) []pair {
-	pairs := make([]pair, 0, len(owners.Disputes))
-	for id, collection := range owners.Disputes {
-		pairs = append(pairs, pair{id[:], collection[:]})
-	}
-	return sorted(pairs)
-}
-
-func sorted(pairs []pair) []pair {
-	slices.SortFunc(pairs, func(a, b pair) int { return bytes.Compare(a.id, b.id) })
 	return pairs
 }
 
+func disputePairs(owners ledger.Owners) (pairs [][]byte) {
+	for id, collection := range owners.Disputes {
+		pairs = append(pairs, slices.Concat(id[:], collection[:]))
+	}
+	return pairs
+}
+
+// learn notes the owners of ids of a kind, which names the table. The ids are of
+// so many bytes; in the order of the database's index they spare it.
+func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, size int, pairs [][]byte) error {
+	slices.SortFunc(pairs, bytes.Compare)
+	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
+		fmt.Sprintf(s.bytes, fmt.Sprintf("substr(value, 1, %d)", 2*size)), fmt.Sprintf(s.bytes, fmt.Sprintf("substr(value, %d)", 2*size+1)), s.list)
+	for some := range slices.Chunk(pairs, ownersAtOnce) {
+		digits := make([]string, len(some))
+		for i, pair := range some {
+			digits[i] = hex.EncodeToString(pair)
+		}
+		if err := exec(ctx, w, statement, s.texts(digits)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count adds changes to the collections.
+func (s *store) count(ctx context.Context, w *sql.Conn, changes []ledger.Change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := exec(ctx, w, s.lockRows); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(changes, s.rowsAtOnce) {
+		rows := make([]collections.Collection, len(some))
+		for i, c := range some {
+			rows[i] = collections.Collection{
+				Address: c.Collection.String(), AssetCount: c.Assets, LicensesCount: c.Licenses, RaisedDisputeCount: c.Raised,
+				CancelledDisputeCount: c.Cancelled, JudgedDisputeCount: c.Judged, ResolvedDisputeCount: c.Resolved,
+				CreatedAt: c.First, UpdatedAt: c.Last,
+			}
+		}
+		if err := exec(ctx, w, fmt.Sprintf(countFormat, s.rows(len(rows))), s.pack(rows, 0)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // scanMark reads the answer to selectMark.
-func scanMark(row interface{ Scan(...any) error }) (m collections.Mark, err error) {
+func scanMark(row *sql.Row) (m collections.Mark, err error) {
 	var hash, contracts []byte
 	var at stamp
 	if err = row.Scan(&m.Generation, &m.Total, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at, &contracts); err != nil {
@@ -93,27 +190,4 @@ func scanMark(row interface{ Scan(...any) error }) (m collections.Mark, err erro
 		}
 	}
 	return m, nil
-}
-
-// scanPairs reads ids and their collections, and hands them on.
-func scanPairs(rows rows, found func(id []byte, collection ledger.Address)) error {
-	for rows.Next() {
-		var id, collection []byte
-		if err := rows.Scan(&id, &collection); err != nil {
-			return err
-		}
-		if len(collection) != len(ledger.Address{}) {
-			return fmt.Errorf("the collection of %x is %x", id, collection)
-		}
-		found(id, ledger.Address(collection))
-	}
-	return rows.Err()
-}
-
-// newOwners returns owners, and what adds to them.
-func newOwners() (found ledger.Owners, addIP, addDispute func(id []byte, collection ledger.Address)) {
-	found = ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
-	addIP = func(id []byte, collection ledger.Address) { found.IPs[ledger.Address(id)] = collection }
-	addDispute = func(id []byte, collection ledger.Address) { found.Disputes[ledger.Hash(id)] = collection }
-	return found, addIP, addDispute
 }

@@ -11,17 +11,12 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// leaderLock is another number that all tipcaches of a database agree on. Those
-// of another schema have another lock.
-const (
-	leaderLock = migrationLock + 2
-	tryLead    = `SELECT pg_try_advisory_lock(hashtextextended(current_schema(), $1))`
-)
+// tryLead takes the lock leaderLock, of which each schema has its own.
+const tryLead = `SELECT pg_try_advisory_lock(hashtextextended(current_schema(), $1))`
 
-const (
-	leadInterval = time.Second     // between two tries to take the lock, and two looks at the connection that has it
-	leadTimeout  = 5 * time.Second // for an answer on that connection
-)
+// leadInterval is between two tries to take the lock, and between two looks at the
+// connection that has it.
+const leadInterval = time.Second
 
 // A host that is gone closes no connection. With this the server asks whether it
 // is still there, and frees the lock after some 15 s, not the hours that are
@@ -34,18 +29,18 @@ const noticeGone = `SELECT set_config('tcp_keepalives_idle', '5', false),
 // errLeadLost says why work was ended that nobody cancelled.
 var errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
 
-// lead takes a lock that belongs to a connection of its own: the server frees it
+// Lead takes a lock that belongs to a connection of its own: the server frees it
 // when the connection ends, however the process does.
-func (s *postgresStore) Lead(ctx context.Context, work func(context.Context) error) error {
-	if err := s.ready(ctx); err != nil {
-		return err
+func (e *postgresEngine) Lead(ctx context.Context, work func(context.Context) error) error {
+	if err := e.ready(ctx); err != nil {
+		return e.failed(err)
 	}
-	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
 	if err != nil {
-		return s.failed(err)
+		return e.failed(err)
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadTimeout)
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
@@ -54,7 +49,7 @@ func (s *postgresStore) Lead(ctx context.Context, work func(context.Context) err
 		return err
 	})
 	if err := awaitLead(ctx, conn); err != nil {
-		return s.failed(err)
+		return e.failed(err)
 	}
 	working, cancel := context.WithCancelCause(ctx)
 	watched := make(chan struct{})
@@ -66,7 +61,7 @@ func (s *postgresStore) Lead(ctx context.Context, work func(context.Context) err
 	cancel(nil)
 	<-watched
 	if cause := context.Cause(working); errors.Is(cause, errLeadLost) {
-		return s.failed(cause)
+		return e.failed(cause)
 	}
 	return err
 }
@@ -109,7 +104,7 @@ func watchLead(ctx context.Context, conn *pgx.Conn, end context.CancelCauseFunc)
 }
 
 func answered(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return ask(ctx)
 }

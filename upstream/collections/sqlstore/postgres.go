@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -13,40 +14,34 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// migrationLock and importLock are advisory locks of PostgreSQL: numbers that
-// all tipcaches of a database agree on.
 const (
-	migrationLock = 0x7469706361636865 // "tipcache"
-	importLock    = migrationLock + 1
+	connectTimeout   = 3 * time.Second  // of one attempt to connect
+	answerTimeout    = 5 * time.Second  // of a statement that waits for nothing
+	migrationTimeout = 15 * time.Minute // of the scripts that the schema lacks, and of those that other processes apply
 )
 
-// connectTimeout bounds one attempt to connect.
-const connectTimeout = 3 * time.Second
+// postgresEngine connects when first asked, and has the schema migrated before
+// anything else.
+type postgresEngine struct {
+	pool *pgxpool.Pool
+	hide *strings.Replacer // the password, which a server, or what stands before it, may repeat
 
-// postgresStore keeps collections in PostgreSQL. It connects when first asked
-// and migrates the schema before anything else.
-type postgresStore struct {
-	pool   *pgxpool.Pool
-	hide   *strings.Replacer // the password, which a server, or what stands before it, may repeat
-	totals totals
-
-	migrated atomic.Bool
-	turn     chan struct{} // holds the token of whoever migrates, and guards what follows
-	failure  error         // of the last migration
-	failedAt time.Time
+	migrated  atomic.Bool
+	migration singleflight.Group
+	migrate   func() (any, error) // in times of its own
+	end       context.CancelFunc  // ends migrate
 }
 
-// retryMigration is how long the failure of a migration answers for the next:
-// those who waited for it shall not each wait again.
-const retryMigration = 500 * time.Millisecond
-
 // OpenPostgres opens the database at a URL and migrates its schema. One that is
-// silent is connected to, and migrated, when it is first asked. What cannot heal by
+// silent is connected to, and migrated, when it is first asked; a migration that
+// takes longer than Options.Timeout goes on in the background. What cannot heal by
 // itself is an error, which holds no credentials.
 func OpenPostgres(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	config, err := pgxpool.ParseConfig(url)
@@ -64,18 +59,31 @@ func OpenPostgres(ctx context.Context, url string, o collections.Options) (strin
 	if err != nil {
 		return "", nil, fmt.Errorf("collections: %w", upstream.RedactError(err, hide))
 	}
-	name := postgresName(config.ConnConfig)
-	s := &postgresStore{pool: pool, hide: hide, turn: make(chan struct{}, 1)}
+	name, s := postgresName(config.ConnConfig), newPostgres(context.WithoutCancel(ctx), pool, hide, o)
 	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	if err := s.ready(waiting); err != nil {
+	if err := s.failed(s.ready(waiting)); err != nil {
 		silent, ok := errors.AsType[*upstream.Error](err)
 		if !ok || silent.Kind == upstream.BadAnswer {
-			pool.Close()
+			_ = s.Close()
 			return "", nil, fmt.Errorf("collections: opening %s: %w", name, err)
 		}
 	}
 	return name, s, nil
+}
+
+func newPostgres(ctx context.Context, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
+	db, e := stdlib.OpenDBFromPool(pool), &postgresEngine{pool: pool, hide: hide}
+	s := &store{dialect: postgresDialect, engine: e, readers: db, writer: db, patience: o.Timeout}
+	ctx, e.end = context.WithCancel(ctx)
+	e.migrate = func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, migrationTimeout)
+		defer cancel()
+		err := s.migrate(ctx)
+		e.migrated.Store(err == nil)
+		return nil, err
+	}
+	return s
 }
 
 // postgresName names the database without its user and password.
@@ -87,124 +95,54 @@ func postgresName(c *pgx.ConnConfig) string {
 	return "postgres://" + host + "/" + c.Database
 }
 
-// ready migrates the schema, once.
-func (s *postgresStore) ready(ctx context.Context) error {
-	if s.migrated.Load() {
+// ready waits for the migration, which goes on without those who leave.
+func (e *postgresEngine) ready(ctx context.Context) error {
+	if e.migrated.Load() {
 		return nil
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case done := <-e.migration.DoChan("", e.migrate):
+		return done.Err
 	case <-ctx.Done():
-		return s.failed(ctx.Err())
+		return ctx.Err()
 	}
-	if s.migrated.Load() {
-		return nil
-	}
-	if s.failure != nil && time.Since(s.failedAt) < retryMigration {
-		return s.failure
-	}
-	err := s.failed(s.migrate(ctx))
-	if !errors.Is(err, context.Canceled) {
-		s.failure, s.failedAt = err, time.Now()
-	}
-	s.migrated.Store(err == nil)
-	return err
 }
 
-// migrate brings the schema up to date, in one transaction that waits for the
-// migrations of other processes.
-func (s *postgresStore) migrate(ctx context.Context) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
-			return err
-		}
-		version, err := schemaVersion(ctx, tx)
-		if err != nil {
-			return err
-		}
-		scripts, err := migrations("postgres", version)
-		if err != nil {
-			return err
-		}
-		for i, script := range scripts {
-			if _, err := tx.Exec(ctx, script); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, "INSERT INTO collections_schema VALUES ($1)", version+i+1); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// schemaVersion reads the version, and makes its table where there is none. Not
-// CREATE IF NOT EXISTS: a role that may only read would be refused even that.
-func schemaVersion(ctx context.Context, tx pgx.Tx) (version int, err error) {
+// version does not make the table where there is none: a role that may only read
+// would be refused even a CREATE IF NOT EXISTS that does nothing. It looks into
+// pg_class, since to_regclass may repeat what it found before another process
+// migrated.
+func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	var known bool
-	if err := tx.QueryRow(ctx, "SELECT to_regclass('collections_schema') IS NOT NULL").Scan(&known); err != nil {
-		return 0, err
+	err = w.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'collections_schema' AND pg_table_is_visible(oid))").Scan(&known)
+	if err == nil && known {
+		err = w.QueryRowContext(ctx, "SELECT COALESCE(max(version), 0) FROM collections_schema").Scan(&version)
 	}
-	if !known {
-		_, err := tx.Exec(ctx, "CREATE TABLE collections_schema (version integer NOT NULL)")
-		return 0, err
-	}
-	err = tx.QueryRow(ctx, "SELECT COALESCE(max(version), 0) FROM collections_schema").Scan(&version)
 	return version, err
 }
 
-func (s *postgresStore) List(ctx context.Context, q collections.Query) (page collections.Page, err error) {
-	err = s.twice(ctx, func() error {
-		page, err = s.read(ctx, q)
-		return err
-	})
-	return page, err
-}
-
-func (s *postgresStore) Ping(ctx context.Context) error {
-	return s.twice(ctx, func() error { return s.pool.Ping(ctx) })
-}
-
-// twice reads, and reads again when the server went away under a pooled
+// again reads, and reads again when the server went away under a pooled
 // connection: the other connections are as dead, but it may be back already.
-func (s *postgresStore) twice(ctx context.Context, read func() error) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
+func (e *postgresEngine) again(ctx context.Context, read func() error) error {
 	err := read()
 	if lost(err) && ctx.Err() == nil {
-		s.pool.Reset()
+		e.pool.Reset()
 		err = read()
 	}
-	return s.failed(err)
+	return err
 }
 
-// read reads a page. The statement is planned anew each time
-// (QueryExecModeExec): a plan made for any offset is bad for most.
-func (s *postgresStore) read(ctx context.Context, q collections.Query) (collections.Page, error) {
-	stmt, args := statement{Query: q}, []any{pgx.QueryExecModeExec}
-	switch {
-	case len(q.Addresses) > 0:
-		stmt.inKeys, args = "= ANY($1)", append(args, q.Keys())
-	case q.Ranged():
-		stmt.generation, stmt.total, stmt.counted = s.totals.get(rangeOf(q))
-	}
-	rows, err := s.pool.Query(ctx, stmt.sql(), args...)
-	if err != nil {
-		return collections.Page{}, err
-	}
-	defer rows.Close()
-	page, err := scanPage(rows)
-	if err == nil && len(q.Addresses) == 0 && q.Ranged() {
-		s.totals.put(rangeOf(q), page.Generation, page.Total)
-	}
-	return page, err
+func (e *postgresEngine) close() {
+	e.end()
+	_, _, _ = e.migration.Do("", func() (any, error) { return nil, nil }) // waits for the one that was ended
+	e.pool.Close()
 }
 
-func (s *postgresStore) Close() error {
-	s.pool.Close()
-	return nil
+// failed leaves the password out.
+func (e *postgresEngine) failed(err error) error {
+	return postgresError(upstream.RedactError(err, e.hide))
 }
 
 // lost reports whether an established connection broke.
@@ -214,11 +152,6 @@ func lost(err error) bool {
 	}
 	silent, ok := errors.AsType[*upstream.Error](postgresError(err))
 	return ok && silent.Kind == upstream.Unreachable
-}
-
-// failed is a failure as it is told: classified, and without the password.
-func (s *postgresStore) failed(err error) error {
-	return postgresError(upstream.RedactError(err, s.hide))
 }
 
 // postgresError classifies a failure. What is classified already stays.

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
 	"fmt"
 	"math"
 	"strings"
@@ -33,7 +35,7 @@ const foundFormat = `found AS MATERIALIZED (
 // text, where the planner sees them; strings never are.
 type statement struct {
 	collections.Query
-	inKeys string // SQL for "is one of the keys in parameter 1"; "" when all addresses do
+	inKeys string // the condition that a key is in the list in parameter 1; "" when all addresses do
 	index  string // SQLite: the index to find the page by; "" leaves it to the planner
 
 	// total says how many match, if known, at the generation given.
@@ -46,28 +48,28 @@ func (s statement) sql() string {
 	if s.inKeys != "" {
 		found, table = fmt.Sprintf(foundFormat, s.inKeys), "found"
 	}
-	from, by := table, order(s.Query)
+	from := table
 	if s.index != "" {
 		from += " INDEXED BY " + s.index
 	}
+	by, _ := order(s.Query)
 	return fmt.Sprintf(pageFormat, found, from, where(s.Query), by, s.Limit, s.Offset, s.totalSQL(table), by)
 }
 
-func order(q collections.Query) string {
-	column := [...]string{collections.UpdatedAt: "updated_at", collections.AssetCount: "asset_count", collections.LicensesCount: "licenses_count"}[q.OrderBy]
-	if q.Desc {
-		return column + " DESC"
-	}
-	return column
+// orders are the columns to order by, each with the name that its indexes have.
+var orders = [...]struct{ column, index string }{
+	collections.UpdatedAt:     {"updated_at", "updated"},
+	collections.AssetCount:    {"asset_count", "assets"},
+	collections.LicensesCount: {"licenses_count", "licenses"},
 }
 
-// orderIndex names the index whose order is that of the query.
-func orderIndex(q collections.Query) string {
-	name := [...]string{collections.UpdatedAt: "updated", collections.AssetCount: "assets", collections.LicensesCount: "licenses"}[q.OrderBy]
+// order is the order of the query, and the index that has it.
+func order(q collections.Query) (by, index string) {
+	of := orders[q.OrderBy]
 	if q.Desc {
-		return "collections_" + name + "_desc"
+		return of.column + " DESC", "collections_" + of.index + "_desc"
 	}
-	return "collections_" + name + "_asc"
+	return of.column, "collections_" + of.index + "_asc"
 }
 
 // where filters by asset count.
@@ -94,6 +96,52 @@ func (s statement) totalSQL(table string) string {
 	return fmt.Sprintf("CASE WHEN s.generation = %d THEN %d ELSE %s END", s.generation, s.total, count)
 }
 
+// page reads a page.
+func (s *store) page(ctx context.Context, q collections.Query) (collections.Page, error) {
+	stmt, args := statement{Query: q}, s.planned
+	ranged := len(q.Addresses) == 0 && q.Ranged()
+	if len(q.Addresses) > 0 {
+		stmt.inKeys, args = s.inList("value"), append(args[:len(args):len(args)], s.texts(q.Keys()))
+	}
+	if ranged {
+		if err := s.plan(ctx, &stmt); err != nil {
+			return collections.Page{}, err
+		}
+	}
+	page := collections.Page{Items: []collections.Collection{}}
+	err := s.query(ctx, stmt.sql(), args, func(row *sql.Rows) error { return scanItem(row, &page) })
+	if err == nil && ranged {
+		s.totals.put(rangeOf(q), page.Generation, page.Total)
+	}
+	return page, err
+}
+
+// sortable is the greatest number of rows to look up and sort for one page.
+// Above it enough of the walked index matches for walking to be quicker.
+const sortable = 10_000
+
+// plan finds out what is known of a range of asset counts. SQLite cannot guess how
+// many collections it holds, so they are counted first, once per generation, and
+// the count decides between walking the order and sorting the range.
+func (s *store) plan(ctx context.Context, stmt *statement) error {
+	stmt.generation, stmt.total, stmt.counted = s.totals.get(rangeOf(stmt.Query))
+	if !s.hinted {
+		return nil
+	}
+	if !stmt.counted {
+		row := s.readers.QueryRowContext(ctx, "SELECT generation, "+stmt.totalSQL("collections")+" FROM collections_state")
+		if err := row.Scan(&stmt.generation, &stmt.total); err != nil {
+			return err
+		}
+		stmt.counted = true
+	}
+	_, stmt.index = order(stmt.Query)
+	if stmt.OrderBy != collections.AssetCount && stmt.total <= sortable {
+		stmt.index = "collections_assets_asc"
+	}
+	return nil
+}
+
 // rangeOf is the range between the bounds.
 func rangeOf(q collections.Query) assetRange {
 	r := assetRange{0, math.MaxInt64}
@@ -106,30 +154,17 @@ func rangeOf(q collections.Query) assetRange {
 	return r
 }
 
-// rows are those of database/sql and of pgx.
-type rows interface {
-	Next() bool
-	Scan(...any) error
-	Err() error
-}
-
-// scanPage reads the answer to a statement.
-func scanPage(rows rows) (collections.Page, error) {
-	page := collections.Page{Items: []collections.Collection{}}
-	for rows.Next() {
-		var c collections.Collection
-		var created, updated stamp
-		if err := rows.Scan(&page.Generation, &page.Total, &c.Address, &c.AssetCount, &c.LicensesCount,
-			&c.RaisedDisputeCount, &c.CancelledDisputeCount, &c.JudgedDisputeCount, &c.ResolvedDisputeCount,
-			&created, &updated); err != nil {
-			return collections.Page{}, err
-		}
-		if c.Address != "" {
-			c.CreatedAt, c.UpdatedAt = created.Time, updated.Time
-			page.Items = append(page.Items, c)
-		}
+// scanItem appends a row of the answer to a statement to the page.
+func scanItem(row *sql.Rows, page *collections.Page) error {
+	var c collections.Collection
+	var created, updated stamp
+	err := row.Scan(&page.Generation, &page.Total, &c.Address, &c.AssetCount, &c.LicensesCount,
+		&c.RaisedDisputeCount, &c.CancelledDisputeCount, &c.JudgedDisputeCount, &c.ResolvedDisputeCount, &created, &updated)
+	if err == nil && c.Address != "" {
+		c.CreatedAt, c.UpdatedAt = created.Time, updated.Time
+		page.Items = append(page.Items, c)
 	}
-	return page, rows.Err()
+	return err
 }
 
 // A stamp is a time as the databases give it: a timestamp, the microseconds
@@ -150,21 +185,6 @@ func (s *stamp) Scan(value any) error {
 	return nil
 }
 
-// columns of the table collections, and of staged, in the order of staged rows.
+// columns of the table collections.
 const columns = `key, address, asset_count, licenses_count, raised_dispute_count, cancelled_dispute_count,
 	judged_dispute_count, resolved_dispute_count, created_at, updated_at`
-
-// upsertFormat merges staged collections into the table, given a SELECT of
-// each key once. What a row already says is not written again, so that an
-// import without news changes nothing, the generation included.
-const upsertFormat = `INSERT INTO collections AS old (` + columns + `) %s
-ON CONFLICT (key) DO UPDATE SET address = excluded.address,
-	asset_count = excluded.asset_count, licenses_count = excluded.licenses_count,
-	raised_dispute_count = excluded.raised_dispute_count, cancelled_dispute_count = excluded.cancelled_dispute_count,
-	judged_dispute_count = excluded.judged_dispute_count, resolved_dispute_count = excluded.resolved_dispute_count,
-	created_at = excluded.created_at, updated_at = excluded.updated_at
-WHERE (old.address, old.asset_count, old.licenses_count, old.raised_dispute_count, old.cancelled_dispute_count,
-	old.judged_dispute_count, old.resolved_dispute_count, old.created_at, old.updated_at)
-	<> (excluded.address, excluded.asset_count, excluded.licenses_count, excluded.raised_dispute_count,
-	excluded.cancelled_dispute_count, excluded.judged_dispute_count, excluded.resolved_dispute_count,
-	excluded.created_at, excluded.updated_at)`

@@ -1,0 +1,85 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+
+	"github.com/tipcache/tipcache/upstream/collections"
+)
+
+// An import gathers in a table that its connection alone sees: its sequence may
+// be slow, and nobody waits for it but, in SQLite, another import. n tells the
+// order in which collections came.
+const (
+	createStaged = `CREATE TEMP TABLE staged AS SELECT CAST(0 AS bigint) AS n, ` + columns + ` FROM collections LIMIT 0`
+	stageFormat  = `INSERT INTO staged SELECT n, ` + columns + ` FROM %s`
+)
+
+// mergeStaged merges the last of each key into the table collections. What a row
+// already says is not written again, so that an import without news changes
+// nothing, the generation included.
+const mergeStaged = `INSERT INTO collections AS old (` + columns + `)
+SELECT ` + columns + ` FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY n DESC) AS place FROM staged) AS placed WHERE place = 1
+ON CONFLICT (key) DO UPDATE SET address = excluded.address,
+	asset_count = excluded.asset_count, licenses_count = excluded.licenses_count,
+	raised_dispute_count = excluded.raised_dispute_count, cancelled_dispute_count = excluded.cancelled_dispute_count,
+	judged_dispute_count = excluded.judged_dispute_count, resolved_dispute_count = excluded.resolved_dispute_count,
+	created_at = excluded.created_at, updated_at = excluded.updated_at
+WHERE (old.address, old.asset_count, old.licenses_count, old.raised_dispute_count, old.cancelled_dispute_count,
+	old.judged_dispute_count, old.resolved_dispute_count, old.created_at, old.updated_at)
+	<> (excluded.address, excluded.asset_count, excluded.licenses_count, excluded.raised_dispute_count,
+	excluded.cancelled_dispute_count, excluded.judged_dispute_count, excluded.resolved_dispute_count,
+	excluded.created_at, excluded.updated_at)`
+
+func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
+	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {
+		if err := whileLocked(ctx, func() error { return exec(ctx, w, createStaged) }); err != nil {
+			return err
+		}
+		defer func() {
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
+			defer cancel()
+			_ = exec(ending, w, "DROP TABLE staged")
+		}()
+		if err := s.stage(ctx, w, all); err != nil {
+			return err
+		}
+		err := s.transact(ctx, w, func() error {
+			if err := exec(ctx, w, s.lockRows); err != nil {
+				return err
+			}
+			return exec(ctx, w, mergeStaged)
+		})
+		if err == nil {
+			_ = exec(ctx, w, s.afterImport) // the import is done, whatever comes of it
+		}
+		return err
+	})
+}
+
+// stage writes the sequence to the table staged.
+func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
+	var n int64
+	some := make([]collections.Collection, 0, s.rowsAtOnce)
+	flush := func() error {
+		err := exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(some))), s.pack(some, n)...)
+		n, some = n+int64(len(some)), some[:0]
+		return err
+	}
+	for c, err := range all {
+		if err != nil {
+			return err
+		}
+		if some = append(some, c); len(some) == s.rowsAtOnce {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	return flush()
+}
