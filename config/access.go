@@ -2,6 +2,8 @@ package config
 
 import (
 	"net"
+
+	"github.com/tipcache/tipcache/proxy/limits"
 )
 
 // access checks who may ask, and how often.
@@ -27,7 +29,7 @@ func (v *validation) access(c Config) {
 // keys checks that each key says one thing about whose it is, and each name one
 // about its rate.
 func (v *validation) keys(lines []string) {
-	seen, rates := map[[32]byte]bool{}, map[string]Rate{}
+	seen, rates := map[[32]byte]bool{}, map[string]limits.Rate{}
 	each("collections.keys", lines, func(at, line string) {
 		k, err := ParseAPIKey(line)
 		if v.check(err == nil, at, "%v", err); err != nil {

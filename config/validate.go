@@ -1,12 +1,12 @@
 package config
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,11 +245,11 @@ func (v *validation) index(c Config) {
 	positive(v, "index.timeout", c.Index.Timeout)
 }
 
+var contractAddress = regexp.MustCompile(`^0x[0-9A-Fa-f]{40}$`)
+
 func (v *validation) contracts(c IndexContracts) {
 	v.check(c.ChainID > 0, "index.contracts.chain_id", "%d is not the chain id of a custom network", c.ChainID)
 	for _, contract := range []struct{ key, address string }{{"registry", c.Registry}, {"licensing", c.Licensing}, {"disputes", c.Disputes}} {
-		digits, ok := strings.CutPrefix(contract.address, "0x")
-		raw, err := hex.DecodeString(digits)
-		v.check(ok && err == nil && len(raw) == 20, "index.contracts."+contract.key, "%q is not 0x and 40 hexadecimal digits", contract.address)
+		v.check(contractAddress.MatchString(contract.address), "index.contracts."+contract.key, "%q is not 0x and 40 hexadecimal digits", contract.address)
 	}
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/connect"
-	"github.com/tipcache/tipcache/config"
 )
 
 func checkCommand(std streams) *cobra.Command {
@@ -21,16 +19,11 @@ func checkCommand(std streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := printValid(std.out, cfg); err != nil || !*reach {
+		if _, err := fmt.Fprintf(std.out, "The configuration is valid: %d node(s), shape %s, collections %s.\n",
+			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil || !*reach {
 			return err
 		}
 		return connect.Check(c.Context(), cfg, std.out)
 	}
 	return c
-}
-
-func printValid(w io.Writer, cfg config.Config) error {
-	_, err := fmt.Fprintf(w, "The configuration is valid: %d node(s), shape %s, collections %s.\n",
-		len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth)
-	return err
 }

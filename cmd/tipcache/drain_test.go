@@ -109,7 +109,7 @@ func startStoppable(ctx context.Context, t *testing.T, d *devnet.Devnet, change 
 	t.Helper()
 	cfg := unhurried(d, "a test's key")
 	change(&cfg)
-	s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log, parts.LevelOf(cfg.Log)))
+	s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,9 @@ func explainCommand(std streams) *cobra.Command {
 
 func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
-	text, err := askAdmin(ctx, strings.TrimRight(q.admin, "/")+"/admin/explain?"+query.Encode())
+	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
+	defer cancel()
+	text, err := askAdmin(ctx, http.DefaultClient, strings.TrimRight(q.admin, "/")+"/admin/explain?"+query.Encode(), adminToken(os.Environ()), "")
 	if err != nil {
 		return err
 	}
@@ -57,29 +59,6 @@ func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 		return fmt.Errorf("the answer is no explanation: %w", err)
 	}
 	return printExplanation(w, e)
-}
-
-// askAdmin reads from an admin listener, with the token in the environment.
-func askAdmin(ctx context.Context, target string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return nil, err
-	}
-	if token := adminToken(os.Environ()); token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the admin listener says %s: %s", resp.Status, strings.TrimSpace(string(text)))
-	}
-	return text, err
 }
 
 // adminToken is what the environment says of it; nothing else there matters.

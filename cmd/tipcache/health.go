@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,18 +30,14 @@ func healthCommand(std streams) *cobra.Command {
 	return c
 }
 
+// health prints what the admin listener says. An error means that it is not ready, or
+// does not answer in time.
 func health(ctx context.Context, cfg config.Config, w io.Writer) error {
 	if cfg.Admin == "none" {
 		return errors.New("admin is none: there is nobody to ask")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	return askReady(ctx, cfg, w)
-}
-
-// askReady prints what the admin listener says. An error means it is not ready, or
-// does not answer before ctx ends.
-func askReady(ctx context.Context, cfg config.Config, w io.Writer) error {
 	scheme, client := "http", http.DefaultClient
 	if cfg.HTTP.TLS.Cert != "" {
 		scheme = "https"
@@ -53,23 +47,11 @@ func askReady(ctx context.Context, cfg config.Config, w io.Writer) error {
 		defer transport.CloseIdleConnections()
 		client = &http.Client{Transport: transport}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+dialable(cfg.Admin)+"/readyz", nil)
+	text, err := askAdmin(ctx, client, scheme+"://"+dialable(cfg.Admin)+"/readyz", "", "not ready")
 	if err != nil {
 		return err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(body)))
-	}
-	_, err = w.Write(body)
+	_, err = w.Write(text)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
@@ -68,27 +69,27 @@ type indexRun struct {
 // observed indexes while an admin listener, and the terminal or the log, tell
 // how far it is.
 func (r *indexRun) observed(ctx context.Context, admin string, follow bool) error {
-	stop, err := r.listen(ctx, admin)
-	if err != nil {
+	telling, silence := context.WithCancel(ctx)
+	defer silence()
+	var group errgroup.Group
+	if err := r.listen(telling, &group, admin); err != nil {
 		return err
 	}
-	telling, silence := context.WithCancel(ctx)
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
+	group.Go(func() error {
 		if parts.IsTerminal(r.std.err) {
 			drawIndex(telling, r.indexer, r.std.err)
 		} else {
 			logIndex(telling, r.indexer, r.log)
 		}
-	}()
-	err = r.index(ctx, follow)
+		return nil
+	})
+	err := r.index(ctx, follow)
 	silence()
-	<-told
+	err = errors.Join(err, group.Wait())
 	if s := r.indexer.Status(); s.Cursor.Block > 0 {
 		fmt.Fprintf(r.std.out, "%s holds chain %d up to block %d, %d logs of this run\n", r.store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
 	}
-	return errors.Join(err, stop())
+	return err
 }
 
 // index returns nil when it is interrupted, which loses nothing.

@@ -6,40 +6,39 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// listen serves health, metrics and the status page until stop is called. An address of none is no
-// listener.
-func (r *indexRun) listen(ctx context.Context, address string) (stop func() error, err error) {
+// listen has a group serve health, metrics and the status page until ctx ends. An
+// address of none is no listener.
+func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address string) error {
 	if address == "none" {
-		return func() error { return nil }, nil
+		return nil
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("admin: %w", err)
+		return fmt.Errorf("admin: %w", err)
 	}
 	pages := admin.New(admin.Options{Gatherer: r.registry, Ready: r.ready, Version: parts.Version()})
 	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
-	var sampling sync.WaitGroup
-	sampling.Go(func() { pages.Run(ctx) })
-	r.log.Info("telling how far it is", "admin", l.Addr().String())
-	return func() error {
-		pages.Close()
-		sampling.Wait()
-		err := server.Close()
-		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
-			err = errors.Join(err, served)
+	group.Go(func() error {
+		pages.Run(ctx)
+		return server.Close()
+	})
+	group.Go(func() error {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
 		}
-		return err
-	}, nil
+		return nil
+	})
+	r.log.Info("telling how far it is", "admin", l.Addr().String())
+	return nil
 }
 
 // indexReadiness is the body of /readyz of tipcache index. A process that waits

@@ -182,7 +182,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 		cfg := unhurried(d, "a key")
 		indexing(d, url)(&cfg)
 		cfg.Index.From = 0
-		s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log, parts.LevelOf(cfg.Log)))
+		s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log))
 		if err != nil {
 			t.Fatal(err)
 		}

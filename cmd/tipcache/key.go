@@ -26,7 +26,7 @@ func keyCommand(std streams) *cobra.Command {
 
 func newKey(name string, w io.Writer) error {
 	key := "tipcache_" + rand.Text()
-	line := config.APIKey{Name: name, SHA256: sha256.Sum256([]byte(key))}.String()
+	line := fmt.Sprintf("%s:%x", name, sha256.Sum256([]byte(key)))
 	if _, err := config.ParseAPIKey(line); err != nil {
 		return fmt.Errorf("the name is made of letters, digits, - _ and .: %q is not", name)
 	}

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-
 	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/cache/heap"
@@ -27,14 +25,13 @@ func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	if err != nil {
 		return err
 	}
-	level := new(slog.LevelVar)
-	level.Set(parts.LevelOf(cfg.Log))
-	log := parts.NewLogs(std.err, cfg.Log, level)
+	log := parts.NewLogs(std.err, cfg.Log)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup))
 	s, err := service.New(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	return s.RunReloading(ctx, cfg, settings.load, level)
+	s.ReloadWith(cfg, settings.load)
+	return s.Run(ctx)
 }

@@ -6,8 +6,8 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net"
@@ -38,12 +38,11 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 
 // Embed points cfg at the devnet and at what runs inside the process.
 func Embed(cfg *config.Config, d *devnet.Devnet, key string) {
-	digest := sha256.Sum256([]byte(key))
 	cfg.Chain.ID = d.ChainID()
 	cfg.Chain.Nodes, cfg.Chain.Comet = []string{d.NodeURL()}, []string{d.CometURL()}
 	cfg.Redis.URL = "embedded"
 	cfg.Collections.Store, cfg.Collections.Auth = "sqlite::memory:", "keys"
-	cfg.Collections.Keys = []string{"demo:" + hex.EncodeToString(digest[:])}
+	cfg.Collections.Keys = []string{fmt.Sprintf("demo:%x", sha256.Sum256([]byte(key)))}
 	cfg.Metadata.Network = d.ChainID()
 	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
 	cfg.Log.Format = "text"
@@ -62,7 +61,7 @@ func New(ctx context.Context, cfg config.Config, d *devnet.Devnet, log io.Writer
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := service.New(ctx, cfg, parts.NewLogs(log, cfg.Log, parts.LevelOf(cfg.Log)))
+	s, err := service.New(ctx, cfg, parts.NewLogs(log, cfg.Log))
 	if err != nil {
 		return nil, err
 	}

@@ -15,18 +15,12 @@ import (
 
 // NewLogger makes the log of a command that serves nobody.
 func NewLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	return newLoggerAt(w, cfg, LevelOf(cfg))
+	return slog.New(slog.NewJSONHandler(readable(w, cfg, IsTerminal(w)), &slog.HandlerOptions{Level: levelOf(cfg)}))
 }
 
-// LevelOf is the level configured; it may change while serving.
-func LevelOf(cfg config.Log) slog.Level {
-	var level slog.Level
+func levelOf(cfg config.Log) (level slog.Level) {
 	_ = level.UnmarshalText([]byte(cfg.Level)) // validated
 	return level
-}
-
-func newLoggerAt(w io.Writer, cfg config.Log, level slog.Leveler) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(readable(w, cfg, IsTerminal(w)), &slog.HandlerOptions{Level: level}))
 }
 
 // readable turns lines of JSON into text where that is wanted: people do not read
@@ -50,15 +44,20 @@ func readable(w io.Writer, cfg config.Log, terminal bool) io.Writer {
 type Logs struct {
 	*slog.Logger
 	Requests io.Writer // takes lines of JSON
+	level    *slog.LevelVar
 	buffer   *record.Buffer
 }
 
 // NewLogs writes both kinds to w. Close them.
-func NewLogs(w io.Writer, cfg config.Log, level slog.Leveler) Logs {
-	b, terminal := record.NewBuffer(w), IsTerminal(w)
+func NewLogs(w io.Writer, cfg config.Log) Logs {
+	b, terminal, level := record.NewBuffer(w), IsTerminal(w), new(slog.LevelVar)
+	level.Set(levelOf(cfg))
 	events := slog.NewJSONHandler(readable(b.Unbuffered(), cfg, terminal), &slog.HandlerOptions{Level: level})
-	return Logs{slog.New(events), readable(b, cfg, terminal), b}
+	return Logs{slog.New(events), readable(b, cfg, terminal), level, b}
 }
+
+// SetLevel puts another level in force, from the next event on.
+func (l Logs) SetLevel(cfg config.Log) { l.level.Set(levelOf(cfg)) }
 
 // IsTerminal tells whether people read what is written there.
 func IsTerminal(w io.Writer) bool {

@@ -73,7 +73,7 @@ func ownRows(cfg config.Config) (rows []cosmos.Row) {
 func Keys(cfg config.Config) (keys []limits.Key) {
 	for _, line := range cfg.Collections.Keys {
 		key, _ := config.ParseAPIKey(line) // validated
-		keys = append(keys, limits.Key{Name: key.Name, SHA256: key.SHA256, Rate: limits.Rate(key.Rate)})
+		keys = append(keys, key)
 	}
 	return keys
 }
@@ -82,7 +82,7 @@ func Keys(cfg config.Config) (keys []limits.Key) {
 func Limits(cfg config.Config) limits.Limits {
 	key, _ := config.ParseRate(cfg.Collections.Rate) // all validated
 	address, _ := config.ParseRate(cfg.HTTP.Rate)
-	l := limits.Limits{Key: limits.Rate(key), Address: limits.Rate(address)}
+	l := limits.Limits{Key: key, Address: address}
 	for _, network := range cfg.HTTP.TrustedProxies {
 		prefix, _ := config.ParseNetwork(network)
 		l.TrustedProxies = append(l.TrustedProxies, prefix)

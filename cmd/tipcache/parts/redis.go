@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
@@ -30,7 +31,7 @@ func OpenRedis(cfg config.Redis) (client redis.UniversalClient, closer func() er
 	if err != nil {
 		return nil, nil, err
 	}
-	redis.SetLogger(&quiet{}) // what it would print is counted and logged by the cache
+	logging.Disable() // what the library would print is counted and logged by the cache
 	client = newRedis(o)
 	return client, client.Close, nil
 }
@@ -87,11 +88,6 @@ func (r redacting) redact(cmd redis.Cmder) {
 		cmd.SetErr(upstream.RedactError(err, r.hide))
 	}
 }
-
-// quiet keeps the client library from writing to standard error on its own.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
 
 // redisOptions reads redis[s]://user:password@host[,host...]/db. Several hosts
 // are a Cluster, with ?master_name= the Sentinels of that master; one host is

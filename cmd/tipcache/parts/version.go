@@ -29,15 +29,13 @@ func Version() string {
 	if !ok {
 		return "unknown"
 	}
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	if rev := settings["vcs.revision"]; rev != "" {
-		return rev
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
 	}
 	return "devel"
 }

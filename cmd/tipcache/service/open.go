@@ -100,7 +100,7 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o := parts.Proxy(s.cfg)
 	o.Undeclared = s.cfg.Chain.Dialect == string(node.Undetermined)
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.lane, s.pool.Spare
-	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.requests, s.registry, s.tracing
+	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
 	o.Collections.Progress, o.Collections.Await, o.Collections.Counted = s.progress, s.watch.Await, s.watch.Counted
 	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
 	o.Web.SharedLimits.Namespace = s.cache.Namespace

@@ -3,10 +3,8 @@ package service
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,23 +14,14 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// A reloader reads the configuration again while the service runs, and puts in
-// force what can change: keys, limits, freshness, log level and admin token.
-type reloader struct {
-	service *Service
-	load    func() (config.Config, error)
-	level   *slog.LevelVar
-	running config.Config // what is in force
-}
-
 // reloads tell in metrics what came of reading the configuration last.
 type reloads struct {
 	success, at prometheus.Gauge
 }
 
-func newReloads(r prometheus.Registerer) *reloads {
+func newReloads(r prometheus.Registerer) reloads {
 	f := promauto.With(r)
-	l := &reloads{
+	l := reloads{
 		success: f.NewGauge(prometheus.GaugeOpts{
 			Name: "tipcache_config_last_reload_success", Help: "1 if the configuration that was read last is in force, 0 if it was refused.",
 		}),
@@ -44,41 +33,30 @@ func newReloads(r prometheus.Registerer) *reloads {
 	return l
 }
 
-func (l *reloads) succeeded() {
+func (l reloads) succeeded() {
 	l.success.Set(1)
 	l.at.SetToCurrentTime()
 }
 
-// refused says what is wrong, one problem a line.
-func (r *reloader) refused(message string, err error, restart []string) {
-	r.service.reloads.success.Set(0)
-	for _, problem := range config.Problems(err) {
-		args := []any{"error", problem.Error()}
-		if len(restart) > 0 {
-			args = append(args, "needs_restart", restart)
-		}
-		r.service.log.Error(message, args...)
-	}
+// A reloader reads the configuration again while the service runs, and puts in
+// force what can change: keys, limits, freshness, log level and admin token.
+type reloader struct {
+	*Service
+	running config.Config // what is in force
+	load    func() (config.Config, error)
 }
 
-// RunReloading serves until ctx ends. SIGHUP has load read the configuration
-// again, in place of the one that is running; level is the log's.
-func (s *Service) RunReloading(ctx context.Context, running config.Config, load func() (config.Config, error), level *slog.LevelVar) error {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
-	ctx, stop := context.WithCancel(ctx)
-	r := &reloader{service: s, load: load, level: level, running: running}
-	var reloading sync.WaitGroup
-	reloading.Go(func() { r.run(ctx, hangup) })
-	err := s.Run(ctx)
-	stop()
-	reloading.Wait()
-	return err
+// ReloadWith has Run read the configuration again, by load, at every SIGHUP.
+// running is the one that the service was made of.
+func (s *Service) ReloadWith(running config.Config, load func() (config.Config, error)) {
+	s.reloader = &reloader{s, running, load}
 }
 
 // run reloads at every signal until ctx ends.
-func (r *reloader) run(ctx context.Context, hangup <-chan os.Signal) {
+func (r *reloader) run(ctx context.Context) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	for {
 		select {
 		case <-hangup:
@@ -108,19 +86,30 @@ func (r *reloader) reload() {
 		return
 	}
 	r.running = merged
-	r.service.reloads.succeeded()
-	r.service.log.Info("configuration reloaded", "changed", changed, "needs_restart", restart)
+	r.reloads.succeeded()
+	r.log.Info("configuration reloaded", "changed", changed, "needs_restart", restart)
+}
+
+// refused logs what is wrong, one record for each problem.
+func (r *reloader) refused(message string, err error, restart []string) {
+	r.reloads.success.Set(0)
+	for _, problem := range config.Problems(err) {
+		args := []any{"error", problem.Error()}
+		if len(restart) > 0 {
+			args = append(args, "needs_restart", restart)
+		}
+		r.log.Error(message, args...)
+	}
 }
 
 // apply puts a valid configuration in force.
 func (r *reloader) apply(cfg config.Config) error {
-	p := r.service.proxy
-	if err := p.SetClasses(parts.Classes(cfg), parts.OwnPolicies(cfg)); err != nil {
+	if err := r.proxy.SetClasses(parts.Classes(cfg), parts.OwnPolicies(cfg)); err != nil {
 		return err // before anything changed
 	}
-	p.SetKeys(parts.Keys(cfg))
-	p.SetLimits(parts.Limits(cfg))
-	r.service.adminPages.SetToken(cfg.AdminToken)
-	r.level.Set(parts.LevelOf(cfg.Log))
+	r.proxy.SetKeys(parts.Keys(cfg))
+	r.proxy.SetLimits(parts.Limits(cfg))
+	r.adminPages.SetToken(cfg.AdminToken)
+	r.logs.SetLevel(cfg.Log)
 	return nil
 }

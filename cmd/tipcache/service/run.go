@@ -42,6 +42,9 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.indexer != nil {
 		group.Go(func() error { s.runIndexer(gctx); return nil })
 	}
+	if s.reloader != nil {
+		group.Go(func() error { s.reloader.run(gctx); return nil })
+	}
 	group.Go(func() error { return s.serve(public, s.public) })
 	if s.admin != nil {
 		group.Go(func() error { return s.serve(admin, s.admin) })

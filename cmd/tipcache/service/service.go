@@ -13,7 +13,6 @@ package service
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -41,7 +40,7 @@ import (
 type Service struct {
 	cfg      config.Config
 	log      *slog.Logger
-	requests io.Writer // takes the access log
+	logs     parts.Logs
 	registry *prometheus.Registry
 	tracing  trace.TracerProvider // nil: no traces
 
@@ -59,18 +58,19 @@ type Service struct {
 	public      *listener.Listener
 	admin       net.Listener // nil when switched off
 	adminPages  *admin.Handler
-	reloads     *reloads
 	certificate *listener.Certificate // of both; nil: no TLS
 	stopping    atomic.Bool
 
-	undetermined bool // no node has said yet which dialect it speaks
+	undetermined bool      // no node has said yet which dialect it speaks
+	reloader     *reloader // nil: the configuration stays as it is
+	reloads      reloads
 	closers      []func() error
 }
 
 // New builds the parts and opens the listeners. Nothing that is absent
 // at start is an error but a listener's address that is taken.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
-	s := &Service{cfg: cfg, log: log.Logger, requests: log.Requests, registry: parts.NewRegistry()}
+	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry()}
 	s.reloads = newReloads(s.registry)
 	build := []func(context.Context) error{s.openTracing, s.openLane, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	s.onClose(log.Close)
