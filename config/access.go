@@ -8,7 +8,6 @@ import (
 
 // access checks who may ask, and how often.
 func (v *validation) access(c Config) {
-	v.oneOf("chain.auth", c.Chain.Auth, "keys", "none")
 	v.check(c.Chain.Auth != "keys" || len(c.Collections.Keys) > 0, "chain.auth", "keys needs collections.keys")
 	v.keys(c.Collections.Keys)
 	v.rate("collections.rate", c.Collections.Rate)
@@ -18,10 +17,6 @@ func (v *validation) access(c Config) {
 		v.check(err == nil, key, "%v", err)
 	})
 	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
-	v.check(c.HTTP.MaxStreams > 0, "http.max_streams", "%d is not positive", c.HTTP.MaxStreams)
-	v.check(c.HTTP.ClientStreams > 0, "http.client_streams", "%d is not positive", c.HTTP.ClientStreams)
-	v.check(c.HTTP.MaxConnections >= 0, "http.max_connections", "%d is negative", c.HTTP.MaxConnections)
-	v.check(c.HTTP.ClientConnections >= 0, "http.client_connections", "%d is negative", c.HTTP.ClientConnections)
 	v.admin(c.Admin, c.AdminToken)
 	v.check((c.HTTP.TLS.Cert == "") == (c.HTTP.TLS.Key == ""), "http.tls", "cert and key go together: set both or none")
 }

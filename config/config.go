@@ -10,7 +10,8 @@ package config
 import "time"
 
 // Config is the whole configuration. The tags say it all once: yaml is the
-// key, flag the command-line flag, doc the line of the reference.
+// key, flag the command-line flag, doc the line of the reference, must a rule for the
+// value, and oneof the values that are allowed.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"address of the public listener"`
 	Admin  string `yaml:"admin" flag:"admin" doc:"address of the listener for operators: the status page at /, /healthz, /readyz, /metrics, /debug/pprof; without admin_token all but the three in the middle are served under an IP address or localhost only; none switches it off"`
@@ -32,25 +33,25 @@ type Config struct {
 
 // Chain is the upstream node, or several of one chain.
 type Chain struct {
-	Dialect       string        `yaml:"dialect" flag:"dialect" doc:"story, or cosmos for any chain of the Cosmos SDK; empty finds it out from the nodes, and until one of them answers the chain is not served"`
+	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"story, or cosmos for any chain of the Cosmos SDK; empty finds it out from the nodes, and until one of them answers the chain is not served"`
 	Rows          []string      `yaml:"rows" doc:"in the dialect cosmos, routes of one's own: NAME PATTERN CLASS COST PARAMETERS each, as in pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap, or as in prices /oracle/{path=**} never cheap * for what is no state and must not be kept; the class is one of live, params, block, found, latest and never, the cost cheap, page or scan"`
 	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, as in 50/s burst 100"`
-	MaxPost       Bytes         `yaml:"max_post" doc:"largest of them"`
+	MaxPost       Bytes         `yaml:"max_post" must:"positive" doc:"largest of them"`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
 	Nodes         []string      `yaml:"nodes" flag:"node" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`
 	Comet         []string      `yaml:"comet" flag:"comet" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
-	Shape         string        `yaml:"shape" flag:"shape" doc:"documented: the documented shapes; node: the node's own bytes"`
-	MaxPageLimit  uint64        `yaml:"max_page_limit" doc:"largest pagination.limit"`
+	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"documented: the documented shapes; node: the node's own bytes"`
+	MaxPageLimit  uint64        `yaml:"max_page_limit" must:"positive" doc:"largest pagination.limit"`
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
-	MaxBody       Bytes         `yaml:"max_body" doc:"largest answer of a node"`
-	InFlight      int           `yaml:"in_flight" doc:"requests a node gets at once"`
+	MaxBody       Bytes         `yaml:"max_body" must:"at least 1MiB" doc:"largest answer of a node"`
+	InFlight      int           `yaml:"in_flight" must:"positive" doc:"requests a node gets at once"`
 	Scans         int           `yaml:"scans" doc:"requests that read a whole set a node gets at once"`
-	Queue         time.Duration `yaml:"queue" doc:"time a request may wait for its turn at a node"`
-	Hedge         time.Duration `yaml:"hedge" doc:"time without an answer after which a second node is asked too; 0 is never"`
-	BlockInterval time.Duration `yaml:"block_interval" doc:"time between two blocks until it is learned"`
-	MaxBlockAge   time.Duration `yaml:"max_block_age" doc:"age of the newest block from which on a node is not ready"`
-	RollbackAfter time.Duration `yaml:"rollback_after" doc:"time all nodes name lower heights before the chain is taken for set back, and everything cached is dropped"`
-	Auth          string        `yaml:"auth" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
+	Queue         time.Duration `yaml:"queue" must:"positive" doc:"time a request may wait for its turn at a node"`
+	Hedge         time.Duration `yaml:"hedge" must:"not negative" doc:"time without an answer after which a second node is asked too; 0 is never"`
+	BlockInterval time.Duration `yaml:"block_interval" must:"positive" doc:"time between two blocks until it is learned"`
+	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"age of the newest block from which on a node is not ready"`
+	RollbackAfter time.Duration `yaml:"rollback_after" must:"positive" doc:"time all nodes name lower heights before the chain is taken for set back, and everything cached is dropped"`
+	Auth          string        `yaml:"auth" oneof:"keys, none" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
 	MinHeightWait time.Duration `yaml:"min_height_wait" doc:"time a request with X-Min-Block-Height waits for that block. 1,000 may wait at once; once more than half of the places are taken, each client has a twentieth of them, loopback and trusted proxies apart, and gets 429 beyond it"`
 }
 
@@ -58,8 +59,8 @@ type Chain struct {
 type Classes struct {
 	Live     Class         `yaml:"live"`
 	Params   Class         `yaml:"params"`
-	Pinned   time.Duration `yaml:"pinned" reload:"true" doc:"time an answer at an explicit height is kept in Redis; it is never stale"`
-	Negative time.Duration `yaml:"negative" reload:"true" doc:"life of an answer that says no (unknown address, pruned height)"`
+	Pinned   time.Duration `yaml:"pinned" reload:"true" must:"positive" doc:"time an answer at an explicit height is kept in Redis; it is never stale"`
+	Negative time.Duration `yaml:"negative" reload:"true" must:"positive" doc:"life of an answer that says no (unknown address, pruned height)"`
 }
 
 // Class says how long answers serve: in blocks while the tip is known, in
@@ -78,16 +79,16 @@ type Class struct {
 type Cache struct {
 	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
 	Flight    time.Duration `yaml:"flight" doc:"longest life of one read of an origin, its queueing included"`
-	Lease     time.Duration `yaml:"lease" doc:"longest delay by a replica that died while it was reading"`
-	Patience  time.Duration `yaml:"patience" doc:"longest time a request waits for a newer answer when it could be given a stale one; ten times as long when it could be given one kept for errors. Reads that take longer lately are not waited for"`
-	ReadAhead float64       `yaml:"read_ahead" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
-	Waiters   int           `yaml:"waiters" doc:"requests that may wait for origins at once"`
+	Lease     time.Duration `yaml:"lease" must:"positive" doc:"longest delay by a replica that died while it was reading"`
+	Patience  time.Duration `yaml:"patience" must:"positive" doc:"longest time a request waits for a newer answer when it could be given a stale one; ten times as long when it could be given one kept for errors. Reads that take longer lately are not waited for"`
+	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
+	Waiters   int           `yaml:"waiters" must:"positive" doc:"requests that may wait for origins at once"`
 }
 
 // Redis is the shared store. It is optional and never waited for long.
 type Redis struct {
 	URL     string        `yaml:"url" flag:"redis" secret:"true" doc:"redis:// or rediss:// URL (several hosts: a Cluster; ?master_name=: Sentinel), embedded for one inside the process, none"`
-	Timeout time.Duration `yaml:"timeout" doc:"time for one exchange, after which Redis is passed over"`
+	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"time for one exchange, after which Redis is passed over"`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"secret of 16 characters at least that all replicas share: entries, the epoch with the hashes of blocks, the dialect of the nodes, and purges are sealed with it, and what others write of these is not believed; empty is no seals"`
 }
 
@@ -95,11 +96,11 @@ type Redis struct {
 type Collections struct {
 	Store     string        `yaml:"store" flag:"store" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
 	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store"`
-	Auth      string        `yaml:"auth" flag:"collections-auth" doc:"keys: X-Api-Key is required; none: it is not; closed: nobody may ask, the default until anything of collections is set"`
+	Auth      string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: nobody may ask, the default until anything of collections is set"`
 	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
 	Rate      string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
 	PublicURL string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
-	Timeout   time.Duration `yaml:"timeout" doc:"time for one query of the store"`
+	Timeout   time.Duration `yaml:"timeout" must:"positive" doc:"time for one query of the store"`
 	Fresh     time.Duration `yaml:"fresh" doc:"time a page is fresh for"`
 	Stale     time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than cache.patience"`
 	OnError   time.Duration `yaml:"stale_if_error" doc:"time it is served for while the store fails"`
@@ -109,12 +110,12 @@ type Collections struct {
 type Index struct {
 	Enabled   bool           `yaml:"enabled" flag:"index" doc:"fill collections.store from the chain's execution client; of several replicas one does it at a time"`
 	EVM       []string       `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first"`
-	Network   string         `yaml:"network" flag:"network" doc:"whose contracts count: story, aeneid, or custom, those of index.contracts"`
-	From      int64          `yaml:"from" flag:"from" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
-	Window    int64          `yaml:"window" doc:"most blocks asked for in one call; how many a client gives is found out, and where they are few several calls share a request"`
+	Network   string         `yaml:"network" flag:"network" oneof:"story, aeneid, custom" doc:"whose contracts count: story, aeneid, or custom, those of index.contracts"`
+	From      int64          `yaml:"from" flag:"from" must:"not negative" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
+	Window    int64          `yaml:"window" must:"positive" doc:"most blocks asked for in one call; how many a client gives is found out, and where they are few several calls share a request"`
 	Ahead     int            `yaml:"ahead" doc:"requests for blocks under way at once"`
-	Poll      time.Duration  `yaml:"poll" doc:"time between two looks for a new block"`
-	Timeout   time.Duration  `yaml:"timeout" doc:"time for one answer of a client"`
+	Poll      time.Duration  `yaml:"poll" must:"positive" doc:"time between two looks for a new block"`
+	Timeout   time.Duration  `yaml:"timeout" must:"positive" doc:"time for one answer of a client"`
 	Contracts IndexContracts `yaml:"contracts"`
 }
 
@@ -130,28 +131,28 @@ type IndexContracts struct {
 type Metadata struct {
 	Provider string        `yaml:"provider" flag:"metadata" secret:"true" doc:"alchemy:URL (the URL ends with the key), blockscout:URL, none"`
 	Network  string        `yaml:"network" doc:"network name, the chain field of collectionMetadata"`
-	Budget   time.Duration `yaml:"budget" doc:"time a page waits for metadata"`
-	Timeout  time.Duration `yaml:"timeout" doc:"time for one answer of the provider"`
+	Budget   time.Duration `yaml:"budget" must:"positive" doc:"time a page waits for metadata"`
+	Timeout  time.Duration `yaml:"timeout" must:"positive" doc:"time for one answer of the provider"`
 	Batch    int           `yaml:"batch" doc:"addresses in one request to the provider"`
 }
 
 // HTTP is the public listener's limits.
 type HTTP struct {
 	Request           time.Duration `yaml:"request" doc:"time for one request, waiting included"`
-	Header            time.Duration `yaml:"header" doc:"time a client has for its headers"`
-	Idle              time.Duration `yaml:"idle" doc:"time an idle connection is kept"`
-	MaxHeader         Bytes         `yaml:"max_header" doc:"largest request header"`
-	MaxURL            int           `yaml:"max_url" doc:"longest request target in bytes"`
+	Header            time.Duration `yaml:"header" must:"positive" doc:"time a client has for its headers"`
+	Idle              time.Duration `yaml:"idle" must:"positive" doc:"time an idle connection is kept"`
+	MaxHeader         Bytes         `yaml:"max_header" must:"at least 4KiB" doc:"largest request header"`
+	MaxURL            int           `yaml:"max_url" must:"at least 1024" doc:"longest request target in bytes"`
 	Rate              string        `yaml:"rate" reload:"true" doc:"requests that each client address may make, an IPv6 /64 counting as one, as in 50/s or 50/s burst 200; 0 is no limit"`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
 	AllowNoCache      bool          `yaml:"allow_no_cache" doc:"obey Cache-Control: no-cache and max-age=0 of requests: they get an answer read at the newest block or, where that is not known and for collections, since they came. Each may then cost a read of the origin"`
 	FastLane          bool          `yaml:"fast_lane" doc:"answer requests whose bytes were answered from memory before without parsing them again; false: net/http sees every request"`
-	MaxConnections    int           `yaml:"max_connections" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`
-	ClientConnections int           `yaml:"client_connections" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`
-	MaxStreams        int           `yaml:"max_streams" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
-	ClientStreams     int           `yaml:"client_streams" doc:"of these, by one client address, an IPv6 /64 counting as one"`
-	DrainDelay        time.Duration `yaml:"drain_delay" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
+	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`
+	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`
+	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
+	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"of these, by one client address, an IPv6 /64 counting as one"`
+	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
 	Drain             time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
 	TLS               TLS           `yaml:"tls"`
 }
@@ -164,14 +165,14 @@ type TLS struct {
 
 // Log is what is written to standard error.
 type Log struct {
-	Level  string  `yaml:"level" reload:"true" doc:"debug, info, warn or error"`
-	Format string  `yaml:"format" doc:"json, text, or auto: text on a terminal and JSON elsewhere"`
+	Level  string  `yaml:"level" reload:"true" oneof:"debug, info, warn, error" doc:"debug, info, warn or error"`
+	Format string  `yaml:"format" oneof:"auto, json, text" doc:"json, text, or auto: text on a terminal and JSON elsewhere"`
 	Access bool    `yaml:"access" doc:"one record per request, written within 100 ms; false: only of those that failed with a status of 500 and more"`
-	Sample float64 `yaml:"sample" doc:"share of the records of successful requests (status below 400) that is written, 0 to 1; the others always are"`
+	Sample float64 `yaml:"sample" must:"from 0 to 1" doc:"share of the records of successful requests (status below 400) that is written, 0 to 1; the others always are"`
 }
 
 // Tracing is where OpenTelemetry traces go.
 type Tracing struct {
 	Endpoint string  `yaml:"endpoint" secret:"true" doc:"OTLP/HTTP URL of a collector, as in http://127.0.0.1:4318/v1/traces, whose headers OTEL_EXPORTER_OTLP_HEADERS may add; empty switches traces off"`
-	Ratio    float64 `yaml:"ratio" doc:"share of the requests that is traced, 0 to 1; one that comes with a traceparent is traced if that says so"`
+	Ratio    float64 `yaml:"ratio" must:"from 0 to 1" doc:"share of the requests that is traced, 0 to 1; one that comes with a traceparent is traced if that says so"`
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,27 @@ log: {level: loud}`),
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+}
+
+func TestValuesAreWithinTheirBounds(t *testing.T) {
+	tests := []struct{ variable, want string }{
+		{"CHAIN_QUEUE=0s", "TIPCACHE_CHAIN_QUEUE: chain.queue: 0s is not positive"},
+		{"CHAIN_MAX_POST=0", "TIPCACHE_CHAIN_MAX_POST: chain.max_post: 0B is not positive"},
+		{"CHAIN_MAX_PAGE_LIMIT=0", "TIPCACHE_CHAIN_MAX_PAGE_LIMIT: chain.max_page_limit: 0 is not positive"},
+		{"CHAIN_HEDGE=-1s", "TIPCACHE_CHAIN_HEDGE: chain.hedge: -1s is negative"},
+		{"CHAIN_MAX_BODY=1KiB", "TIPCACHE_CHAIN_MAX_BODY: chain.max_body: 1KiB is less than 1MiB"},
+		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},
+		{"HTTP_MAX_HEADER=1KiB", "TIPCACHE_HTTP_MAX_HEADER: http.max_header: 1KiB is less than 4KiB"},
+		{"HTTP_MAX_URL=1023", "TIPCACHE_HTTP_MAX_URL: http.max_url: 1023 is less than 1024"},
+		{"LOG_SAMPLE=1.5", "TIPCACHE_LOG_SAMPLE: log.sample: 1.5 is not from 0 to 1"},
+		{"INDEX_WINDOW=0", ""}, // nobody reads it
+	}
+	for _, tt := range tests {
+		_, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_" + tt.variable}})
+		if got := fmt.Sprint(err); tt.want != "" && got != tt.want || tt.want == "" && err != nil {
+			t.Errorf("%s: got %s, want %s", tt.variable, got, tt.want)
 		}
 	}
 }

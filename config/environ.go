@@ -28,7 +28,7 @@ func (l *loader) environ(environ []string) {
 			continue
 		}
 		if k, ok := values[name]; ok {
-			l.set(k.Path, name, k.field(&l.cfg), k.texts(strings.Split(value, ","), value))
+			l.set(k.Path, name, fieldAt(&l.cfg, k.Path), k.texts(strings.Split(value, ","), value))
 		} else if k, ok := files[name]; ok {
 			l.secretFile(k, name, value)
 		} else {
@@ -59,5 +59,5 @@ func (l *loader) secretFile(k Key, variable, path string) {
 			lines = append(lines, line)
 		}
 	}
-	l.set(k.Path, variable, k.field(&l.cfg), k.texts(lines, text))
+	l.set(k.Path, variable, fieldAt(&l.cfg, k.Path), k.texts(lines, text))
 }

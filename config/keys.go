@@ -49,10 +49,10 @@ func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.S
 	}
 }
 
-// field is where a configuration holds the setting.
-func (k Key) field(cfg *Config) reflect.Value {
+// fieldAt is where a configuration holds the setting of a path.
+func fieldAt(cfg *Config, path string) reflect.Value {
 	v := reflect.ValueOf(cfg).Elem()
-	for name := range strings.SplitSeq(k.Path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		v = member(v, name)
 	}
 	return v

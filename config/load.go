@@ -40,7 +40,7 @@ func Load(s Sources) (Config, error) {
 	l.environ(s.Environ)
 	for _, k := range Keys() {
 		if values := s.Flags[k.Flag]; len(values) > 0 {
-			l.set(k.Path, "--"+k.Flag, k.field(&l.cfg), k.texts(values, values[len(values)-1]))
+			l.set(k.Path, "--"+k.Flag, fieldAt(&l.cfg, k.Path), k.texts(values, values[len(values)-1]))
 		}
 	}
 	l.implied()

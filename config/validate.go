@@ -3,9 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +16,7 @@ import (
 // Validate checks the whole and joins all that is wrong with it.
 func (c Config) Validate() error {
 	v := &validation{}
+	v.tags(c)
 	v.address("listen", c.Listen)
 	if c.Admin != "none" {
 		v.address("admin", c.Admin)
@@ -26,18 +27,15 @@ func (c Config) Validate() error {
 	v.redis(c)
 	v.collections(c.Collections)
 	v.access(c)
-	v.index(c)
 	v.metadata(c.Metadata)
-	v.sizes(c)
 	v.deadlines(c)
-	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	v.oneOf("log.format", c.Log.Format, "auto", "json", "text")
-	v.share("log.sample", c.Log.Sample)
+	if c.Index.Enabled {
+		v.index(c)
+	}
 	if c.Tracing.Endpoint != "" {
 		v.httpURL("tracing.endpoint", c.Tracing.Endpoint)
 	}
-	v.share("tracing.ratio", c.Tracing.Ratio)
-	v.share("cache.read_ahead", c.Cache.ReadAhead)
+	v.check(c.Cache.Memory == Auto || c.Cache.Memory >= 1<<20, "cache.memory", "%v is less than 1MiB", c.Cache.Memory)
 	return errors.Join(v.problems...)
 }
 
@@ -61,17 +59,33 @@ func (v *validation) address(key, addr string) {
 	v.check(err == nil, key, "%q is not host:port", addr)
 }
 
-func (v *validation) oneOf(key, value string, allowed ...string) {
-	v.check(slices.Contains(allowed, value), key, "%q is none of %s", value, strings.Join(allowed, ", "))
+// rules are what the tag must can say of a number, a size or a time in nanoseconds.
+var rules = map[string]struct {
+	ok      func(n float64) bool
+	problem string // what a value is that is not
+}{
+	"positive":      {func(n float64) bool { return n > 0 }, "not positive"},
+	"not negative":  {func(n float64) bool { return n >= 0 }, "negative"},
+	"from 0 to 1":   {func(n float64) bool { return 0 <= n && n <= 1 }, "not from 0 to 1"},
+	"at least 1024": {func(n float64) bool { return n >= 1<<10 }, "less than 1024"},
+	"at least 4KiB": {func(n float64) bool { return n >= 4<<10 }, "less than 4KiB"},
+	"at least 1MiB": {func(n float64) bool { return n >= 1<<20 }, "less than 1MiB"},
 }
 
-func (v *validation) share(key string, value float64) {
-	v.check(0 <= value && value <= 1, key, "%v is not from 0 to 1", value)
-}
-
-// positive checks a number or a time.
-func positive[T int | int64 | uint64 | time.Duration](v *validation, key string, value T) {
-	v.check(value > 0, key, "%v is not positive", value)
+// tags checks what the tags of each setting say of its value.
+func (v *validation) tags(c Config) {
+	eachKey("", reflect.ValueOf(c), func(path string, f reflect.StructField, value reflect.Value) {
+		if strings.HasPrefix(path, "index.") && !c.Index.Enabled {
+			return // nobody reads them
+		}
+		if must, ok := f.Tag.Lookup("must"); ok {
+			rule := rules[must]
+			v.check(rule.ok(value.Convert(reflect.TypeFor[float64]()).Float()), path, "%v is %s", value.Interface(), rule.problem)
+		}
+		if allowed, ok := f.Tag.Lookup("oneof"); ok {
+			v.check(slices.Contains(strings.Split(allowed, ", "), value.String()), path, "%q is none of %s", value.String(), strings.TrimPrefix(allowed, ", "))
+		}
+	})
 }
 
 // httpURL shows of the value no more than scheme and host: the rest may hold a
@@ -103,16 +117,10 @@ func (v *validation) chain(c Chain) {
 			v.httpURL(key, address)
 		}
 	})
-	v.oneOf("chain.shape", c.Shape, "documented", "node")
-	v.oneOf("chain.dialect", c.Dialect, "", "story", "cosmos")
 	if rate, err := ParseRate(c.PostRate); err != nil || rate.Requests == 0 {
 		v.check(false, "chain.post_rate", "%q is no rate such as 50/s burst 100", c.PostRate)
 	}
-	positive(v, "chain.max_post", int64(c.MaxPost))
-	positive(v, "chain.max_page_limit", c.MaxPageLimit)
-	positive(v, "chain.in_flight", c.InFlight)
 	v.check(c.Scans > 0 && c.Scans <= c.InFlight, "chain.scans", "%d is not from 1 to chain.in_flight (%d)", c.Scans, c.InFlight)
-	v.check(c.Hedge >= 0, "chain.hedge", "%v is negative", c.Hedge)
 }
 
 // Validate checks a class that has every key set, as one laid over another
@@ -147,7 +155,6 @@ func (v *validation) collections(c Collections) {
 	scheme, rest, _ := strings.Cut(c.Store, ":")
 	v.check(slices.Contains([]string{"sqlite", "postgres", "postgresql", "http", "https"}, scheme) && rest != "",
 		"collections.store", "not sqlite:PATH, postgres://... or an https:// base")
-	v.oneOf("collections.auth", c.Auth, "keys", "none", "closed")
 	v.check(c.Auth != "keys" || len(c.Keys) > 0, "collections.keys",
 		"none is set: add the line that tipcache key new NAME prints, or say collections.auth: none")
 	if c.PublicURL != "" {
@@ -167,14 +174,6 @@ func (v *validation) metadata(m Metadata) {
 	v.check(m.Batch > 0 && m.Batch <= 100, "metadata.batch", "%d is not from 1 to 100", m.Batch)
 }
 
-func (v *validation) sizes(c Config) {
-	v.check(c.Cache.Memory == Auto || c.Cache.Memory >= 1<<20, "cache.memory", "%v is less than 1MiB", c.Cache.Memory)
-	v.check(c.Chain.MaxBody >= 1<<20, "chain.max_body", "%v is less than 1MiB", c.Chain.MaxBody)
-	v.check(c.HTTP.MaxHeader >= 4<<10, "http.max_header", "%v is less than 4KiB", c.HTTP.MaxHeader)
-	v.check(c.HTTP.MaxURL >= 1<<10, "http.max_url", "%d is less than 1024", c.HTTP.MaxURL)
-	positive(v, "cache.waiters", c.Cache.Waiters)
-}
-
 // deadlines checks that each wait ends before the one around it.
 func (v *validation) deadlines(c Config) {
 	nested := []struct {
@@ -191,16 +190,6 @@ func (v *validation) deadlines(c Config) {
 		in, out := nested[i-1], nested[i]
 		v.check(in.d < out.d, in.key, "%v must be shorter than %s (%v)", in.d, out.key, out.d)
 	}
-	times := map[string]time.Duration{
-		"redis.timeout": c.Redis.Timeout, "cache.lease": c.Cache.Lease, "cache.patience": c.Cache.Patience, "classes.pinned": c.Classes.Pinned,
-		"classes.negative": c.Classes.Negative, "chain.queue": c.Chain.Queue, "chain.block_interval": c.Chain.BlockInterval,
-		"chain.max_block_age": c.Chain.MaxBlockAge, "chain.rollback_after": c.Chain.RollbackAfter, "http.header": c.HTTP.Header, "http.idle": c.HTTP.Idle,
-		"collections.timeout": c.Collections.Timeout, "metadata.budget": c.Metadata.Budget, "metadata.timeout": c.Metadata.Timeout,
-	}
-	for _, key := range slices.Sorted(maps.Keys(times)) {
-		positive(v, key, times[key])
-	}
-	v.check(c.HTTP.DrainDelay >= 0, "http.drain_delay", "%v is negative", c.HTTP.DrainDelay)
 	v.check(c.Chain.MinHeightWait < c.HTTP.Request, "chain.min_height_wait", "%v must be shorter than http.request (%v)", c.Chain.MinHeightWait, c.HTTP.Request)
 	v.check(c.Redis.Timeout < c.Cache.Lease && c.Cache.Lease < c.Cache.Flight, "cache.lease", "%v must be between redis.timeout (%v) and cache.flight (%v)", c.Cache.Lease, c.Redis.Timeout, c.Cache.Flight)
 	v.check(10*c.Cache.Patience < c.Cache.Flight, "cache.patience", "ten times %v must be shorter than cache.flight (%v)", c.Cache.Patience, c.Cache.Flight)
@@ -228,21 +217,13 @@ func isOrigin(s string) bool {
 }
 
 func (v *validation) index(c Config) {
-	if !c.Index.Enabled {
-		return
-	}
 	v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own")
 	v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
 	each("index.evm", c.Index.EVM, v.httpURL)
-	v.oneOf("index.network", c.Index.Network, "story", "aeneid", "custom")
 	if c.Index.Network == "custom" {
 		v.contracts(c.Index.Contracts)
 	}
-	v.check(c.Index.From >= 0, "index.from", "%d is negative", c.Index.From)
-	positive(v, "index.window", c.Index.Window)
 	v.check(c.Index.Ahead > 0 && c.Index.Ahead <= 64, "index.ahead", "%d is not from 1 to 64", c.Index.Ahead)
-	positive(v, "index.poll", c.Index.Poll)
-	positive(v, "index.timeout", c.Index.Timeout)
 }
 
 var contractAddress = regexp.MustCompile(`^0x[0-9A-Fa-f]{40}$`)
