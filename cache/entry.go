@@ -4,7 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"sync/atomic"
 	"time"
+
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 // Content is the immutable part of a stored answer. Memory, the shared store's
@@ -18,7 +21,11 @@ type Content struct {
 	ETag   string // strong validator with its quotes, made from all of the above
 	Source uint64 // digest of the origin's raw answer: equal means that shaping it again would give the same content; 0 unknown
 
-	variants variants // what was made of it since
+	// Made are the bodies in other codings that [Cache.Encoded] has made since, each
+	// nil until then. Nobody else stores one.
+	Made [codings.Count]atomic.Pointer[[]byte]
+
+	variants variants // what else was made of it
 }
 
 // NewContent makes a content and its ETag. It keeps body, which must not change

@@ -133,8 +133,8 @@ func weigh(key string, s *slot) uint32 {
 // made of it since.
 func (c *Content) weight() int {
 	sum := len(c.Type) + heap.Allocated(len(c.Link)) + heap.Allocated(cap(c.Body))
-	for i := range c.variants.encoded {
-		if made := c.variants.encoded[i].body.Load(); made != nil {
+	for i := range c.Made {
+		if made := c.Made[i].Load(); made != nil {
 			sum += heap.Allocated(cap(*made))
 		}
 	}

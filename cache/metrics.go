@@ -90,7 +90,7 @@ func (c *Cache) metrics() []prometheus.Collector {
 			&n.ahead[r], "result", ahead.Result(r).String()))
 	}
 	for coding := codings.Gzip; coding < codings.Count; coding++ {
-		all = append(all, counter("encodings_total", "Bodies encoded, by coding; each is kept and served as it is.", &n.variants[coding], "coding", coding.String()))
+		all = append(all, counter("encodings_total", "Bodies encoded, by coding; each is kept and served as it is.", &n.variants[coding], "coding", codings.Names[coding]))
 	}
 	return all
 }

@@ -2,72 +2,57 @@ package cache
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/cache/derived"
 )
 
-// variants are what is made of a content after it was stored: its body in
-// other codings, and contents derived from it. They live and weigh as long as
-// it does. All that is in them is immutable too.
+// variants are what is made of a content after it was stored, beside [Content.Made].
+// They live and weigh as long as it does. All that is in them is immutable too.
 type variants struct {
-	encoded [codings.Count]variant // that of Identity is not used
+	making  [codings.Count]sync.Mutex // held by the caller who makes the body in the coding
 	derived derived.Set[*Content]
 	passing bool // a derived content that is not kept
 }
 
-type variant struct {
-	body   atomic.Pointer[[]byte] // nil until it is made
-	making sync.Mutex             // held by the one who makes it
-}
-
 // Encoded gives the body of content in a coding. The first caller makes it,
 // on its own goroutine, and it is kept with the content from then on: key is
-// the key of its entry, which weighs more now.
+// the key of its entry, which weighs more now. For a caller who only peeks nothing is
+// made: a body that was not made before is nil.
 //
-// ok is false for those who come while it is being made, or while as many
-// bodies are being encoded as there are processors: the plain body at once is
-// worth more to them than a smaller one later. A caller who must have the coding
-// waits instead, for no longer than encoding takes.
-func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, must bool) (body []byte, ok bool) {
-	if coding == codings.Identity {
-		return content.Body, true
-	}
-	if made := content.variants.encoded[coding].body.Load(); made != nil {
-		return *made, true
-	}
-	if content.variants.passing && !must {
-		return nil, false
-	}
-	return c.encode(key, content, coding, must)
-}
-
-// Made gives the coding that Encoded would give the body in, and the body itself
-// if it was made before; nothing is made.
-func (c *Cache) Made(content *Content, coding codings.Coding, must bool) (body []byte, as codings.Coding) {
-	if coding == codings.Identity || content.variants.passing && !must {
-		return content.Body, codings.Identity
-	}
-	if made := content.variants.encoded[coding].body.Load(); made != nil {
+// Those who come while it is being made, or while as many bodies are being encoded
+// as there are processors, get the plain body: that at once is worth more to them
+// than a smaller one later. A caller who must have the coding waits instead, for no
+// longer than encoding takes.
+func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding) {
+	if made := content.Made[coding].Load(); made != nil {
 		return *made, coding
 	}
-	return nil, coding
+	switch {
+	case coding == codings.Identity, content.variants.passing && !must:
+		return content.Body, codings.Identity
+	case peek:
+		return nil, coding
+	}
+	if body, ok := c.encode(key, content, coding, must); ok {
+		return body, coding
+	}
+	return content.Body, codings.Identity
 }
 
 func (c *Cache) encode(key string, content *Content, coding codings.Coding, must bool) (body []byte, ok bool) {
-	v := &content.variants.encoded[coding]
+	making, at := &content.variants.making[coding], &content.Made[coding]
 	if must {
-		v.making.Lock()
-	} else if !v.making.TryLock() {
+		making.Lock()
+	} else if !making.TryLock() {
 		return nil, false
 	}
-	defer v.making.Unlock()
-	if made := v.body.Load(); made != nil { // by the one before
+	defer making.Unlock()
+	if made := at.Load(); made != nil { // by the caller before
 		return *made, true
 	}
 	if body, ok = c.encoders.Encode(coding, content.Body, content.variants.passing, must); ok {
-		v.body.Store(&body)
+		at.Store(&body)
 		c.counts.variants[coding].Add(1)
 		c.chain.Load().memory.reweigh(key)
 	}

@@ -56,15 +56,15 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 	eventually(t, "the entry weighs", func() bool { return weigh() > len(page) })
 	weight := weigh()
 	for i, coding := range all {
-		first, ok := c.Encoded("k", content, coding, false)
-		if !ok || decoded(t, coding, first) != string(page) {
-			t.Errorf("%v does not decode to the body", coding)
+		first, as := c.Encoded("k", content, coding, false, false)
+		if as != coding || decoded(t, coding, first) != string(page) {
+			t.Errorf("%s does not decode to the body", codings.Names[coding])
 		}
 		weight += len(first)
 		eventually(t, "what was made weighs", func() bool { return weigh() >= weight })
 		weight = weigh()
-		if again, _ := c.Encoded("k", content, coding, false); &again[0] != &first[0] {
-			t.Errorf("%v was not kept", coding)
+		if again, _ := c.Encoded("k", content, coding, false, true); &again[0] != &first[0] {
+			t.Errorf("%s was not kept", codings.Names[coding])
 		}
 		if made := metric(t, c, "encodings_total"); made != i+1 {
 			t.Errorf("%d bodies were encoded, want %d", made, i+1)
@@ -73,7 +73,7 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 	later := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 200}, func(_ context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		return prev.Confirm(200, time.Now()), nil
 	})
-	if _, ok := c.Encoded("k", later.Entry.Content, codings.Gzip, false); !ok || metric(t, c, "encodings_total") != 3 {
+	if _, as := c.Encoded("k", later.Entry.Content, codings.Gzip, false, false); as != codings.Gzip || metric(t, c, "encodings_total") != 3 {
 		t.Error("confirming the content lost what was made of it")
 	}
 	eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
@@ -82,7 +82,7 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 func TestIdentityIsTheBodyItself(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)
-	if body, ok := c.Encoded("k", content, codings.Identity, false); !ok || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
+	if body, as := c.Encoded("k", content, codings.Identity, false, false); as != codings.Identity || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
 		t.Errorf("%q, %d encoded", body, metric(t, c, "encodings_total"))
 	}
 }
@@ -94,12 +94,12 @@ func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
 	for i := range 200 {
 		callers.Go(func() {
 			coding, must := all[i%3], i%2 == 0
-			body, ok := c.Encoded("k", content, coding, must)
-			if must && !ok {
-				t.Errorf("%v was refused to one who must have it", coding)
+			body, as := c.Encoded("k", content, coding, must, false)
+			if must && as != coding {
+				t.Errorf("%s was refused to a caller who must have it", codings.Names[coding])
 			}
-			if ok && decoded(t, coding, body) != string(content.Body) {
-				t.Errorf("%v does not decode to the body", coding)
+			if as == coding && decoded(t, coding, body) != string(content.Body) {
+				t.Errorf("%s does not decode to the body", codings.Names[coding])
 			}
 		})
 	}
@@ -137,10 +137,10 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	if derive("one too many"); calls != 6 {
 		t.Errorf("derived %d times, want one more at each call", calls-4)
 	}
-	if _, ok := c.Encoded("k", last, codings.Gzip, false); ok {
+	if _, as := c.Encoded("k", last, codings.Gzip, false, false); as != codings.Identity {
 		t.Error("what is not kept was encoded")
 	}
-	if body, ok := c.Encoded("k", last, codings.Gzip, true); !ok || !strings.HasPrefix(decoded(t, codings.Gzip, body), "one too many") {
+	if body, as := c.Encoded("k", last, codings.Gzip, true, false); as != codings.Gzip || !strings.HasPrefix(decoded(t, codings.Gzip, body), "one too many") {
 		t.Error("and was not for one who must have it")
 	}
 	now = now.Add(time.Second)
@@ -150,7 +150,7 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	if calls != 7 {
 		t.Errorf("derived %d times, want one more, which takes the place of the oldest", calls-6)
 	}
-	if _, ok := c.Encoded("k", derive("one too many"), codings.Gzip, false); !ok {
+	if _, as := c.Encoded("k", derive("one too many"), codings.Gzip, false, false); as != codings.Gzip {
 		t.Error("what took a place is not encoded")
 	}
 }
@@ -181,7 +181,7 @@ func TestAnEncodedHitAllocatesNothing(t *testing.T) {
 	derive := func(of *cache.Content, _ string) *cache.Content {
 		return cache.NewContent(200, "text/plain", "", of.Body, 0)
 	}
-	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), codings.Gzip, false) }
+	hit := func() { _, _ = c.Encoded("k", c.Derived("k", of, "name", derive), codings.Gzip, false, false) }
 	hit()
 	if n := testing.AllocsPerRun(1000, hit); n != 0 {
 		t.Errorf("%v allocations, want 0", n)

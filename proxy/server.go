@@ -169,8 +169,7 @@ func (s *Server) Handler() http.Handler { return s }
 // node answers them with a 404 and an empty redirect.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s = s.now()
-	web.Called(r)
-	s.stack.AllowOrigin(w.Header(), r.Header)
+	s.stack.Arrived(w, r)
 	s.engine.ServeHTTP(w, s.tidied(r))
 }
 

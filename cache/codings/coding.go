@@ -16,5 +16,5 @@ const (
 	Count // how many there are
 )
 
-// String gives the coding as HTTP names it.
-func (c Coding) String() string { return [...]string{"identity", "gzip", "zstd", "br"}[c] }
+// Names are the codings as HTTP names them.
+var Names = [Count]string{"identity", "gzip", "zstd", "br"}

@@ -81,5 +81,5 @@ func (a *Admission) rateOf(key Key) Rate {
 	if key.Rate != (Rate{}) {
 		return key.Rate
 	}
-	return a.limits.Load().Key
+	return a.Limits.Load().Key
 }

@@ -74,28 +74,24 @@ type Client struct {
 
 // An Admission says who may ask, and how often. It is safe for concurrent use.
 type Admission struct {
-	limiter *limiter
+	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
 
-	// What can be replaced while serving, read without a lock.
-	limits atomic.Pointer[Limits]
-	keys   *keyring
+	limiter *limiter
+	keys    *keyring
 }
 
 // New admits nobody by key until there are keys, and everybody by address until
 // there are limits.
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
 	a := &Admission{limiter: newLimiter(shared, log, metrics), keys: newKeyring()}
-	a.SetLimits(Limits{})
+	a.Limits.Store(&Limits{})
 	return a
 }
-
-// SetLimits puts other limits in force, from the next request on.
-func (a *Admission) SetLimits(l Limits) { a.limits.Store(&l) }
 
 // SharesAddresses tells whether addresses are limited together with other
 // replicas.
 func (a *Admission) SharesAddresses() bool {
-	return a.limiter.shared != nil && a.limits.Load().Address != Rate{}
+	return a.limiter.shared != nil && a.Limits.Load().Address != Rate{}
 }
 
 // admit spends a request of one limit.
@@ -147,5 +143,5 @@ func (a *Admission) ratesOf(c *Client) (address, key Rate) {
 	if c.Key.Name != "" {
 		key = a.rateOf(c.Key)
 	}
-	return a.limits.Load().Address, key
+	return a.Limits.Load().Address, key
 }

@@ -61,6 +61,6 @@ func (w *Waiters) leave(who string) {
 // isMany tells a client behind which there are others: one without a key, at an
 // address of this machine or of a trusted proxy.
 func (a *Admission) isMany(r *http.Request, tenant string) bool {
-	addr := a.Address(r)
+	addr := a.AddressOf(r)
 	return tenant == "" && (addr.IsLoopback() || a.Trusts(addr))
 }

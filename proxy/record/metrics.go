@@ -1,9 +1,6 @@
 package record
 
 import (
-	"maps"
-	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,69 +68,4 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m.known.Store(&map[ending]series{})
 	return m
-}
-
-func (m *metrics) observe(rec *Record, end *End) {
-	m.observeIn(m.series(endingOf(rec, end)), rec, end)
-}
-
-// observeRepeated finds the series as those of the template's last record, whose
-// ending is mostly the same.
-func (m *metrics) observeRepeated(t *Template, rec *Record, end *End) {
-	last := t.counted.Load()
-	if last == nil || last.by.status != end.Status || last.by.outcome != rec.Outcome {
-		by := endingOf(rec, end)
-		last = &counted{by, m.series(by)}
-		t.counted.Store(last)
-	}
-	m.observeIn(last.all, rec, end)
-}
-
-func endingOf(rec *Record, end *End) ending {
-	return ending{rec.Route, methodClass(end.Method), rec.Outcome, end.Status}
-}
-
-func (m *metrics) observeIn(counted series, rec *Record, end *End) {
-	counted.requests.Inc()
-	if !rec.Streamed {
-		counted.durations.Observe(end.Took.Seconds())
-	}
-	switch {
-	case !rec.Cached || rec.Pinned:
-	case rec.Height > 0 && rec.Tip > 0:
-		counted.staleness.Observe(float64(max(0, rec.Tip-rec.Height)))
-	default:
-		counted.ages.Observe(rec.Age.Seconds())
-	}
-	if rec.Degraded {
-		m.degraded.Inc()
-	}
-}
-
-// series finds those of an ending: by labels, as the registry finds them, it
-// would take longer than the cache.
-func (m *metrics) series(e ending) series {
-	if found, ok := (*m.known.Load())[e]; ok {
-		return found
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := maps.Clone(*m.known.Load())
-	known[e] = series{
-		m.requests.WithLabelValues(e.route, e.method, strconv.Itoa(e.status), e.outcome),
-		m.durations.WithLabelValues(e.route, e.outcome),
-		m.staleness.WithLabelValues(e.route),
-		m.ages.WithLabelValues(e.route),
-	}
-	m.known.Store(&known)
-	return known[e]
-}
-
-// methodClass bounds the label: a method may be any word.
-func methodClass(method string) string {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
-		return method
-	}
-	return "other"
 }

@@ -47,13 +47,32 @@ func members(add func(e *zerolog.Event)) []byte {
 	return append(bytes.TrimSuffix(bytes.TrimPrefix(b.Bytes(), []byte("{")), []byte("}\n")), ',')
 }
 
-// writeRepeated adds the record that write would add, in less time.
-func (l *accessLog) writeRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
+// EndRepeated takes the record of a request that a template was made of, in less
+// time than End. It returns the buffer that it was given, which may have grown.
+func (r *Recorder) EndRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
+	r.metrics.observeRepeated(t, rec, end)
+	return r.logRepeated(t, rec, end, buffer)
+}
+
+// observeRepeated finds the series as those of the template's last record, whose
+// ending is mostly the same.
+func (m *metrics) observeRepeated(t *Template, rec *Record, end *End) {
+	last := t.counted.Load()
+	if last == nil || last.by.status != end.Status || last.by.outcome != rec.Outcome {
+		by := endingOf(rec, end)
+		last = &counted{by, m.series(by)}
+		t.counted.Store(last)
+	}
+	m.observeIn(last.all, rec, end)
+}
+
+// logRepeated writes the line that log would write, in less time.
+func (r *Recorder) logRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
 	if end.Status >= http.StatusInternalServerError {
-		l.write(rec, end)
+		r.log(rec, end)
 		return buffer
 	}
-	if l.o.AccessLog == nil || l.o.OnlyFailures || l.skips(end.Status) || !l.o.Logger.Enabled(context.Background(), slog.LevelInfo) {
+	if r.o.AccessLog == nil || r.o.OnlyFailures || r.skips(end.Status) || !r.o.Logger.Enabled(context.Background(), slog.LevelInfo) {
 		return buffer
 	}
 	b := append(appendTime(append(buffer[:0], `{"time":"`...), rec.Start.Add(end.Took)), `",`...)
@@ -70,7 +89,7 @@ func (l *accessLog) writeRepeated(t *Template, rec *Record, end *End, buffer []b
 	b = append(b, t.after...)
 	b[len(b)-1] = '}' // in place of the last comma
 	b = append(b, '\n')
-	_, _ = l.o.AccessLog.Write(b) // nobody could be told
+	_, _ = r.o.AccessLog.Write(b) // nobody could be told
 	return b
 }
 

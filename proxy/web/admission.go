@@ -20,7 +20,7 @@ func (s *Stack) SetKeys(keys []limits.Key) {
 
 // SetLimits puts other limits in force, from the next request on.
 func (s *Stack) SetLimits(l limits.Limits) {
-	s.admission.SetLimits(l)
+	s.admission.Limits.Store(&l)
 	s.Forget()
 }
 

@@ -1,29 +1,13 @@
 package web
 
 import (
-	"bytes"
-	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cache/codings"
 )
-
-// Headers of our own.
-const (
-	HeightHeader    = "X-Block-Height"
-	MinHeightHeader = "X-Min-Block-Height"
-	EVMBlockHeader  = "X-Evm-Block"
-	MinEVMHeader    = "X-Min-Evm-Block"
-	RequestIDHeader = "X-Request-Id"
-	UnknownHeader   = "X-Unknown-Parameters" // names of the query that were ignored, and were probably meant
-)
-
-// JSON is the media type of most bodies.
-const JSON = "application/json"
 
 // An Answer is content that came through the cache, with what the headers say
 // about it.
@@ -49,23 +33,6 @@ type Answer struct {
 type Line struct {
 	Name  string // in canonical form
 	Value string // "" for the height of the answer
-}
-
-// Bodies keeps the bodies of answers in their content codings; *cache.Cache does.
-type Bodies interface {
-	// Encoded returns the content's body in a coding; not ok says that the plain
-	// body should be sent, which it never says to those who must have the coding
-	// unless that fails. What is encoded is kept with the entry of the key.
-	Encoded(key string, content *cache.Content, coding codings.Coding, must bool) (body []byte, ok bool)
-	// Made returns the coding that Encoded would give the body in, and the body if
-	// that was made before.
-	Made(content *cache.Content, coding codings.Coding, must bool) (body []byte, as codings.Coding)
-}
-
-// A Responder writes answers.
-type Responder struct {
-	bodies   Bodies
-	byOrigin bool // the answer to one origin is not that to another
 }
 
 // Respond writes an answer, or says that the client has it already.
@@ -104,15 +71,6 @@ func (rs *Responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	return status, body
 }
 
-// SetHeight tells a height on an answer that did not come through the cache.
-func SetHeight(to http.Header, height int64, more []Line) {
-	text := strconv.FormatInt(height, 10)
-	to.Set(HeightHeader, text)
-	for _, l := range more {
-		to.Set(l.Name, cmp.Or(l.Value, text))
-	}
-}
-
 // setLines sets headers of the interface's own.
 func (h *headers) setLines(lines []Line, height int64) {
 	for _, l := range lines {
@@ -124,35 +82,124 @@ func (h *headers) setLines(lines []Line, height int64) {
 	}
 }
 
-// setVary names the request headers that choose between answers of one URL.
-func (rs *Responder) setVary(h *headers, own string) {
-	text := h.begin("Vary")
-	if own != "" {
-		text = append(append(text, own...), ", "...)
-	}
-	text = append(text, "Accept-Encoding"...)
-	if rs.byOrigin {
-		text = append(text, ", Origin"...)
-	}
-	h.finish(text)
-}
-
-// Send writes a body that did not come through the cache and must not be kept.
-func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body []byte) {
-	h := collect()
-	h.set("Cache-Control", "no-store")
-	h.setBody(typ, body)
-	h.writeTo(w.Header())
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		writeWhole(w, r, body)
-	}
-}
-
 // setBody says what the body is.
 func (h *headers) setBody(typ string, body []byte) {
 	h.setInt("Content-Length", int64(len(body)))
 	h.set("Content-Type", typ)
+}
+
+// forever is the lifetime told for what never changes.
+const forever = 365 * 24 * time.Hour
+
+// longest is how long others may keep what never changes: a chain that is reset,
+// or an answer that gets another shape, must not live on with them.
+const longest = 24 * time.Hour
+
+// freshness sets the headers that say how old the answer is, how long it will
+// serve and which part of the cache it came from: Age, Cache-Control (RFC
+// 9111) and Cache-Status (RFC 9211).
+func (a *Answer) freshness(h *headers) {
+	left, age := a.lifetime(), int64(0)
+	if a.Outcome != cache.Miss || a.Collapsed { // an Age says that the origin was not asked for this request
+		age = max(0, int64(a.Now.Sub(a.Entry.ReadAt)/time.Second))
+		h.setInt("Age", age)
+	}
+	switch {
+	case a.Control != "":
+		h.set("Cache-Control", a.Control)
+	case left < time.Second || a.Outcome == cache.StaleError || a.CatchingUp:
+		h.set("Cache-Control", a.audience()+", max-age=0")
+	default:
+		// A cache behind us subtracts the Age it is told, so the age goes on top.
+		text := append(append(h.begin("Cache-Control"), a.audience()...), ", max-age="...)
+		h.finish(strconv.AppendInt(text, age+seconds(min(left, longest)), 10))
+	}
+	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
+}
+
+func (a *Answer) audience() string {
+	if a.Private {
+		return "private"
+	}
+	return "public"
+}
+
+// lifetime is how much longer the answer is fresh; less than zero when it is
+// stale.
+func (a *Answer) lifetime() time.Duration {
+	e, left := a.Entry, forever
+	switch {
+	case a.Policy.Fixes(e):
+	case !a.Until.IsZero():
+		left = a.Until.Sub(a.Now)
+	default:
+		left = a.Policy.Fresh - a.Now.Sub(e.ReadAt)
+	}
+	if !e.Expires.IsZero() {
+		left = min(left, e.Expires.Sub(a.Now))
+	}
+	return left
+}
+
+// appendStatus renders Cache-Status.
+func (a *Answer) appendStatus(b []byte, left time.Duration) []byte {
+	b = append(b, "tipcache"...)
+	if a.Forward == "" {
+		b = append(b, "; hit"...)
+	} else {
+		b = append(append(b, "; fwd="...), a.Forward...)
+		if a.Outcome == cache.Miss {
+			b = append(b, "; stored"...)
+		}
+		if a.Collapsed {
+			b = append(b, "; collapsed"...)
+		}
+	}
+	if left != forever {
+		b = strconv.AppendInt(append(b, "; ttl="...), seconds(left), 10)
+	}
+	return a.appendDetail(b)
+}
+
+// appendDetail names the store, the leave taken to serve stale, and seconds
+// where blocks were meant.
+func (a *Answer) appendDetail(b []byte) []byte {
+	without := b
+	b = append(b, `; detail="`...)
+	first := len(b)
+	add := func(word string) { b = append(append(b, word...), ' ') }
+	if a.Store != "" {
+		add(a.Store)
+	}
+	switch a.Outcome {
+	case cache.StaleHit:
+		add("stale-while-revalidate")
+	case cache.StaleError:
+		add("stale-if-error")
+	}
+	if a.Seconds {
+		add("seconds")
+	}
+	if a.CatchingUp {
+		add("catching-up")
+	}
+	if a.Behind > 0 {
+		add("behind=" + a.Behind.Truncate(time.Second).String())
+	}
+	if len(b) == first {
+		return without
+	}
+	b[len(b)-1] = '"' // in place of the last space
+	return b
+}
+
+// seconds rounds down, so that nothing is called fresh that is not.
+func seconds(d time.Duration) int64 {
+	s := int64(d / time.Second)
+	if d < 0 && d%time.Second != 0 {
+		s--
+	}
+	return s
 }
 
 // headers collects response headers and sets them with two allocations in
@@ -199,20 +246,6 @@ func (h *headers) set(name, value string) {
 
 func (h *headers) setInt(name string, value int64) {
 	h.finish(strconv.AppendInt(h.begin(name), value, 10))
-}
-
-// appendTo appends the headers as they are sent, and must be the last that is
-// done with h. ok is false if one of them cannot be sent as it is.
-func (h *headers) appendTo(b []byte) (text []byte, ok bool) {
-	start := 0
-	for i := range h.n {
-		b = append(append(b, h.name[i]...), ": "...)
-		b = append(append(b, h.text[start:h.end[i]]...), "\r\n"...)
-		start = h.end[i]
-	}
-	ok = bytes.IndexByte(h.text, '\n') < 0 && bytes.IndexByte(h.text, '\r') < 0
-	collectors.Put(h)
-	return b, ok
 }
 
 // writeTo sets the headers collected, and must be the last that is done with h.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Conn struct {
 	*socket
 	lane    *lane.Conn // nil: none
 	onClose func()
+	address netip.Addr // the client's; not valid where it has none
 	seen    seen
 
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
@@ -37,6 +39,25 @@ type writeBuffer struct {
 // that later answers there do not go back behind it.
 type seen struct{ epoch, height atomic.Int64 }
 
+// Seen is the highest block of an epoch that the request's client was answered at
+// on its connection; 0 for none.
+func (rec *Record) Seen(epoch int64) int64 {
+	if rec.client == nil || rec.client.seen.epoch.Load() != epoch {
+		return 0
+	}
+	return rec.client.seen.height.Load()
+}
+
+// Show notes the block that the client is about to be answered at. Requests of a
+// connection come one after the other.
+func (rec *Record) Show(epoch, height int64) {
+	if rec.client == nil {
+		return
+	}
+	rec.client.seen.epoch.Store(epoch)
+	rec.client.seen.height.Store(height)
+}
+
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
 // NewConn wraps a connection. Repeated requests are answered in the fast lane,
@@ -46,6 +67,9 @@ func NewConn(c net.Conn, fast *lane.Lane, onClose func()) *Conn {
 		onClose = func() {}
 	}
 	conn := &Conn{socket: newSocket(c), onClose: sync.OnceFunc(onClose)}
+	if peer, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		conn.address = peer.AddrPort().Addr().Unmap().WithZone("")
+	}
 	if fast != nil {
 		conn.lane = fast.NewConn(conn.forLane())
 		conn.lane.Owner = conn
@@ -86,17 +110,10 @@ func connOf(r *http.Request) *Conn {
 	return c
 }
 
-// Called is to be told every request that comes from a client's connection.
-func Called(r *http.Request) {
-	if c := connOf(r); c != nil && c.lane != nil {
-		c.lane.Called(r)
-	}
-}
-
 // laneOf is where the answer to a request may be repeated, nil for nowhere. Who
 // collects traces wants to decide for each request whether it is collected.
 func (s *Stack) laneOf(r *http.Request) *lane.Conn {
-	if s.recorder.Traces() {
+	if s.o.Tracing != nil {
 		return nil
 	}
 	if c := connOf(r); c != nil && c.lane != nil && c.lane.Wants() {

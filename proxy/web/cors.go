@@ -53,31 +53,10 @@ func newCORS(origins, heightHeaders []string) CORS {
 // selective says that the answer to one origin is not that to another.
 func (c CORS) selective() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
 
-// AllowOrigin sets the headers for a request's origin. Where anybody may read, they
-// are on every answer: a cache behind us may give one that was made for a
-// request without an origin to a page. The values are shared and full, so that
-// an append makes a copy.
-func (c CORS) AllowOrigin(h, request http.Header) {
-	if c.origins == nil {
-		return
-	}
-	allowed := c.origins[anyOrigin]
-	if allowed == nil {
-		h["Vary"] = c.vary
-		if sent := request["Origin"]; len(sent) == 1 {
-			allowed = c.origins[sent[0]]
-		}
-	}
-	if allowed != nil {
-		h["Access-Control-Allow-Origin"] = allowed
-		h["Access-Control-Expose-Headers"] = c.exposed
-	}
-}
-
 // originLines are those headers as they are sent.
 func (c CORS) originLines(request http.Header) (lines []byte) {
 	h := http.Header{}
-	c.AllowOrigin(h, request)
+	c.allowOrigin(h, request)
 	delete(h, "Vary") // said with what else the answer varies by
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		lines = append(lines, name+": "+h[name][0]+"\r\n"...)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -42,20 +41,6 @@ func (f *Failure) Unwrap() error { return f.Err }
 // BadInput is the client's mistake, found before the origin was asked.
 func BadInput(format string, args ...any) error {
 	return &Failure{Status: http.StatusBadRequest, Public: fmt.Sprintf(format, args...)}
-}
-
-// ReadBlock reads a header that names a block, strictly: the node reads the latest
-// state instead of a height that it cannot parse, which no client that names one
-// wants. 0 is for none. The error is the client's, BadInput.
-func ReadBlock(name string, values []string) (int64, error) {
-	if len(values) == 0 {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(values[0], 10, 64)
-	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
-		return 0, BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
-	}
-	return n, nil
 }
 
 // statusClientGone is logged when the client has left before its answer (as nginx
@@ -101,4 +86,23 @@ func (f *Failure) SetAdvice(h http.Header) {
 		return
 	}
 	h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(f.RetryAfter.Seconds())))))
+}
+
+// explain notes what the client is told of an error, and tells it unless an answer
+// has gone out already.
+func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
+	f := FailureOf(rec.Err)
+	rec.Public, rec.Expected = f.Public, f.Expected
+	if c.Writer.Written() {
+		return
+	}
+	switch {
+	case f.Status == statusClientGone:
+		rec.Outcome = "abandoned"
+	case f.Status < http.StatusInternalServerError:
+		rec.Outcome = "refused"
+	default:
+		rec.Outcome = "failed"
+	}
+	render(c, f)
 }

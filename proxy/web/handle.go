@@ -7,19 +7,50 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// A Handler answers a request or returns why not.
-type Handler func(c *gin.Context, rec *Record) error
+// Arrived takes note of a request before it finds its route: the fast lane is told of
+// it, and a page of another origin may read the answer, whatever that is.
+func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
+	if c := connOf(r); c != nil && c.lane != nil {
+		c.lane.Called(r)
+	}
+	s.allowOrigin(w.Header(), r.Header)
+}
+
+// allowOrigin sets the headers for a request's origin. Where anybody may read, they
+// are on every answer: a cache behind us may give one that was made for a
+// request without an origin to a page. The values are shared and full, so that
+// an append makes a copy.
+func (c CORS) allowOrigin(h, request http.Header) {
+	if c.origins == nil {
+		return
+	}
+	allowed := c.origins[anyOrigin]
+	if allowed == nil {
+		h["Vary"] = c.vary
+		if sent := request["Origin"]; len(sent) == 1 {
+			allowed = c.origins[sent[0]]
+		}
+	}
+	if allowed != nil {
+		h["Access-Control-Allow-Origin"] = allowed
+		h["Access-Control-Expose-Headers"] = c.exposed
+	}
+}
 
 // Handle makes a handler of Gin's: with a request id, an end for oversized
 // requests and for clients that ask too often, errors and panics rendered, and
@@ -30,7 +61,10 @@ func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc
 		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
 		c.Request = s.recorder.Begin(c.Request, &rec.Record)
 		defer s.conclude(c, rec, render)
-		err := s.admission.AdmitAddress(c.Request, c.Writer.Header())
+		var err error
+		if s.admission.Limits.Load().Address != (limits.Rate{}) {
+			err = s.admission.AdmitAddress(c.Request.Context(), s.address(c.Request, rec.client), c.Writer.Header())
+		}
 		if err == nil {
 			err = s.Oversized(c.Request)
 		}
@@ -41,6 +75,15 @@ func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc
 			rec.fail(err)
 		}
 	}
+}
+
+// address is that of a request's client. It is not valid where the connection has
+// none.
+func (s *Stack) address(r *http.Request, client *Conn) netip.Addr {
+	if client != nil && r.Header[limits.ForwardedFor] == nil {
+		return client.address
+	}
+	return s.admission.AddressOf(r)
 }
 
 // Oversized refuses what is larger than any client of ours has a reason to send.
@@ -75,32 +118,10 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 		s.remember(c, rec)
 	}
 	s.recorder.End(&rec.Record, &record.End{
-		Asked: record.AskedBy(c.Request), Client: s.admission.Address(c.Request),
+		Asked: record.AskedBy(c.Request), Client: s.address(c.Request, rec.client),
 		Status: c.Writer.Status(), Size: max(0, c.Writer.Size()), Took: time.Since(rec.Start),
 	})
 }
-
-// explain notes what the client is told of an error, and tells it unless an answer
-// has gone out already.
-func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
-	f := FailureOf(rec.Err)
-	rec.Public, rec.Expected = f.Public, f.Expected
-	if c.Writer.Written() {
-		return
-	}
-	switch {
-	case f.Status == statusClientGone:
-		rec.Outcome = "abandoned"
-	case f.Status < http.StatusInternalServerError:
-		rec.Outcome = "refused"
-	default:
-		rec.Outcome = "failed"
-	}
-	render(c, f)
-}
-
-// NoRoute is the route's name where there is none: paths are not labels.
-const NoRoute = "none"
 
 // A Record is what one request is remembered by, in the log and in metrics, and
 // what of its connection matters to its handler.
@@ -111,25 +132,6 @@ type Record struct {
 	client *Conn      // nil: it is not ours
 	conn   *lane.Conn // nil: the answer is of no use to the fast lane
 	memory Memory
-}
-
-// Seen is the highest block of an epoch that the request's client was answered at
-// on its connection; 0 for none.
-func (rec *Record) Seen(epoch int64) int64 {
-	if rec.client == nil || rec.client.seen.epoch.Load() != epoch {
-		return 0
-	}
-	return rec.client.seen.height.Load()
-}
-
-// Show notes the block that the client is about to be answered at. Requests of a
-// connection come one after the other.
-func (rec *Record) Show(epoch, height int64) {
-	if rec.client == nil {
-		return
-	}
-	rec.client.seen.epoch.Store(epoch)
-	rec.client.seen.height.Store(height)
 }
 
 // Repeatable tells a handler whether a Memory would be of use.
@@ -170,6 +172,49 @@ func safeID(id string) bool {
 		}
 	}
 	return 0 < len(id) && len(id) <= 64
+}
+
+// ReadBlock reads a header that names a block, strictly: the node reads the latest
+// state instead of a height that it cannot parse, which no client that names one
+// wants. 0 is for none. The error is the client's, BadInput.
+func ReadBlock(name string, values []string) (int64, error) {
+	if len(values) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
+		return 0, BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
+	}
+	return n, nil
+}
+
+// WantsNoCache tells whether a client may and does ask for an answer that is just
+// read from the origin: by Cache-Control with no-cache or max-age=0, as browsers do at a reload.
+func (s *Stack) WantsNoCache(request http.Header) bool {
+	if !s.o.AllowNoCache {
+		return false
+	}
+	for _, value := range request["Cache-Control"] {
+		for directive := range strings.SplitSeq(value, ",") {
+			directive = strings.TrimSpace(directive)
+			if strings.EqualFold(directive, "no-cache") || strings.EqualFold(directive, "max-age=0") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// NoCache makes a query ask for what holds now: for an answer read at the newest
+// block, by whichever replica; where no block is known, for one read since the
+// request came.
+func NoCache(q cache.Query, came time.Time) cache.Query {
+	if q.Tip > 0 {
+		q.MinHeight = max(q.MinHeight, q.Tip)
+	} else {
+		q.Since = came
+	}
+	return q
 }
 
 // A LazyDeadline is a context with a deadline whose timer is set only when

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
@@ -18,6 +19,33 @@ func askerOf(r *http.Request) asker {
 	return asker{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
 }
 
+// Bodies keeps the bodies of answers in their content codings; *cache.Cache does.
+type Bodies interface {
+	// Encoded returns the content's body in a coding, or plain where the coding would
+	// have to be waited for and is no must. What is encoded is kept with the entry of
+	// the key. Nothing is made for a peek: a body that was not made before is nil.
+	Encoded(key string, content *cache.Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding)
+}
+
+// A Responder writes answers.
+type Responder struct {
+	bodies   Bodies
+	byOrigin bool // the answer to one origin is not that to another
+}
+
+// setVary names the request headers that choose between answers of one URL.
+func (rs *Responder) setVary(h *headers, own string) {
+	text := h.begin("Vary")
+	if own != "" {
+		text = append(append(text, own...), ", "...)
+	}
+	text = append(text, "Accept-Encoding"...)
+	if rs.byOrigin {
+		text = append(text, ", Origin"...)
+	}
+	h.finish(text)
+}
+
 // negotiate chooses the coding, or finds that the client has the content.
 func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
@@ -26,44 +54,22 @@ func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 		h.setTag(e.ETag, has)
 		return http.StatusNotModified, nil
 	}
-	must := from.codings[codings.Identity] == 0
-	if from.head {
-		return http.StatusOK, rs.describe(h, a, coding, must)
+	body = e.Body
+	if made := e.Made[coding].Load(); made != nil {
+		body = *made
+	} else if coding != codings.Identity {
+		body, coding = rs.bodies.Encoded(a.Key, e.Content, coding, from.codings[codings.Identity] == 0, from.head)
 	}
-	coding, body = rs.encoded(a, coding, must)
 	if coding != codings.Identity {
-		h.set("Content-Encoding", coding.String())
+		h.set("Content-Encoding", codings.Names[coding])
 	}
-	h.setBody(e.Type, body)
+	if body == nil && from.head {
+		h.set("Content-Type", e.Type) // no body is made to tell its length
+	} else {
+		h.setBody(e.Type, body)
+	}
 	h.setTag(e.ETag, coding)
 	return http.StatusOK, body
-}
-
-// describe collects the headers that a GET would get, for a HEAD. No body is made
-// for that; the length of one that was never made is not told.
-func (rs *Responder) describe(h *headers, a *Answer, coding codings.Coding, must bool) (body []byte) {
-	body, coding = rs.bodies.Made(a.Entry.Content, coding, must)
-	if coding != codings.Identity {
-		h.set("Content-Encoding", coding.String())
-	}
-	if body != nil {
-		h.setBody(a.Entry.Type, body)
-	} else {
-		h.set("Content-Type", a.Entry.Type)
-	}
-	h.setTag(a.Entry.ETag, coding)
-	return body
-}
-
-// encoded gives the body in a coding; or plain while that is being made, unless
-// the client must have it so.
-func (rs *Responder) encoded(a *Answer, coding codings.Coding, must bool) (codings.Coding, []byte) {
-	if coding != codings.Identity {
-		if body, ok := rs.bodies.Encoded(a.Key, a.Entry.Content, coding, must); ok {
-			return coding, body
-		}
-	}
-	return codings.Identity, a.Entry.Body
 }
 
 const (

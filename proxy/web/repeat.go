@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -26,7 +27,7 @@ func (s *Stack) NoLane() string {
 	switch {
 	case s.o.Lane == nil:
 		return "it is switched off"
-	case s.recorder.Traces():
+	case s.o.Tracing != nil:
 		return "traces are collected"
 	case s.admission.SharesAddresses():
 		return "the limit of addresses is kept in Redis"
@@ -90,8 +91,8 @@ func (r *repetition) Answer(hit *lane.Hit) (ok bool) {
 	}
 	admission := r.stack.admission
 	*n = replay{rec: Record{Record: record.Record{Route: r.route, Start: hit.Start, Tenant: r.key.Name}}, line: n.line}
-	n.rec.client, _ = hit.Conn.Owner.(*Conn)
-	n.client = limits.Client{Address: admission.AddressBehind(hit.Conn.RemoteAddr(), r.forwarded), Key: r.key}
+	n.rec.client = hit.Conn.Owner.(*Conn) //nolint:forcetypeassert // NewConn's
+	n.client = limits.Client{Address: admission.Address(n.rec.client.address, r.forwarded), Key: r.key}
 	if !admission.WouldAdmit(&n.client, hit.Start) || !r.memory.Recall(&n.rec, &n.answer) {
 		return false
 	}
@@ -133,6 +134,20 @@ func (h *headers) setStandings(s *limits.Standings) {
 			h.finish(standing.AppendPolicy(h.begin(limits.PolicyHeader)))
 		}
 	}
+}
+
+// appendTo appends the headers as they are sent, and must be the last that is
+// done with h. ok is false if one of them cannot be sent as it is.
+func (h *headers) appendTo(b []byte) (text []byte, ok bool) {
+	start := 0
+	for i := range h.n {
+		b = append(append(b, h.name[i]...), ": "...)
+		b = append(append(b, h.text[start:h.end[i]]...), "\r\n"...)
+		start = h.end[i]
+	}
+	ok = bytes.IndexByte(h.text, '\n') < 0 && bytes.IndexByte(h.text, '\r') < 0
+	collectors.Put(h)
+	return b, ok
 }
 
 // Sent counts and logs the hit.

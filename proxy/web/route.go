@@ -10,6 +10,19 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
+// Headers of our own.
+const (
+	HeightHeader    = "X-Block-Height"
+	MinHeightHeader = "X-Min-Block-Height"
+	EVMBlockHeader  = "X-Evm-Block"
+	MinEVMHeader    = "X-Min-Evm-Block"
+	RequestIDHeader = "X-Request-Id"
+	UnknownHeader   = "X-Unknown-Parameters" // names of the query that were ignored, and were probably meant
+)
+
+// JSON is the media type of most bodies.
+const JSON = "application/json"
+
 // A Route is a path of an interface, as it is mounted.
 type Route struct {
 	Methods []string
@@ -19,6 +32,12 @@ type Route struct {
 	Plan    func(c *gin.Context) (Plan, error) // nil: the cache has no part in it
 	Feed    func(c *gin.Context) (Feed, error) // nil: it cannot be streamed
 }
+
+// NoRoute is the route's name where there is none: paths are not labels.
+const NoRoute = "none"
+
+// A Handler answers a request or returns why not.
+type Handler func(c *gin.Context, rec *Record) error
 
 // A Feed is an answer that changes with the chain's blocks.
 type Feed struct {

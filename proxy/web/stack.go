@@ -9,19 +9,20 @@
 //  2. handle.go gives the request an id and a record, refuses what is too large,
 //     asks package limits whether the client's address may ask, and calls the
 //     interface's handler;
-//  3. the handler may ask for a key (admission.go), for a deadline without a timer
-//     until a caller waits for it (handle.go), for a place to wait for a block, and
-//     whether the client wants no cached answer (freshness.go);
-//  4. answer.go writes what came through the cache: freshness.go says how old it
-//     is and how long it serves, negotiate.go whether the client has it already and
+//  3. the handler may ask for a key (admission.go), for a place to wait for a block,
+//     and (handle.go) for a deadline without a timer until a caller waits for it, and
+//     whether the client wants no cached answer;
+//  4. answer.go writes what came through the cache, and says how old it is and how
+//     long it serves; negotiate.go finds out whether the client has it already, and
 //     in which coding it is sent;
 //  5. failure.go turns an error into a status and a public text, which the
 //     interface renders in its own form;
 //  6. package record takes the record.
 //
 // repeat.go leaves behind what answers the same bytes again, in the fast lane.
-// cors.go says to browsers which pages may read the answers. route.go is how an
-// interface names its paths to those who mount them.
+// uncached.go writes what did not come through the cache. cors.go tells browsers
+// which pages may read the answers. route.go is how an interface names its paths to
+// those who mount them.
 package web
 
 import (

@@ -1,0 +1,204 @@
+package record
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// A Recorder counts, logs and traces requests. It is safe for concurrent use.
+type Recorder struct {
+	o       Options
+	lines   zerolog.Logger // on the access log
+	metrics *metrics
+	tracer  trace.Tracer // nil: no traces
+}
+
+// New registers the metrics.
+func New(o Options) *Recorder {
+	return &Recorder{o, zerolog.New(o.AccessLog), newMetrics(o.Registerer), tracerOf(o.Tracing)}
+}
+
+// Begin gives back the request, in the context of its span if it is traced.
+func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
+	if r.tracer == nil {
+		return request
+	}
+	return r.trace(request, rec)
+}
+
+// The longest query and User-Agent that are logged, in bytes.
+const (
+	maxQuery = 2 << 10
+	maxAgent = 256
+)
+
+// AskedBy is what a request says of itself. It holds no key.
+func AskedBy(r *http.Request) Asked {
+	return Asked{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), atMost(maxAgent, r.UserAgent())}
+}
+
+func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
+
+// Result notes what came of asking the cache.
+func (rec *Record) Result(res cache.Result) {
+	rec.Cached = true
+	rec.Outcome, rec.Store, rec.Err = outcome(res), res.Store, res.Err
+	rec.Height, rec.Age = res.Entry.Height, max(0, rec.Start.Sub(res.Entry.ReadAt))
+}
+
+// outcome tells the callers that joined a flight from the caller that began it.
+func outcome(res cache.Result) string {
+	if res.Outcome == cache.Miss && res.Collapsed {
+		return "collapsed"
+	}
+	return res.Outcome.String()
+}
+
+// keyInQuery is a key that a URL for EventSource carries, wherever that URL is
+// opened.
+var keyInQuery = regexp.MustCompile(`(api_key=)[^&]*`)
+
+// withoutKeys is a query as it may be logged.
+func withoutKeys(query string) string {
+	if !strings.Contains(query, "api_key=") {
+		return query
+	}
+	return keyInQuery.ReplaceAllString(query, "${1}redacted")
+}
+
+// End takes the record of a request that has ended.
+func (r *Recorder) End(rec *Record, end *End) {
+	r.metrics.observe(rec, end)
+	r.log(rec, end)
+	if rec.span != nil {
+		rec.endSpan(end)
+	}
+}
+
+func (m *metrics) observe(rec *Record, end *End) {
+	m.observeIn(m.series(endingOf(rec, end)), rec, end)
+}
+
+func endingOf(rec *Record, end *End) ending {
+	return ending{rec.Route, methodClass(end.Method), rec.Outcome, end.Status}
+}
+
+func (m *metrics) observeIn(counted series, rec *Record, end *End) {
+	counted.requests.Inc()
+	if !rec.Streamed {
+		counted.durations.Observe(end.Took.Seconds())
+	}
+	switch {
+	case !rec.Cached || rec.Pinned:
+	case rec.Height > 0 && rec.Tip > 0:
+		counted.staleness.Observe(float64(max(0, rec.Tip-rec.Height)))
+	default:
+		counted.ages.Observe(rec.Age.Seconds())
+	}
+	if rec.Degraded {
+		m.degraded.Inc()
+	}
+}
+
+// series finds those of an ending: by labels, as the registry finds them, it
+// would take longer than the cache.
+func (m *metrics) series(e ending) series {
+	if found, ok := (*m.known.Load())[e]; ok {
+		return found
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := maps.Clone(*m.known.Load())
+	known[e] = series{
+		m.requests.WithLabelValues(e.route, e.method, strconv.Itoa(e.status), e.outcome),
+		m.durations.WithLabelValues(e.route, e.outcome),
+		m.staleness.WithLabelValues(e.route),
+		m.ages.WithLabelValues(e.route),
+	}
+	m.known.Store(&known)
+	return known[e]
+}
+
+// methodClass bounds the label: a method may be any word.
+func methodClass(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
+		return method
+	}
+	return "other"
+}
+
+// log writes the record as one line of JSON, with the names that slog gives to what
+// it writes, and at a level that tells operators whether to look. slog itself would
+// take longer for the record than the cache for the answer.
+func (r *Recorder) log(rec *Record, end *End) {
+	if r.o.AccessLog == nil {
+		return
+	}
+	level := slog.LevelInfo
+	switch {
+	case end.Status < http.StatusInternalServerError:
+	case rec.Err != nil && rec.Expected:
+		level = slog.LevelWarn
+	default:
+		level = slog.LevelError
+	}
+	if r.o.OnlyFailures && level < slog.LevelError || r.skips(end.Status) || !r.o.Logger.Enabled(context.Background(), level) {
+		return
+	}
+	var now [len(time.RFC3339Nano)]byte
+	e := r.lines.Log().
+		Bytes("time", rec.Start.Add(end.Took).AppendFormat(now[:0], time.RFC3339Nano)).
+		Str("level", level.String()).Str("msg", "request").
+		Str("method", end.Method).Str("route", rec.Route).Str("path", end.Path)
+	end.rest(e)
+	e.Int("status", end.Status).Int("bytes", end.Size).Float64("duration_ms", milliseconds(end.Took)).
+		Str("outcome", rec.Outcome).Str("store", rec.Store).
+		Int64("height", rec.Height).Int64("tip", rec.Tip).Float64("age_s", milliseconds(rec.Age)/1000)
+	if end.ID != nil {
+		e.Bytes("request_id", end.ID)
+	} else {
+		e.Str("request_id", rec.ID[0])
+	}
+	var room [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
+	e.Bytes("client", end.Client.AppendTo(room[:0]))
+	if rec.Tenant != "" {
+		e.Str("tenant", rec.Tenant)
+	}
+	if rec.span != nil && rec.span.SpanContext().IsSampled() {
+		e.Str("trace_id", rec.span.SpanContext().TraceID().String())
+	}
+	if rec.Err != nil {
+		e.Str("error", rec.Err.Error())
+	}
+	e.Send()
+}
+
+// rest adds what else the client sent.
+func (a *Asked) rest(e *zerolog.Event) {
+	if a.Query != "" {
+		e.Str("query", a.Query)
+	}
+	if a.Agent != "" {
+		e.Str("user_agent", a.Agent)
+	}
+}
+
+// skips leaves out the share of the records that is not wanted.
+func (r *Recorder) skips(status int) bool {
+	return status < http.StatusBadRequest && r.o.SkipLog > 0 && rand.Float64() < r.o.SkipLog
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
