@@ -88,31 +88,38 @@ func run(ctx context.Context, args []string) error {
 func parse(args []string) (o rig.Options, chosen []rig.Part, err error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	o.AddFlags(fs)
+	o.Connections = []int{16, 64, 256}
 	fs.IntVar(&o.Rounds, "rounds", 5, "interleaved rounds of each measurement; figures are medians")
-	fs.DurationVar(&o.Length, "length", 2*time.Second, "length of one run of wrk")
 	fs.BoolVar(&o.Short, "short", false, "one short round of everything, to see that it works")
 	fs.DurationVar(&o.For, "for", 10*time.Minute, "length of churn")
-	connections := fs.String("connections", "16,64,256", "connections of wrk, one series each")
+	fs.Func("connections", "connections of wrk, one series each (default 16,64,256)", func(list string) (err error) {
+		o.Connections, err = numbers(list)
+		return err
+	})
 	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers that match the `pattern`")
-	rig.Introduce(fs, introduction())
-	if err := fs.Parse(args); err != nil {
-		return o, nil, errors.Join(rig.ErrUsage, err)
+	if err := rig.Parse(fs, introduction(), args); err != nil {
+		return o, nil, err
 	}
 	if o.Short {
-		o.Rounds, o.Length = 1, time.Second
+		o.Rounds = 1
 	}
-	if o.Rounds < 1 || o.Length < time.Second {
-		return o, nil, fmt.Errorf("%w: at least one round, of at least a second: wrk counts in seconds", rig.ErrUsage)
-	}
-	for n := range strings.SplitSeq(*connections, ",") {
-		c, err := strconv.Atoi(n)
-		if err != nil || c < 1 {
-			return o, nil, fmt.Errorf("%w: -connections %s: not a number from 1 on", rig.ErrUsage, n)
-		}
-		o.Connections = append(o.Connections, c)
+	if o.Rounds < 1 {
+		return o, nil, fmt.Errorf("%w: at least one round", rig.ErrUsage)
 	}
 	chosen, err = rig.Choose("part", parts(), fs.Args(), func(p rig.Part) string { return p.Name })
 	return o, chosen, err
+}
+
+// numbers reads a list of them, from 1 on.
+func numbers(list string) (all []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is not a number from 1 on", text)
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 func introduction() string {

@@ -34,7 +34,6 @@ const (
 // An Answer is what a bare server answers a path with, from memory.
 type Answer struct {
 	Path string
-	Post bool             // of POST: the body is read first
 	Body map[string]Bytes // by content coding, "" for none; "304" for whoever has the ETag
 	ETag string           // of the plain body
 }
@@ -116,11 +115,7 @@ func ginHandler(answers []*Answer, redisAddr string) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	for _, a := range answers {
-		method := http.MethodGet
-		if a.Post {
-			method = http.MethodPost
-		}
-		engine.Handle(method, a.Path, func(c *gin.Context) { a.ServeHTTP(c.Writer, c.Request) })
+		engine.Any(a.Path, gin.WrapH(a))
 	}
 	client := redis.NewClient(&redis.Options{Addr: redisAddr})
 	engine.GET("/key/:name", func(c *gin.Context) {
@@ -147,7 +142,7 @@ func (a *Answer) choose(tag, coding string) (status int, b Bytes) {
 
 // ServeHTTP is all there is to do for a request.
 func (a *Answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a.Post {
+	if r.ContentLength > 0 {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return

@@ -16,18 +16,11 @@ import (
 
 // setup says what stands behind the replicas of a run.
 type setup struct {
-	redis    string   // one of the constants below; "": none
-	nodes    int      // of the chain; default 1
-	links    bool     // all is reached through links that can fail
-	postgres bool     // there are collections, in PostgreSQL
-	env      []string // of the replicas, as in KEY=value
+	redis func(ctx context.Context, b *bed) (url string, err error) // nil: none
+	nodes int                                                       // of the chain; default 1
+	links bool                                                      // all is reached through links that can fail, and there are collections, in PostgreSQL
+	env   []string                                                  // of the replicas, as in KEY=value
 }
-
-const (
-	oneRedis  = "one"
-	sentinels = "sentinels"
-	cluster   = "cluster"
-)
 
 // A bed is what the clients of a run ask, and what stands behind it.
 type bed struct {
@@ -55,6 +48,9 @@ type bed struct {
 	notes  []string
 }
 
+// blockTime is between two blocks.
+const blockTime = time.Second
+
 func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error) {
 	b = &bed{Rig: r, plan: p, setup: s, began: time.Now(), links: map[string]link{}}
 	if err := b.startChain(); err != nil {
@@ -63,16 +59,16 @@ func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error
 	if err := b.chooseKeys(p.keys + p.lone); err != nil {
 		return nil, err
 	}
-	flags, err := b.serving(ctx)
+	serving, err := b.serving(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return b, b.startReplicas(ctx, flags)
+	return b, b.startReplicas(ctx, serving)
 }
 
 func (b *bed) startChain() (err error) {
 	fault := devnet.Fault{Latency: b.plan.nodeLatency}
-	b.chain, err = b.Chain(devnet.Options{Seed: 1, Interval: b.plan.blockTime, Faults: devnet.Faults{Node: fault}})
+	b.chain, err = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}})
 	if err != nil {
 		return err
 	}
@@ -142,13 +138,13 @@ func (b *bed) startReplicas(ctx context.Context, s rig.Serving) error {
 func (b *bed) note(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.notes = append(b.notes, fmt.Sprintf("%5.1fs  ", time.Since(b.began).Seconds())+fmt.Sprintf(format, args...))
+	b.notes = append(b.notes, fmt.Sprintf("   %5.1fs  ", time.Since(b.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
 // printNotes prints the lines of what happened.
 func (b *bed) printNotes(w io.Writer) {
 	for _, n := range b.notes {
-		fmt.Fprintln(w, "  ", n)
+		fmt.Fprintln(w, n)
 	}
 }
 
@@ -156,22 +152,30 @@ func (b *bed) printNotes(w io.Writer) {
 // between two requests: more than a block, so that nobody reads anew in between.
 const loneBlocks = 5
 
-// drive lets the clients ask until ctx ends.
-func (b *bed) drive(ctx context.Context) {
+// drive lets the clients ask while something is done, which begins after a pause.
+func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Context) error) error {
+	asking, end := context.WithCancel(ctx)
+	defer end()
 	var all sync.WaitGroup
-	all.Go(func() { b.clock.Watch(ctx) })
+	all.Go(func() { b.clock.Watch(asking) })
 	for _, r := range b.replicas {
-		all.Go(func() { r.watch(ctx) })
+		all.Go(func() { r.watch(asking) })
 	}
 	polling := clients.Polling{
 		Clients: b.plan.clients, Keys: slices.Concat(b.keys[:b.plan.keys], b.pages, b.unpinned), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
 	}
+	all.Go(func() { polling.Run(asking) })
 	if lone := polling; b.plan.lone > 0 {
-		lone.Clients, lone.Keys, lone.Alone, lone.Pause = b.plan.lone, b.keys[b.plan.keys:], true, loneBlocks*b.plan.blockTime/2
-		all.Go(func() { lone.Run(ctx) })
+		lone.Clients, lone.Keys, lone.Alone, lone.Pause = b.plan.lone, b.keys[b.plan.keys:], true, loneBlocks*blockTime/2
+		all.Go(func() { lone.Run(asking) })
 	}
-	polling.Run(ctx)
+	var err error
+	if rig.Pause(ctx, pause) {
+		err = do(ctx)
+	}
+	end()
 	all.Wait()
+	return err
 }
 
 // balance returns the address for the next request of a client: that of its own

@@ -26,19 +26,18 @@ type driven struct {
 //	bench drive -for 2m -stop-node 30s
 //	bench drive -for 1m -rolling
 func Drive(ctx context.Context, args []string) error {
-	d := driven{plan: plan{replicas: 3, clients: 300, keys: 20, length: 2 * time.Minute, blockTime: time.Second, nodeLatency: 20 * time.Millisecond}}
+	d := driven{plan: plan{replicas: 3, clients: 300, keys: 20, length: 2 * time.Minute}}
 	fs := d.flags("drive")
 	fs.IntVar(&d.replicas, "replicas", d.replicas, "tipcache processes behind one Redis")
 	fs.IntVar(&d.lone, "lone", 0, "more clients, each alone with a request of its own, which it repeats every 2.5 blocks")
-	fs.DurationVar(&d.blockTime, "block-time", d.blockTime, "time between blocks")
 	fs.DurationVar(&d.nodeLatency, "node-latency", d.nodeLatency, "added to every answer of the node")
 	fs.DurationVar(&d.stopNode, "stop-node", 0, "refuse connections to the node for so long in the middle")
 	fs.DurationVar(&d.stopRedis, "stop-redis", 0, "kill Redis for so long in the middle")
 	fs.BoolVar(&d.killReplica, "kill-replica", false, "kill -9 one replica in the middle")
 	fs.BoolVar(&d.rolling, "rolling", false, "restart the replicas one after another")
 	fs.BoolVar(&d.check, "check", false, "exit with an error when a promise was broken")
-	if err := fs.Parse(args); err != nil {
-		return errors.Join(rig.ErrUsage, err)
+	if err := rig.Parse(fs, "bench drive [flags]", args); err != nil {
+		return err
 	}
 	return rig.Measure(ctx, d.options, rig.Part{Name: "drive", Needs: []string{"redis-server"}, Run: d.run})
 }
@@ -58,10 +57,11 @@ func (d *driven) run(ctx context.Context, r *rig.Rig) error {
 	}
 	running, cancel := context.WithTimeout(ctx, d.length)
 	defer cancel()
-	disturbed := make(chan error, 1)
-	go func() { disturbed <- d.disturb(running, b) }()
-	b.drive(running)
-	if err := <-disturbed; err != nil {
+	err = b.drive(running, d.length/3, func(running context.Context) error {
+		defer func() { <-running.Done() }()
+		return d.disturb(running, b)
+	})
+	if err != nil {
 		return err
 	}
 	time.Sleep(time.Second) // let the last flights end
@@ -81,11 +81,8 @@ func (d *driven) run(ctx context.Context, r *rig.Rig) error {
 	return nil
 }
 
-// disturb fails what is to fail, a third into the run, and mends it.
+// disturb fails what is to fail, and mends it.
 func (d *driven) disturb(ctx context.Context, b *bed) error {
-	if !rig.Pause(ctx, d.length/3) {
-		return nil
-	}
 	for _, f := range []struct {
 		fault
 		chosen bool
@@ -96,7 +93,7 @@ func (d *driven) disturb(ctx context.Context, b *bed) error {
 		{redisOutage(d.stopRedis), d.stopRedis > 0},
 	} {
 		if f.chosen {
-			if _, err := b.cause(ctx, f.fault); err != nil {
+			if err := b.cause(ctx, f.fault); err != nil {
 				return err
 			}
 		}

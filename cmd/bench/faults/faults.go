@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -20,13 +19,14 @@ type plan struct {
 	options                 rig.Options
 	replicas, clients, keys int
 	lone                    int // more clients, each alone with a key of its own
-	length, poll, blockTime time.Duration
+	length, poll            time.Duration
 	nodeLatency             time.Duration
 }
 
 // flags set what both commands can be told. What the plan says is the default.
 func (p *plan) flags(command string) *flag.FlagSet {
 	fs := flag.NewFlagSet("bench "+command, flag.ContinueOnError)
+	p.nodeLatency = 20 * time.Millisecond
 	p.options.AddFlags(fs)
 	fs.IntVar(&p.clients, "clients", p.clients, "clients, each on a connection of its own")
 	fs.IntVar(&p.keys, "keys", p.keys, "distinct requests")
@@ -50,7 +50,7 @@ type campaign struct {
 //	bench faults lie set-back
 //	bench faults -random -seed 7 -for 10m
 func Faults(ctx context.Context, args []string) error {
-	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute, blockTime: time.Second, nodeLatency: 20 * time.Millisecond}}
+	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute}}
 	fs := c.flags("faults")
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
 	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")
@@ -58,19 +58,18 @@ func Faults(ctx context.Context, args []string) error {
 	for _, s := range scenarios() {
 		introduction += " " + s.name
 	}
-	rig.Introduce(fs, introduction)
-	if err := fs.Parse(args); err != nil {
-		return errors.Join(rig.ErrUsage, err)
+	if err := rig.Parse(fs, introduction, args); err != nil {
+		return err
 	}
 	c.names = fs.Args()
-	tools := []string{"redis-server", "redis-cli", "initdb", "postgres"}
-	return rig.Measure(ctx, c.options, rig.Part{Name: "faults", Needs: tools, Run: c.run})
+	part := rig.Part{Name: "faults", Needs: []string{"redis-server", "redis-cli", "initdb", "postgres"}, Run: c.run}
+	if c.random {
+		part.Run = c.runRandom
+	}
+	return rig.Measure(ctx, c.options, part)
 }
 
 func (c *campaign) run(ctx context.Context, r *rig.Rig) error {
-	if c.random {
-		return c.runRandom(ctx, r)
-	}
 	chosen, err := rig.Choose("scenario", scenarios(), c.names, func(s scenario) string { return s.name })
 	if err != nil {
 		return err
@@ -91,7 +90,7 @@ func (c *campaign) run(ctx context.Context, r *rig.Rig) error {
 		}
 		r.Progress("faults: %s", s.name)
 	}
-	r.Table(fmt.Sprintf("Faults: %d clients, %d replicas, %d keys, blocks of %v", c.clients, c.replicas, c.keys, c.blockTime),
+	r.Table(fmt.Sprintf("Faults: %d clients, %d replicas, %d keys, blocks of %v", c.clients, c.replicas, c.keys, blockTime),
 		append([]string{"scenario"}, verdictHead...), rows)
 	return errors.Join(broken...)
 }
@@ -105,13 +104,14 @@ func (c *campaign) runScenario(ctx context.Context, r *rig.Rig, s scenario) (row
 	if err != nil {
 		return nil, err
 	}
-	err = b.during(ctx, func(ctx context.Context) error {
+	err = b.drive(ctx, warmUp, func(ctx context.Context) error {
 		for _, f := range s.faults {
-			if err := b.try(ctx, f); err != nil {
+			if err := b.cause(ctx, f); err != nil {
 				return err
 			}
+			b.settle(ctx)
 		}
-		return nil
+		return ctx.Err()
 	})
 	b.printNotes(os.Stderr)
 	if err != nil {
@@ -127,18 +127,4 @@ func (c *campaign) runScenario(ctx context.Context, r *rig.Rig, s scenario) (row
 		rows, broken = append(rows, row), append(broken, err)
 	}
 	return rows, errors.Join(broken...)
-}
-
-// during does something while the clients ask, once all keys are cached.
-func (b *bed) during(ctx context.Context, do func(context.Context) error) error {
-	asking, end := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	all.Go(func() { b.drive(asking) })
-	var err error
-	if rig.Pause(ctx, warmUp) {
-		err = do(ctx)
-	}
-	end()
-	all.Wait()
-	return errors.Join(err, ctx.Err())
 }

@@ -18,7 +18,6 @@ type replica struct {
 	*rig.Replica
 	addrs []string    // of its public listener; the second is behind a link
 	ready atomic.Bool // takes requests, as far as the balancer knows
-	down  atomic.Bool // was killed
 
 	mu    sync.Mutex
 	downs []span // when it was killed, until it was back
@@ -36,7 +35,7 @@ const noticed = time.Second
 func (r *replica) watch(ctx context.Context) {
 	for rig.Pause(ctx, noticed/10) {
 		_, err := rig.Get(ctx, r.Admin+"/readyz?exclude=node&exclude=store")
-		r.ready.Store(err == nil && !r.down.Load())
+		r.ready.Store(err == nil)
 	}
 }
 
@@ -45,7 +44,6 @@ func (r *replica) kill() {
 	r.mu.Lock()
 	r.downs = append(r.downs, span{from: time.Now()})
 	r.mu.Unlock()
-	r.down.Store(true)
 	r.ready.Store(false)
 	r.Kill()
 }
@@ -59,9 +57,8 @@ func (r *replica) revive(ctx context.Context, ready func(context.Context) error)
 		return err
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.downs[len(r.downs)-1].to = time.Now()
-	r.mu.Unlock()
-	r.down.Store(false)
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	p, w := b.plan, b.W
 	seen := b.seen()
 	blocks := max(1, b.chain.Height()-seen.first)
-	fmt.Fprintf(w, "%d clients, %d replicas, %d keys, %d blocks of %v, node latency %v\n", p.clients, p.replicas, len(b.keys), blocks, p.blockTime, p.nodeLatency)
+	fmt.Fprintf(w, "%d clients, %d replicas, %d keys, %d blocks of %v, node latency %v\n", p.clients, p.replicas, len(b.keys), blocks, blockTime, p.nodeLatency)
 	b.printNotes(w)
 	fmt.Fprintf(w, "\nanswers             %d, failed %d %v, of cold keys %d\n", v.Answers, v.Failures(), v.Failed, v.Cold)
 	fmt.Fprintf(w, "node requests       %v\n", b.nodeLoad())

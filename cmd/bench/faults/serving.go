@@ -13,82 +13,83 @@ import (
 func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
 	s.Flags = []string{"--shape", "node"}
-	var rest, comet []string
-	for _, n := range b.nodes {
-		for _, server := range []struct {
-			url   string
-			addrs *[]string
-		}{{n.RESTURL(), &rest}, {n.CometURL(), &comet}} {
-			addr, err := b.reach(nodeLink, rig.Host(server.url))
-			if err != nil {
-				return s, err
-			}
-			*server.addrs = append(*server.addrs, "http://"+addr)
+	for i, n := range b.nodes {
+		rest, err := b.reach(nodeLink, n.RESTURL())
+		if err != nil {
+			return s, err
+		}
+		comet, err := b.reach(nodeLink, n.CometURL())
+		if err != nil {
+			return s, err
+		}
+		if i == 0 {
+			s.Node, s.Comet = rest, comet
+		} else {
+			s.Flags = append(s.Flags, "--node", rest, "--comet", comet)
 		}
 	}
-	s.Node, s.Comet = rest[0], comet[0]
-	for i := range rest[1:] {
-		s.Flags = append(s.Flags, "--node", rest[i+1], "--comet", comet[i+1])
+	if b.setup.redis != nil {
+		url, err := b.setup.redis(ctx, b)
+		if err != nil {
+			return s, err
+		}
+		s.Flags = append(s.Flags, "--redis", url)
 	}
-	redis, err := b.startRedis(ctx)
-	if err != nil {
-		return s, err
+	if b.setup.links {
+		store, err := b.startStore(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.Flags = append(s.Flags, "--store", store, "--collections-auth", "none")
 	}
-	store, err := b.startStore(ctx)
-	s.Flags = append(append(s.Flags, redis...), store...)
-	return s, err
+	return s, nil
 }
 
-// reach is the address of a server, through a link if there are any.
-func (b *bed) reach(link, addr string) (string, error) {
+// reach is the URL of a server, through a link if there are any.
+func (b *bed) reach(link, server string) (string, error) {
 	if !b.setup.links {
-		return addr, nil
-	}
-	return b.through(link, addr)
-}
-
-func (b *bed) startRedis(ctx context.Context) (flags []string, err error) {
-	switch b.setup.redis {
-	case "":
-		return nil, nil
-	case sentinels:
-		b.failover, err = b.Sentinel(ctx)
-	case cluster:
-		b.failover, err = b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}")
-	default:
-		if b.redis, err = b.Redis(ctx); err != nil {
-			return nil, err
-		}
-		addr, err := b.reach(redisLink, b.redis.Addr)
-		return []string{"--redis", "redis://" + addr}, err
-	}
-	if err != nil {
-		return nil, err
-	}
-	return []string{"--redis", b.failover.URL}, nil
-}
-
-// startStore fills a PostgreSQL with collections, of which pages are asked for.
-func (b *bed) startStore(ctx context.Context) (flags []string, err error) {
-	if !b.setup.postgres {
-		return nil, nil
-	}
-	server, err := b.Postgres(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.Import(ctx, b.chain, server); err != nil {
-		return nil, err
+		return server, nil
 	}
 	through, err := url.Parse(server)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if through.Host, err = b.reach(postgresLink, through.Host); err != nil {
-		return nil, err
+	through.Host, err = b.through(link, through.Host)
+	return through.String(), err
+}
+
+func oneRedis(ctx context.Context, b *bed) (url string, err error) {
+	if b.redis, err = b.Redis(ctx); err != nil {
+		return "", err
+	}
+	return b.reach(redisLink, b.redis.URL())
+}
+
+func sentinels(ctx context.Context, b *bed) (url string, err error) {
+	if b.failover, err = b.Sentinel(ctx); err != nil {
+		return "", err
+	}
+	return b.failover.URL, nil
+}
+
+func cluster(ctx context.Context, b *bed) (url string, err error) {
+	if b.failover, err = b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}"); err != nil {
+		return "", err
+	}
+	return b.failover.URL, nil
+}
+
+// startStore fills a PostgreSQL with collections, of which pages are asked for.
+func (b *bed) startStore(ctx context.Context) (url string, err error) {
+	server, err := b.Postgres(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := b.Import(ctx, b.chain, server); err != nil {
+		return "", err
 	}
 	b.pages = []string{`POST /api/v4/collections {"pagination":{"limit":5}}`, `POST /api/v4/collections {"orderBy":"assetCount","pagination":{"limit":10}}`}
-	return []string{"--store", through.String(), "--collections-auth", "none"}, nil
+	return b.reach(postgresLink, server)
 }
 
 // fork sets the chain back by a number of blocks, once it is known what the node
@@ -115,7 +116,7 @@ const heldAfterFork = 8 * time.Second
 // to a height so many blocks below the first they remember: they know the fork when
 // a block follows one whose hash they remember otherwise, and drop everything.
 func (b *bed) holds(below int64) time.Duration {
-	return min(time.Duration(max(1, below)*int64(b.plan.blockTime)), heldAfterFork)
+	return min(time.Duration(max(1, below)*int64(blockTime)), heldAfterFork)
 }
 
 // learn asks the judge for all that it says of the newest fork.

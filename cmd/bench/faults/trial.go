@@ -12,11 +12,11 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A trial is a fault of a run and the time until all is well again.
+// A trial is a fault of a run and the time until the next one begins.
 type trial struct {
 	name          string
 	began, mended time.Time
-	end           time.Time
+	end           time.Time // zero: with the run
 }
 
 const (
@@ -25,32 +25,24 @@ const (
 )
 
 // cause has a fault begin, last and end, which it does also where ctx ends before.
-func (b *bed) cause(ctx context.Context, f fault) (t trial, err error) {
-	t = trial{name: f.name, began: time.Now()}
+func (b *bed) cause(ctx context.Context, f fault) error {
+	t := trial{name: f.name, began: time.Now()}
+	if n := len(b.trials); n > 0 {
+		b.trials[n-1].end = t.began
+	}
 	lasting := context.WithoutCancel(ctx)
 	b.note("%s begins", f.name)
 	if err := f.begin(lasting, b); err != nil {
-		return t, fmt.Errorf("%s: %w", f.name, err)
+		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	rig.Pause(ctx, f.hold)
 	if f.end != nil {
 		if err := f.end(lasting, b); err != nil {
-			return t, fmt.Errorf("end of %s: %w", f.name, err)
+			return fmt.Errorf("end of %s: %w", f.name, err)
 		}
 		b.note("%s ends", f.name)
 	}
 	t.mended = time.Now()
-	return t, nil
-}
-
-// try causes a fault, and waits until the clients get fresh answers again.
-func (b *bed) try(ctx context.Context, f fault) error {
-	t, err := b.cause(ctx, f)
-	if err != nil {
-		return err
-	}
-	b.settle(ctx)
-	t.end = time.Now()
 	b.trials = append(b.trials, t)
 	return nil
 }
@@ -77,6 +69,9 @@ var verdictHead = []string{"fault", "answers", "failed, were cached", "failed, c
 
 // row is a trial's line of the table, and an error where a promise was broken.
 func (b *bed) row(m *clients.Model, t trial) ([]string, error) {
+	if t.end.IsZero() {
+		t.end = time.Now()
+	}
 	v := m.Check(b.history.Answers, t.began, t.end)
 	late, last := m.FreshAgain(b.history.Answers, t.mended, t.end, freshBlocks)
 	err := v.Broken()

@@ -70,8 +70,5 @@ func Decimal(x float64) string {
 // Mebibytes writes bytes as MiB.
 func Mebibytes(bytes float64) string { return fmt.Sprintf("%.1f", bytes/(1<<20)) }
 
-// Millions writes 18000000 as 18 M.
-func Millions(n int64) string { return fmt.Sprintf("%.3g M", float64(n)/1e6) }
-
 // Percent writes the share of n in all, which may be none.
 func Percent(n, all int) string { return Decimal(100 * float64(n) / float64(max(1, all))) }

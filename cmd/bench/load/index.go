@@ -16,12 +16,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// indexCase is a store, an endpoint and how it is asked.
-type indexCase struct {
+// indexRun is a `tipcache index` of an endpoint into a store, and what was measured
+// of it.
+type indexRun struct {
 	store   string
 	blocks  int64         // most that the endpoint gives in a call
 	ahead   int           // requests under way at once
 	stretch time.Duration // from a steady state on; 0 for the whole chain
+
+	chain   *devnet.Devnet
+	url     string        // of the store
+	moments []indexMoment // the beginning, and one a second
 }
 
 const (
@@ -31,25 +36,6 @@ const (
 	sqliteStore      = "SQLite"
 	postgresStore    = "PostgreSQL"
 )
-
-func indexCases(stretch time.Duration) []indexCase {
-	return []indexCase{
-		{store: sqliteStore, blocks: 10_000, ahead: usualAhead},
-		{store: postgresStore, blocks: 10_000, ahead: usualAhead},
-		{store: sqliteStore, blocks: 1000, ahead: usualAhead},
-		{store: sqliteStore, blocks: 10, ahead: usualAhead, stretch: stretch},
-		{store: sqliteStore, blocks: 10, ahead: 4 * usualAhead, stretch: stretch},
-	}
-}
-
-// indexRun is a `tipcache index` and what was measured of it.
-type indexRun struct {
-	indexCase
-	chain *devnet.Devnet
-	url   string // of the store
-
-	moments []indexMoment // the beginning, and one a second
-}
 
 // Index measures a chain that is indexed from its beginning.
 func Index(ctx context.Context, r *rig.Rig) error {
@@ -67,16 +53,21 @@ func Index(ctx context.Context, r *rig.Rig) error {
 	if err != nil {
 		return err
 	}
-	var runs []*indexRun
-	for i, c := range indexCases(stretch) {
-		x := &indexRun{indexCase: c, chain: d, url: server, moments: make([]indexMoment, 1)}
-		if c.store == sqliteStore {
+	runs := []*indexRun{
+		{store: sqliteStore, blocks: 10_000, ahead: usualAhead},
+		{store: postgresStore, blocks: 10_000, ahead: usualAhead},
+		{store: sqliteStore, blocks: 1000, ahead: usualAhead},
+		{store: sqliteStore, blocks: 10, ahead: usualAhead, stretch: stretch},
+		{store: sqliteStore, blocks: 10, ahead: 4 * usualAhead, stretch: stretch},
+	}
+	for i, x := range runs {
+		x.chain, x.url, x.moments = d, server, make([]indexMoment, 1)
+		if x.store == sqliteStore {
 			x.url = "sqlite:" + filepath.Join(r.Dir, fmt.Sprintf("index-%d.db", i))
 		}
 		if err := x.run(ctx, r); err != nil {
-			return fmt.Errorf("%s, %d blocks: %w", c.store, c.blocks, err)
+			return fmt.Errorf("%s, %d blocks: %w", x.store, x.blocks, err)
 		}
-		runs = append(runs, x)
 	}
 	reportIndex(r, runs)
 	return nil
@@ -241,7 +232,7 @@ func reportIndex(r *rig.Rig, runs []*indexRun) {
 			figures.Mebibytes(float64(half.usage.RSS)), figures.Mebibytes(float64(to.usage.RSS)), x.density(), whole,
 		))
 	}
-	r.Table(fmt.Sprintf("Indexing %s blocks with %s logs, %v a request", figures.Millions(all), figures.Millions(runs[0].last().logs), indexLatency), head, rows)
+	r.Table(fmt.Sprintf("Indexing %.3g M blocks with %.3g M logs, %v a request", float64(all)/1e6, float64(runs[0].last().logs)/1e6, indexLatency), head, rows)
 	r.Note("For 10 blocks in a call the whole chain is reckoned from the pace of %v, %v after the beginning, while the store is small.",
 		runs[len(runs)-1].stretch, runs[len(runs)-1].settling())
 }

@@ -72,6 +72,8 @@ func Freshness(ctx context.Context, r *rig.Rig) error {
 	return nil
 }
 
+// newFreshness starts each server before a node of its own. tipcache gives the
+// node's own bytes, as the others do, so that one judge does for all.
 func newFreshness(ctx context.Context, r *rig.Rig) (f *freshnessRun, err error) {
 	f = &freshnessRun{}
 	if f.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: blockTime}); err != nil {
@@ -82,31 +84,21 @@ func newFreshness(ctx context.Context, r *rig.Rig) (f *freshnessRun, err error) 
 		return nil, err
 	}
 	for _, name := range serverNames {
-		s, err := f.server(ctx, r, name)
+		node, err := f.chain.AddNode(devnet.NodeOptions{})
 		if err != nil {
 			return nil, err
 		}
-		f.servers = append(f.servers, s)
+		if err := node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}); err != nil {
+			return nil, err
+		}
+		p, err := before(ctx, r, name, origin{node.RESTURL(), node.CometURL(), peersFresh}, "--shape", "node")
+		if err != nil {
+			return nil, err
+		}
+		f.servers = append(f.servers, &freshServer{name: name, node: node, addr: rig.Host(p.url)})
 	}
 	f.chooseKeys(r)
 	return f, nil
-}
-
-// server starts one before a node of its own. tipcache gives the node's own
-// bytes, as the others do, so that one judge does for all.
-func (f *freshnessRun) server(ctx context.Context, r *rig.Rig, name string) (*freshServer, error) {
-	node, err := f.chain.AddNode(devnet.NodeOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if err := node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}); err != nil {
-		return nil, err
-	}
-	p, err := before(ctx, r, name, origin{node.RESTURL(), node.CometURL(), peersFresh}, "--shape", "node")
-	if err != nil {
-		return nil, err
-	}
-	return &freshServer{name: name, node: node, addr: rig.Host(p.url)}, nil
 }
 
 // chooseKeys takes up to ten keys that every block changes, up to ten of the same class
@@ -134,27 +126,22 @@ func (f *freshnessRun) chooseKeys(r *rig.Rig) {
 // poll lets the clients ask for so many blocks, from the beginning of one to the
 // beginning of another, and returns their heights.
 func (f *freshnessRun) poll(ctx context.Context, blocks int64) (first, last int64, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { f.clock.Watch(ctx) })
-	defer watching.Wait()
-	defer stop()
-	first = f.clock.Wait(ctx, f.chain.Height()+1)
 	polling, end := context.WithCancel(ctx)
-	defer end()
-	var asking sync.WaitGroup
+	var all sync.WaitGroup
+	all.Go(func() { f.clock.Watch(polling) })
+	first = f.clock.Wait(ctx, f.chain.Height()+1)
 	for _, s := range f.servers {
 		s.node.ResetStats()
 		p := clients.Polling{
 			Clients: freshClients, Keys: f.keys, Pause: freshPause, Clock: f.clock,
 			Server: func(int) string { return s.addr }, History: &s.history,
 		}
-		asking.Go(func() { p.Run(polling) })
+		all.Go(func() { p.Run(polling) })
 	}
 	last = f.clock.Wait(ctx, first+blocks)
 	end()
-	asking.Wait()
-	return first, last, context.Cause(ctx)
+	all.Wait()
+	return first, last, ctx.Err()
 }
 
 // lateness of the answers of one group at one server.
@@ -165,19 +152,27 @@ type lateness struct {
 }
 
 // rows are a group's servers together.
-func (f *freshnessRun) rows(ctx context.Context, first, last int64) ([][]string, error) {
+func (f *freshnessRun) rows(ctx context.Context, first, last int64) (rows [][]string, err error) {
 	truth, err := clients.Learn(ctx, f.judge.RESTURL(), f.keys, first-20, f.chain.Height(), nil, 0)
 	if err != nil {
 		return nil, err
 	}
-	var rows [][]string
 	for _, g := range f.groups {
 		for _, s := range f.servers {
-			l, err := f.judgeAll(s, g.keys, truth)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
+			l, asked, most := lateness{}, int64(0), int64(0)
+			for _, a := range s.history.Answers {
+				if !slices.Contains(g.keys, a.Key) {
+					continue
+				}
+				if err := l.judge(a, truth, f.clock); err != nil {
+					return nil, fmt.Errorf("%s: %w", s.name, err)
+				}
 			}
-			asked, most := s.askedFor(g.keys, first, last)
+			for _, a := range s.node.Stats().Asked {
+				if slices.Contains(g.keys, a.URI) && first <= a.Height && a.Height < last {
+					asked, most = asked+a.Count, max(most, a.Count)
+				}
+			}
 			perPair := float64(asked) / float64(int64(len(g.keys))*(last-first))
 			rows = append(rows, figures.Row(g.name, s.name, l.answers, perPair, most, figures.Percent(l.behind, l.answers), figures.Percent(l.oneBlock, l.answers),
 				figures.Quantile(l.staleness, 0.99), l.failed))
@@ -186,23 +181,18 @@ func (f *freshnessRun) rows(ctx context.Context, first, last int64) ([][]string,
 	return rows, nil
 }
 
-// judgeAll holds a server's answers for the keys against the truth.
-func (f *freshnessRun) judgeAll(s *freshServer, keys []string, truth *clients.Truth) (l lateness, err error) {
-	for _, a := range s.history.Answers {
-		if !slices.Contains(keys, a.Key) {
-			continue
-		}
-		if !a.OK() {
-			l.failed++
-			continue
-		}
-		height, ok := truth.Until(a.Key, a.Hash, a.Tip+1) // the next block may have come on the way
-		if !ok {
-			return l, fmt.Errorf("%s: an answer that the node never gave", a.Key)
-		}
-		l.add(height, a, f.clock.At(height+1))
+// judge holds an answer against the truth.
+func (l *lateness) judge(a clients.Answer, truth *clients.Truth, clock *clients.Clock) error {
+	if !a.OK() {
+		l.failed++
+		return nil
 	}
-	return l, nil
+	height, ok := truth.Until(a.Key, a.Hash, a.Tip+1) // the next block may have come on the way
+	if !ok {
+		return fmt.Errorf("%s: an answer that the node never gave", a.Key)
+	}
+	l.add(height, a, clock.At(height+1))
+	return nil
 }
 
 // add notes an answer that was the node's own until the block after height.
@@ -217,15 +207,4 @@ func (l *lateness) add(height int64, a clients.Answer, ended time.Time) {
 		l.oneBlock++
 	}
 	l.staleness = append(l.staleness, stale)
-}
-
-// askedFor counts what the server asked its node about the keys at the blocks
-// from first to before last, and the most of a key and block.
-func (s *freshServer) askedFor(keys []string, first, last int64) (n, most int64) {
-	for _, a := range s.node.Stats().Asked {
-		if slices.Contains(keys, a.URI) && first <= a.Height && a.Height < last {
-			n, most = n+a.Count, max(most, a.Count)
-		}
-	}
-	return n, most
 }

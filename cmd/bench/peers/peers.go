@@ -19,7 +19,8 @@ import (
 // peersRun is the state of the part.
 type peersRun struct {
 	*rig.Rig
-	servers []*peer // the first is tipcache
+	length  time.Duration // of one run of wrk
+	servers []*peer       // the first is tipcache
 	cases   []peerCase
 	results map[cell][]result // by rounds
 	failed  map[cell]error
@@ -40,7 +41,10 @@ type result struct {
 
 // Hits measures hits beside other servers.
 func Hits(ctx context.Context, r *rig.Rig) error {
-	p := &peersRun{Rig: r, results: map[cell][]result{}, failed: map[cell]error{}}
+	p := &peersRun{Rig: r, length: 2 * time.Second, results: map[cell][]result{}, failed: map[cell]error{}}
+	if r.Short {
+		p.length = time.Second
+	}
 	if err := p.startAll(ctx); err != nil {
 		return err
 	}
@@ -137,7 +141,7 @@ const hitShare = 0.999
 
 // measure runs wrk once. tipcache has to answer nearly all from memory.
 func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (r result, err error) {
-	l := clients.Load{URL: s.target(c), Connections: connections, Length: p.Length, Headers: append(c.q.headers(), c.headers...)}
+	l := clients.Load{URL: s.target(c), Connections: connections, Length: p.length, Headers: append(c.q.headers(), c.headers...)}
 	if _, err = c.q.ask(ctx, l.URL, ""); err != nil {
 		return r, err
 	}

@@ -43,7 +43,7 @@ func (p *peersRun) startBare(ctx context.Context) error {
 // bytes. The answers are asked for twice: the second is a hit.
 func (c peerCase) record(ctx context.Context, base string) (a bare.Answer, err error) {
 	url := base + c.q.path
-	a = bare.Answer{Path: c.barePath, Post: c.q.body != "", Body: map[string]bare.Bytes{}}
+	a = bare.Answer{Path: c.barePath, Body: map[string]bare.Bytes{}}
 	for _, coding := range []string{"", "gzip", "br"} {
 		for range 2 {
 			if a.Body[coding], err = c.q.ask(ctx, url, "Accept-Encoding: "+coding); err != nil {

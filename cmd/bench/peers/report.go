@@ -25,7 +25,7 @@ func (p *peersRun) report() error {
 		p.Table(c.name, []string{"server", "connections", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "RSS MiB", "req/s / Gin", "CPU / Gin"}, rows)
 	}
 	p.summary()
-	p.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds of %v; ratios are medians of the rounds' ratios.", p.Rounds, p.Length)
+	p.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds of %v; ratios are medians of the rounds' ratios.", p.Rounds, p.length)
 	p.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
 	return errors.Join(failed...)
 }

@@ -36,7 +36,6 @@ type Options struct {
 	Dialect     devnet.Dialect // of the nodes; "" is that of Story
 	Bin         string         // tipcache; "" builds it from the tree
 	Rounds      int            // of each measurement
-	Length      time.Duration  // of one run of wrk
 	Connections []int          // of wrk, one series each
 	Cases       string         // pattern of the cases of peers; "" is all
 	For         time.Duration  // length of a run under churn
@@ -60,12 +59,16 @@ func (o *Options) AddFlags(fs *flag.FlagSet) {
 	fs.StringVar(&o.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 }
 
-// Introduce has -h print an introduction, which lists what can be named, before the flags.
-func Introduce(fs *flag.FlagSet, introduction string) {
+// Parse reads the flags of a command. -h prints an introduction before them.
+func Parse(fs *flag.FlagSet, introduction string, args []string) error {
 	fs.Usage = func() {
 		fmt.Fprint(fs.Output(), introduction, "\n\nFlags:\n")
 		fs.PrintDefaults()
 	}
+	if err := fs.Parse(args); err != nil {
+		return errors.Join(ErrUsage, err)
+	}
+	return nil
 }
 
 // Choose returns what is named, or all where nothing is.

@@ -43,10 +43,10 @@ func (p *Process) Usage() (u Usage, err error) {
 // Spent is the CPU time that processes use while something is done.
 func Spent(do func() error, all ...*Process) ([]time.Duration, error) {
 	spent := make([]time.Duration, len(all))
-	add := func(sign time.Duration) (err error) {
+	add := func(sign int) (err error) {
 		for i, p := range all {
 			u, failed := p.Usage()
-			spent[i], err = spent[i]+sign*u.CPU, errors.Join(err, failed)
+			spent[i], err = spent[i]+time.Duration(sign)*u.CPU, errors.Join(err, failed)
 		}
 		return err
 	}

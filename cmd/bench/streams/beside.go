@@ -55,18 +55,11 @@ func (b *broadcaster) round(ctx context.Context, events int) error {
 
 // tipcacheStreams has n streams follow a replica whose chain moves when next is called.
 func tipcacheStreams(ctx context.Context, r *rig.Rig, n int) (*broadcaster, error) {
-	d, err := r.Chain(rig.Still)
+	d, t, empty, err := fresh(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	t, err := replica(ctx, r, d)
-	if err != nil {
-		return nil, err
-	}
-	b := &broadcaster{Process: t.Process, chain: d, next: func() (int64, error) { d.Advance(1); return d.Height(), nil }}
-	if b.empty, err = t.Usage(); err != nil {
-		return nil, err
-	}
+	b := &broadcaster{Process: t.Process, chain: d, empty: empty, next: func() (int64, error) { d.Advance(1); return d.Height(), nil }}
 	if b.followers, err = follow(ctx, rig.Host(t.URL), streamedPath, n); err != nil {
 		return nil, err
 	}

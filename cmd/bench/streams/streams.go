@@ -27,6 +27,19 @@ func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet) (*rig.Replica, e
 	return r.Replica(ctx, serving)
 }
 
+// fresh is a replica before a chain that stands still, and what it holds while no
+// client has come.
+func fresh(ctx context.Context, r *rig.Rig) (d *devnet.Devnet, t *rig.Replica, empty rig.Usage, err error) {
+	if d, err = r.Chain(rig.Still); err != nil {
+		return nil, nil, empty, err
+	}
+	if t, err = replica(ctx, r, d); err != nil {
+		return nil, nil, empty, err
+	}
+	empty, err = t.Usage()
+	return d, t, empty, err
+}
+
 // Streams measures the answers that come by themselves.
 func Streams(ctx context.Context, r *rig.Rig) error {
 	counts := []int{2_000, 10_000}
@@ -57,19 +70,11 @@ func Streams(ctx context.Context, r *rig.Rig) error {
 
 // idleConnections measures what each of n connections takes after one answer, in KiB.
 func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
-	d, err := r.Chain(rig.Still)
-	if err != nil {
-		return 0, err
-	}
-	t, err := replica(ctx, r, d)
+	_, t, empty, err := fresh(ctx, r)
 	if err != nil {
 		return 0, err
 	}
 	defer t.Stop()
-	empty, err := t.Usage()
-	if err != nil {
-		return 0, err
-	}
 	crowd := clients.NewCrowd(rig.Host(t.URL), n)
 	defer crowd.Close()
 	if err := crowd.Gather(ctx, "/staking/pool"); err != nil {
