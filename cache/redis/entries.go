@@ -8,34 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cache/tracing"
 )
-
-// Load implements [cache.Shared], in one round trip.
-func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map[string]*cache.Entry, error) {
-	ctx, span := startSpan(ctx, "redis.load")
-	replies := make([]*redis.SliceCmd, len(keys))
-	err := s.do(ctx, func(ctx context.Context) error {
-		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, key := range keys {
-				replies[i] = p.HMGet(ctx, entryKey(namespace, key), "m", "b")
-			}
-			return nil
-		})
-		return err
-	})
-	tracing.End(span, err)
-	if isReply(err) {
-		err = nil // about a key that holds something else
-	}
-	found := make(map[string]*cache.Entry, len(keys))
-	for i, key := range keys {
-		if e, _ := s.decodeFields(entryKey(namespace, key), replies[i]); e != nil {
-			found[key] = e
-		}
-	}
-	return found, err
-}
 
 // decodeFields gives nil for what is absent or cannot be read.
 func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, error) {

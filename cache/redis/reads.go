@@ -64,10 +64,15 @@ func (g *reads) end() {
 	next[0].woken <- next
 }
 
+// newRead is a read that has the store's time from now on.
+func (s *Store) newRead(namespace, key string) *read {
+	return &read{at: entryKey(namespace, key), due: time.Now().Add(s.o.Timeout)}
+}
+
 // Read implements [cache.Shared].
 func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, error) {
 	ctx, span := startSpan(ctx, "redis.load")
-	r := &read{at: entryKey(namespace, key), due: time.Now().Add(s.o.Timeout)}
+	r := s.newRead(namespace, key)
 	if s.reads.begin(r) {
 		s.readAll(ctx, []*read{r})
 	} else if together := <-r.woken; together != nil {
@@ -78,6 +83,24 @@ func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, 
 	return e, r.err
 }
 
+// Load implements [cache.Shared], in one exchange.
+func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map[string]*cache.Entry, error) {
+	ctx, span := startSpan(ctx, "redis.load")
+	reads := make([]*read, len(keys))
+	for i, key := range keys {
+		reads[i] = s.newRead(namespace, key)
+	}
+	err := s.exchange(ctx, reads)
+	tracing.End(span, err)
+	found := make(map[string]*cache.Entry, len(keys))
+	for i, r := range reads {
+		if e, _ := s.decodeFields(r.at, r.fields); e != nil {
+			found[keys[i]] = e
+		}
+	}
+	return found, err
+}
+
 // readAll does the reads in one exchange and wakes the callers of all but the
 // first. They have waited before, and that counts; but the exchange has the time of
 // the newest, for after a stall the oldest has none left. So a caller waits for
@@ -85,6 +108,20 @@ func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, 
 // a read that came before it.
 func (s *Store) readAll(ctx context.Context, together []*read) {
 	defer s.reads.end()
+	err := s.exchange(ctx, together)
+	for _, r := range together {
+		r.err = err
+	}
+	for _, r := range together[1:] {
+		r.woken <- nil
+	}
+}
+
+// exchange asks Redis for all reads in one round trip.
+func (s *Store) exchange(ctx context.Context, together []*read) error {
+	if len(together) == 0 {
+		return nil
+	}
 	err := s.doUntil(ctx, together[len(together)-1].due, func(ctx context.Context) error {
 		if len(together) == 1 {
 			together[0].fields = s.rdb.HMGet(ctx, together[0].at, "m", "b")
@@ -99,12 +136,7 @@ func (s *Store) readAll(ctx context.Context, together []*read) {
 		return err
 	})
 	if isReply(err) {
-		err = nil // about a key that holds something else
+		return nil // about a key that holds something else
 	}
-	for _, r := range together {
-		r.err = err
-	}
-	for _, r := range together[1:] {
-		r.woken <- nil
-	}
+	return err
 }

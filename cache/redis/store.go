@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
@@ -48,7 +50,9 @@ type Store struct {
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
 	reads   reads
-	told    [errorKinds]reminder // of what cannot be read
+
+	reminders [errorKinds]rate.Sometimes // when the log is told of entries that cannot be read
+	untold    [errorKinds]atomic.Int64   // how many there were since it was
 
 	acquire, settle, keep, abandon *redis.Script
 }
@@ -67,6 +71,9 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey),
 		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
 		keep: redis.NewScript(keepScript), abandon: redis.NewScript(abandonScript),
+	}
+	for kind := range s.reminders {
+		s.reminders[kind].Interval = linesApart
 	}
 	return s, s.register(o.Registerer)
 }

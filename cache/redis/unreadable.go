@@ -2,7 +2,6 @@ package redis
 
 import (
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -10,9 +9,10 @@ import (
 // seal key, or none, write to the same store, that is every one of theirs.
 func (s *Store) unreadable(at string, err error) {
 	kind := s.countUnreadable(err)
-	if due, omitted := s.told[kind].due(); due {
-		s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err, "omitted", omitted)
-	}
+	s.untold[kind].Add(1)
+	s.reminders[kind].Do(func() {
+		s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err, "omitted", s.untold[kind].Swap(0)-1)
+	})
 }
 
 func (s *Store) countUnreadable(err error) errorKind {
@@ -26,22 +26,3 @@ func (s *Store) countUnreadable(err error) errorKind {
 
 // linesApart is the time between two lines of the log about the same kind of failure.
 const linesApart = time.Minute
-
-// A reminder spares the log what it says already.
-type reminder struct {
-	mu      sync.Mutex
-	last    time.Time
-	omitted int // lines since then
-}
-
-// due says whether a line is due, and how many were left out since the last.
-func (r *reminder) due() (due bool, omitted int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.last.IsZero() && time.Since(r.last) < linesApart {
-		r.omitted++
-		return false, 0
-	}
-	omitted, r.omitted, r.last = r.omitted, 0, time.Now()
-	return true, omitted
-}
