@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"time"
-)
 
-// An Agreement is what replicas agree on about a chain that may be reset.
-type Agreement struct {
-	Epoch     int64            // in force
-	Anchors   map[int64]string // hashes of some of its blocks, by height
-	Confirmed time.Duration    // since a replica last confirmed the highest anchor
-}
+	"github.com/tipcache/tipcache/upstream"
+)
 
 const (
 	epochLife  = 30 * 24 * time.Hour // longer than any entry lives
@@ -24,7 +19,7 @@ const (
 
 // Agreement gives the epoch that is in force for a chain: the highest that any
 // replica has told. An epoch from the future is nobody's.
-func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (Agreement, error) {
+func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
 	l, err := s.amend(ctx, chainID, func(l *ledger) bool {
 		behind := l.epoch < epoch
 		if behind {
@@ -33,9 +28,9 @@ func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (Agr
 		return behind
 	})
 	if err != nil {
-		return Agreement{}, err
+		return upstream.Agreement{}, err
 	}
-	return Agreement{l.epoch, l.byHeight(), l.sinceConfirmed()}, nil
+	return upstream.Agreement{Epoch: l.epoch, Anchors: l.byHeight(), Confirmed: l.sinceConfirmed()}, nil
 }
 
 // NextEpoch moves the chain from one epoch to another, unless another replica

@@ -7,6 +7,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // newStore is a store of a Redis of its own.
@@ -22,7 +24,7 @@ func newStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 	return s, server
 }
 
-func (s *Store) mustAgree(t *testing.T, epoch int64) Agreement {
+func (s *Store) mustAgree(t *testing.T, epoch int64) upstream.Agreement {
 	t.Helper()
 	a, err := s.Agreement(t.Context(), "story-1", epoch)
 	if err != nil {
@@ -100,7 +102,7 @@ func TestWhatIsNoEpochIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, server := newStore(t)
 			does(server)
-			if diff := cmp.Diff(Agreement{Anchors: map[int64]string{}}, s.mustAgree(t, 0)); diff != "" {
+			if diff := cmp.Diff(upstream.Agreement{Anchors: map[int64]string{}}, s.mustAgree(t, 0)); diff != "" {
 				t.Errorf("agreement (-want +got):\n%s", diff)
 			}
 			if got := s.mustAgree(t, 3).Epoch; got != 3 {

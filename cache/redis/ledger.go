@@ -15,7 +15,7 @@ const (
 	maxLedger  = 16 << 10 // bytes of all fields
 )
 
-// A ledger is an Agreement as it is stored: a hash, of which e is the epoch, a has
+// A ledger is an [upstream.Agreement] as it is stored: a hash, of which e is the epoch, a has
 // the anchors as "height:hash height:hash" with their heights ascending, and t says
 // when the last of them was confirmed, in milliseconds. s is the seal of the three.
 type ledger struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // sealedStore is a store of a server, which seals with a key.
@@ -32,7 +33,7 @@ func TestWithoutTheKeyNobodyMovesTheEpochOrLiesAboutBlocks(t *testing.T) {
 	const epoch = 1000
 	ours := &Store{codec: newCodec([]byte("ours"))}
 	key, other, later := ours.epochKey("story-1"), ours.epochKey("story-2"), time.Now().Add(time.Hour).Unix()
-	agreed := Agreement{Epoch: epoch, Anchors: map[int64]string{10: "aa", 20: "bb"}}
+	agreed := upstream.Agreement{Epoch: epoch, Anchors: map[int64]string{10: "aa", 20: "bb"}}
 	tests := map[string]func(*testing.T, *miniredis.Miniredis){
 		"another epoch": func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "e", strconv.FormatInt(later, 10)) },
 		"another hash":  func(_ *testing.T, m *miniredis.Miniredis) { m.HSet(key, "a", "10:aa 20:ff") },
@@ -141,7 +142,7 @@ func TestReplicasWithTheKeyAgree(t *testing.T) {
 	}
 	got := second.mustAgree(t, 0)
 	got.Confirmed = 0
-	if diff := cmp.Diff(Agreement{Epoch: 5, Anchors: map[int64]string{10: "aa"}}, got); diff != "" {
+	if diff := cmp.Diff(upstream.Agreement{Epoch: 5, Anchors: map[int64]string{10: "aa"}}, got); diff != "" {
 		t.Errorf("agreement (-want +got):\n%s", diff)
 	}
 }

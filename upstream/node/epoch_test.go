@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -17,7 +18,7 @@ type memoryLedger struct {
 	mu        sync.Mutex
 	down      bool
 	refusals  int // while it was down
-	agreed    Agreement
+	agreed    upstream.Agreement
 	confirmed time.Time
 }
 
@@ -32,7 +33,7 @@ func (l *memoryLedger) do(f func()) error {
 	return nil
 }
 
-func (l *memoryLedger) Agreement(_ context.Context, _ string, epoch int64) (a Agreement, err error) {
+func (l *memoryLedger) Agreement(_ context.Context, _ string, epoch int64) (a upstream.Agreement, err error) {
 	err = l.do(func() {
 		l.raise(epoch)
 		a = l.agreed
@@ -43,7 +44,7 @@ func (l *memoryLedger) Agreement(_ context.Context, _ string, epoch int64) (a Ag
 
 func (l *memoryLedger) raise(epoch int64) {
 	if epoch > l.agreed.Epoch {
-		l.agreed = Agreement{Epoch: epoch}
+		l.agreed = upstream.Agreement{Epoch: epoch}
 	}
 }
 
@@ -225,7 +226,7 @@ func TestANodeThatLagsDoesNotEndTheOthersEpoch(t *testing.T) {
 }
 
 func TestNobodyIsToldOfAnEpochThatIsNotAgreedOn(t *testing.T) {
-	l := &memoryLedger{down: true, agreed: Agreement{Epoch: 5}}
+	l := &memoryLedger{down: true, agreed: upstream.Agreement{Epoch: 5}}
 	n := newFakeNode(t, 100)
 	told := make(chan int64, 10)
 	p := run(t, Options{Ledger: l, RollbackAfter: 300 * time.Millisecond, OnEpoch: func(_ string, epoch int64) { told <- epoch }}, n)

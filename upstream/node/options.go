@@ -36,16 +36,10 @@ type Options struct {
 	// true in another. It is called before the tip falls.
 	OnEpoch func(chainID string, epoch int64)
 
-	Ledger     Ledger                // nil: no other replica is to agree
+	Ledger     heights.Ledger        // nil: no other replica is to agree
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil: no metrics
 }
-
-// A Ledger is where the replicas of one cache agree on the epoch of a chain.
-type Ledger = heights.Ledger
-
-// An Agreement is what the replicas know of a chain.
-type Agreement = heights.Agreement
 
 // An Endpoint is one node.
 type Endpoint struct {

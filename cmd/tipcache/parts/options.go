@@ -76,15 +76,6 @@ func Node(cfg config.Config) node.Options {
 	return o
 }
 
-// A Ledger is the shared store as the nodes' pool knows it.
-type Ledger struct{ *redis.Store }
-
-// Agreement implements node.Ledger.
-func (l Ledger) Agreement(ctx context.Context, chainID string, epoch int64) (node.Agreement, error) {
-	a, err := l.Store.Agreement(ctx, chainID, epoch)
-	return node.Agreement(a), err
-}
-
 // Namespace keeps chains apart, and the epochs of one. The first epoch is told
 // only where the chain's own name could be taken for one.
 func Namespace(chainID string, epoch int64) string {

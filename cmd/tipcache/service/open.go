@@ -49,7 +49,7 @@ func (s *Service) openPool(ctx context.Context) (err error) {
 	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(parts.Namespace(id, epoch)) }
 	o.Logger, o.Registerer = s.log, s.registry
 	if s.shared != nil {
-		o.Ledger = parts.Ledger{Store: s.shared}
+		o.Ledger = s.shared
 	}
 	if s.pool, err = node.New(o); err == nil {
 		s.onClose(s.pool.Close)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node/heights/tip"
 )
 
@@ -11,7 +12,7 @@ import (
 // methods answer within a fraction of a second, or fail.
 type Ledger interface {
 	// Agreement gives the highest epoch that any replica has told; epoch is ours.
-	Agreement(ctx context.Context, chainID string, epoch int64) (Agreement, error)
+	Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error)
 
 	// NextEpoch moves the chain from one epoch to another, unless another replica
 	// was faster, and gives the epoch in force then.
@@ -19,13 +20,6 @@ type Ledger interface {
 
 	// AddAnchor notes, or confirms, the hash of a block of an epoch.
 	AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error
-}
-
-// An Agreement is what the replicas know of a chain.
-type Agreement struct {
-	Epoch     int64            // in force
-	Anchors   map[int64]string // hashes of some of its blocks, by height
-	Confirmed time.Duration    // since a replica last confirmed the highest anchor
 }
 
 // agreed says whether it has been told which epoch is in force.
@@ -96,7 +90,7 @@ func (r *reconciler) round(ctx context.Context) bool {
 // compare looks for signs that the anchors are of another chain than ours.
 // Whoever writes to the ledger could have us drop everything time and again, so
 // that is done once in a while only.
-func (r *reconciler) compare(ctx context.Context, agreed Agreement, now tip.Tip) {
+func (r *reconciler) compare(ctx context.Context, agreed upstream.Agreement, now tip.Tip) {
 	cause := r.differs(ctx, agreed, now)
 	if cause == "" || time.Since(r.turned) < 6*r.chain.o.RollbackAfter {
 		return
@@ -108,7 +102,7 @@ func (r *reconciler) compare(ctx context.Context, agreed Agreement, now tip.Tip)
 // differs says how the anchors show another chain, "" if they do not: the newest
 // at or below our tip has another hash, or one stays above it that no other
 // replica confirms.
-func (r *reconciler) differs(ctx context.Context, agreed Agreement, now tip.Tip) string {
+func (r *reconciler) differs(ctx context.Context, agreed upstream.Agreement, now tip.Tip) string {
 	var below, above int64
 	for height := range agreed.Anchors {
 		if height < now.Height { // its hash is in the block after it
