@@ -2,13 +2,14 @@ package heights
 
 import "sync"
 
-// A broadcast wakes everybody who waits for something to move.
+// A broadcast wakes all who wait for something to move.
 type broadcast struct {
 	mu     sync.Mutex
 	change chan struct{}
 }
 
-// next is closed by the next notify. Take it before looking at what may move.
+// next is closed by the next notify, or at the end of what begins next. Take it
+// before looking at what may move.
 func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -18,11 +19,17 @@ func (b *broadcast) next() <-chan struct{} {
 	return b.change
 }
 
-func (b *broadcast) notify() {
+func (b *broadcast) notify() { b.begin()() }
+
+// begin returns what wakes those who wait by now.
+func (b *broadcast) begin() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.change != nil {
-		close(b.change)
-		b.change = nil
+	change := b.change
+	b.change = nil
+	return func() {
+		if change != nil {
+			close(change)
+		}
 	}
 }

@@ -44,14 +44,18 @@ type Chain struct {
 func New(o Options, nodes ...*Node) *Chain {
 	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(2*len(nodes), o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
 	for _, n := range nodes {
-		rest := &restFollower{claimant: claimant{chain: c, node: n, source: len(c.claimants), rounds: newRounds()}}
-		c.rest, c.claimants = append(c.rest, rest), append(c.claimants, &rest.claimant)
+		c.rest = append(c.rest, &restFollower{claimant: c.newClaimant(n)})
 		if n.comet != nil {
-			f := &follower{claimant: claimant{chain: c, node: n, source: len(c.claimants), rounds: newRounds()}}
-			c.followers, c.claimants = append(c.followers, f), append(c.claimants, &f.claimant)
+			c.followers = append(c.followers, &follower{claimant: c.newClaimant(n)})
 		}
 	}
 	return c
+}
+
+func (c *Chain) newClaimant(n *Node) *claimant {
+	s := &claimant{chain: c, node: n, source: len(c.claimants), sought: make(chan struct{}, 1)}
+	c.claimants = append(c.claimants, s)
+	return s
 }
 
 // Run follows all nodes until ctx ends, and waits for all it started.

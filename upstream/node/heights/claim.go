@@ -23,9 +23,10 @@ var errNoProbe = errors.New("it does not serve what it is probed with")
 type claimant struct {
 	chain  *Chain
 	node   *Node
-	source int       // its number in the tracker
-	tried  time.Time // when a claim was last put to the proof
-	*rounds
+	source int           // its number in the tracker
+	tried  time.Time     // when a claim was last put to the proof
+	round  broadcast     // the source was asked, which is done once at a time
+	sought chan struct{} // has a value if another round is to begin at once
 }
 
 // claim takes in what the source names as the newest block, and says whether it

@@ -25,7 +25,7 @@ var (
 // A follower keeps what CometBFT says of one node's chain up to date. All
 // of it runs on the goroutine of run; only the socket is read on another.
 type follower struct {
-	claimant
+	*claimant
 	streamed int64 // newest height that came through the socket
 	headers  int   // that counted, so far
 	sockets  int   // subscriptions so far

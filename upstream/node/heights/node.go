@@ -50,7 +50,6 @@ type Node struct {
 	reader Reader
 	tells  func() bool
 	log    *slog.Logger
-	polled broadcast // one of its sources was asked
 
 	mu    sync.Mutex
 	state State

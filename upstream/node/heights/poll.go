@@ -52,7 +52,7 @@ func (f *follower) checkSilence(ctx context.Context) error {
 
 // check asks for the chain and the newest height.
 func (f *follower) check(ctx context.Context) error {
-	defer f.round()()
+	defer f.round.begin()()
 	err := f.ask(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -21,7 +21,7 @@ var errNoHeights = errors.New("the REST server answers at any height")
 // CometBFT is not there, does not answer or is not believed. A read of the block
 // after the newest one is refused.
 type restFollower struct {
-	claimant
+	*claimant
 	known int64 // newest height that was read
 	polls int   // since it began to stand in
 	stood bool  // it has stood in
@@ -52,7 +52,7 @@ func (f *restFollower) yield(v State) {
 
 // poll asks once, where that is called for, and says when to do so again.
 func (f *restFollower) poll(ctx context.Context) time.Duration {
-	defer f.round()()
+	defer f.round.begin()()
 	if !f.stands(f.node.Look()) {
 		return min(f.pollInterval()/2, longestPoll)
 	}
@@ -132,30 +132,22 @@ func (f *restFollower) first(ctx context.Context) (int64, error) {
 	}
 }
 
-// climb finds the newest height from one that can be read: in steps that double,
-// then by halves.
+// climb finds the newest height from one that can be read, in steps that double
+// until one is too long, and are halved from then on.
 func (f *restFollower) climb(ctx context.Context, low int64) (int64, error) {
-	step := int64(1)
-	for ; ; step *= 2 {
+	grows := true
+	for step := int64(1); step > 0; {
 		has, err := f.node.has(ctx, f.chain, low+step)
 		if err != nil {
 			return 0, err
 		}
-		if !has {
-			break
+		if has {
+			low += step
 		}
-		low += step
-	}
-	for high := low + step; high-low > 1; {
-		middle := low + (high-low)/2
-		has, err := f.node.has(ctx, f.chain, middle)
-		switch {
-		case err != nil:
-			return 0, err
-		case has:
-			low = middle
-		default:
-			high = middle
+		if grows = grows && has; grows {
+			step *= 2
+		} else {
+			step /= 2
 		}
 	}
 	return low, nil
