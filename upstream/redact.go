@@ -122,24 +122,13 @@ func (t RedactingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t RedactingTransport) redactBody(response *http.Response) {
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
-	text := t.Hide.Replace(string(body))
-	response.Body = refusal{strings.NewReader(text), response.Body, err}
+	rest := io.LimitReader(response.Body, maxRefusal)
+	body, _ := io.ReadAll(rest) // whoever reads on meets the error
+	text := strings.NewReader(t.Hide.Replace(string(body)))
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(text, rest), response.Body}
 	response.ContentLength = -1
 	response.Header.Del("Content-Length")
-}
-
-// A refusal is a body that was read and changed.
-type refusal struct {
-	text *strings.Reader
-	io.Closer
-	err error // after the text, nil for its end
-}
-
-func (r refusal) Read(p []byte) (int, error) {
-	n, err := r.text.Read(p)
-	if err == io.EOF && r.err != nil {
-		err = r.err
-	}
-	return n, err
 }

@@ -3,7 +3,10 @@ package upstream_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -52,6 +55,27 @@ func TestABreakerSaysOnceThatItsOriginIsLostAndOnceThatItIsBack(t *testing.T) {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 	})
+}
+
+func TestARefusalThatIsCutShortIsRedactedAndStaysAnError(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "no such key: QueryKey7")
+	}))
+	defer server.Close()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := upstream.NewClient(upstream.RedactingTransport{Transport: transport, Hide: strings.NewReplacer("QueryKey7", "***")})
+	response, err := client.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if string(body) != "no such key: ***" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v", body, err)
+	}
 }
 
 func TestCredentialsOfAnOriginAreHidden(t *testing.T) {
