@@ -24,7 +24,6 @@ const (
 type endpoint struct {
 	name    string // host:port
 	client  *client
-	comet   *comet.Client // nil: no height source but REST
 	blocks  *heights.Node
 	queue   *queue.Slots
 	breaker *gobreaker.CircuitBreaker[*Answer]
@@ -48,10 +47,10 @@ type view struct {
 
 func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
 	e := &endpoint{
-		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
+		name: name, client: c, timeout: o.Timeout, metrics: m,
 		queue: queue.New(o.InFlight, o.Scans, o.Queue),
 	}
-	e.blocks = heights.NewNode(heights.NodeOptions{Name: name, Comet: rpc, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)})
+	e.blocks = &heights.Node{Name: name, Comet: rpc, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   upstream.NewOutage(o.Logger, "node "+name),
 		Failures: maxFailures,
@@ -157,7 +156,7 @@ func (e *endpoint) open() bool { return e.breaker.State() == gobreaker.StateOpen
 
 func (e *endpoint) closeIdle() {
 	e.client.http.CloseIdleConnections()
-	if e.comet != nil {
-		e.comet.CloseIdle()
+	if e.blocks.Comet != nil {
+		e.blocks.Comet.CloseIdle()
 	}
 }

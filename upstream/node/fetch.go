@@ -251,7 +251,7 @@ func (f *fetch) wait(ctx context.Context, moved <-chan struct{}) error {
 		f.pause = min(2*f.pause, longestPause)
 	case <-ctx.Done():
 		return f.pool.late(ctx, f.height())
-	case <-f.pool.done:
+	case <-f.pool.life.Done():
 		return unreachable(errClosed)
 	}
 	f.lagging = nil

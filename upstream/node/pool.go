@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -22,24 +21,24 @@ type Pool struct {
 	determined  chan struct{} // closed when the dialect is known
 	hedge       time.Duration
 	maxBlockAge time.Duration
-	log         *slog.Logger
 	metrics     *metrics
 
 	chain     *heights.Chain
 	execution execution
 
-	mu     sync.Mutex
-	closed bool
-	done   chan struct{} // closed by Close
-	runs   sync.WaitGroup
+	mu      sync.Mutex      // of SetDialect
+	life    context.Context //nolint:containedctx // the pool's own: ends with Close
+	end     context.CancelFunc
+	running sync.RWMutex // held for reading by Run
 }
 
 // New checks the options. It neither connects nor starts anything.
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
-		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, log: o.Logger, done: make(chan struct{}), protocol: &protocol{}, determined: make(chan struct{}),
+		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, protocol: &protocol{}, determined: make(chan struct{}),
 	}
+	p.life, p.end = context.WithCancel(context.Background())
 	if o.Dialect != Undetermined {
 		if err := p.SetDialect(o.Dialect); err != nil {
 			return nil, err
@@ -109,16 +108,16 @@ func (p *Pool) unused(host string) string {
 // Run follows the heights of all endpoints until ctx ends or Close is called,
 // and waits for all it started. It returns nil.
 func (p *Pool) Run(ctx context.Context) error {
-	if !p.enter() {
+	p.running.RLock()
+	defer p.running.RUnlock()
+	if p.life.Err() != nil {
 		return nil
 	}
-	defer p.runs.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer context.AfterFunc(p.life, cancel)()
 	select {
 	case <-p.determined:
-	case <-p.done:
-		return nil
 	case <-ctx.Done():
 		return nil
 	}
@@ -127,35 +126,16 @@ func (p *Pool) Run(ctx context.Context) error {
 		workers.Go(func() { p.probe(ctx, e) })
 	}
 	workers.Go(func() { p.chain.Run(ctx) })
-	select {
-	case <-ctx.Done():
-	case <-p.done:
-		cancel()
-	}
 	workers.Wait()
 	return nil
-}
-
-func (p *Pool) enter() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return false
-	}
-	p.runs.Add(1)
-	return true
 }
 
 // Close ends Run and those who wait for a block, and waits for Run. Requests
 // that are in flight go on. It returns nil.
 func (p *Pool) Close() error {
-	p.mu.Lock()
-	if !p.closed {
-		p.closed = true
-		close(p.done)
-	}
-	p.mu.Unlock()
-	p.runs.Wait()
+	p.end()
+	p.running.Lock()
+	defer p.running.Unlock()
 	p.metrics.unregister()
 	for _, e := range p.endpoints {
 		e.closeIdle()
@@ -193,7 +173,7 @@ func (p *Pool) WaitHeight(ctx context.Context, height int64) error {
 		case <-moved:
 		case <-ctx.Done():
 			return p.late(ctx, height)
-		case <-p.done:
+		case <-p.life.Done():
 			return unreachable(errClosed)
 		}
 	}

@@ -40,12 +40,13 @@ type Chain struct {
 	chainID string
 }
 
-// New makes a chain of its nodes. It neither connects nor starts anything.
+// New makes a chain of its nodes, of which nothing is known yet. It neither connects nor starts anything.
 func New(o Options, nodes ...*Node) *Chain {
 	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(2*len(nodes), o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
 	for _, n := range nodes {
+		n.state.Unseen = n.Comet != nil
 		c.rest = append(c.rest, &restFollower{claimant: c.newClaimant(n)})
-		if n.comet != nil {
+		if n.Comet != nil {
 			c.followers = append(c.followers, &follower{claimant: c.newClaimant(n)})
 		}
 	}

@@ -43,7 +43,7 @@ func (s *claimant) claim(ctx context.Context, said tip.Claim) bool {
 		}
 	})
 	if back {
-		s.node.log.Info("node's height source is believed again", "height", said.Height)
+		s.node.Logger.Info("node's height source is believed again", "height", said.Height)
 	}
 	s.chain.claimsChanged(ctx)
 	return true
@@ -87,7 +87,7 @@ func (s *claimant) putAside(ctx context.Context, height int64, err error) {
 	if err != nil {
 		cause = err.Error()
 	}
-	s.node.log.Warn("node's height source is put aside", "claims", height, "tip", s.chain.Tip().Height, "cause", cause)
+	s.node.Logger.Warn("node's height source is put aside", "claims", height, "tip", s.chain.Tip().Height, "cause", cause)
 	s.chain.claimsChanged(ctx)
 }
 
@@ -114,7 +114,7 @@ func (n *Node) read(ctx context.Context, c *Chain, height int64) (Reading, error
 	ctx, cancel := context.WithTimeout(ctx, maxProof)
 	defer cancel()
 	epoch := c.Tip().Epoch
-	r, err := n.reader.Read(ctx, height)
+	r, err := n.Reader.Read(ctx, height)
 	if err == nil {
 		c.Learn(n, epoch, r)
 	}

@@ -29,7 +29,8 @@ func (c *Chain) adopt(epoch int64) {
 	switch {
 	case !c.told: // the first
 		c.tip.Enter(max(epoch, c.Tip().Epoch))
-		c.announce()
+		c.told = true
+		c.o.OnEpoch(c.ChainID(), c.Tip().Epoch)
 	case epoch > c.Tip().Epoch:
 		c.begin(epoch, "another replica says so")
 	}
@@ -50,10 +51,4 @@ func (c *Chain) begin(epoch int64, cause string) {
 	c.o.Logger.Warn("chain was set back or reset, and everything cached is dropped",
 		"cause", cause, "epoch", epoch, "tip_before", before.Height, "tip", c.Tip().Height)
 	c.moved.notify()
-}
-
-// announce says which chain and epoch are in force. Call with epochs held.
-func (c *Chain) announce() {
-	c.told = true
-	c.o.OnEpoch(c.ChainID(), c.Tip().Epoch)
 }

@@ -46,7 +46,7 @@ func (f *follower) run(ctx context.Context) {
 			backoff = firstBackoff
 		}
 		if !f.told {
-			f.node.log.Warn("node streams no block headers, its height is polled", "error", err)
+			f.node.Logger.Warn("node streams no block headers, its height is polled", "error", err)
 			f.told = true
 		}
 		f.poll(ctx, backoff/2+rand.N(backoff/2))
@@ -56,7 +56,7 @@ func (f *follower) run(ctx context.Context) {
 
 // follow subscribes and watches until the subscription has to be given up.
 func (f *follower) follow(ctx context.Context) error {
-	subscription, err := f.node.comet.Subscribe(ctx)
+	subscription, err := f.node.Comet.Subscribe(ctx)
 	if err != nil {
 		f.node.update(func(v *State) { v.CometErr = err })
 		return err
@@ -68,7 +68,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 	f.recognizeNewest(ctx)
 	if f.sockets++; f.sockets > 1 {
-		f.chain.o.Reconnected(f.node.name)
+		f.chain.o.Reconnected(f.node.Name)
 	}
 	f.streamed = f.node.Look().Height
 	f.node.update(func(v *State) { v.Connected = true })
@@ -164,7 +164,7 @@ func (f *follower) take(ctx context.Context, m message) (bool, error) {
 	f.headers++
 	f.streamed = h.Height
 	if f.told {
-		f.node.log.Info("node streams block headers again", "height", h.Height)
+		f.node.Logger.Info("node streams block headers again", "height", h.Height)
 		f.told = false
 	}
 	return true, nil

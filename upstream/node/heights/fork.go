@@ -11,7 +11,7 @@ func (c *Chain) hashOf(ctx context.Context, height int64) string {
 		if v := f.node.Look(); v.Foreign() || v.CometDown || v.Unseen {
 			continue
 		}
-		if hash, err := f.node.comet.Hash(ctx, height); err == nil {
+		if hash, err := f.node.Comet.Hash(ctx, height); err == nil {
 			return hash
 		}
 	}
@@ -53,7 +53,7 @@ func (f *follower) recognizeNewest(ctx context.Context) {
 	if height == 0 {
 		return
 	}
-	if hash, err := f.node.comet.Hash(ctx, height); err == nil {
+	if hash, err := f.node.Comet.Hash(ctx, height); err == nil {
 		f.recognize(ctx, epoch, height, hash)
 	}
 }
@@ -61,7 +61,7 @@ func (f *follower) recognizeNewest(ctx context.Context) {
 // excludeFork keeps an endpoint from being read: its answers are of another chain.
 func (f *follower) excludeFork(ctx context.Context, height int64) {
 	if f.fork == 0 {
-		f.node.log.Error("node is on another fork of the chain and is not used", "block", height)
+		f.node.Logger.Error("node is on another fork of the chain and is not used", "block", height)
 	}
 	f.fork = height
 	f.node.update(func(v *State) { v.Forked, v.Height = true, 0 })
@@ -72,7 +72,7 @@ func (f *follower) excludeFork(ctx context.Context, height int64) {
 // rejoin ends that.
 func (f *follower) rejoin() {
 	if f.fork > 0 {
-		f.node.log.Info("node is on our chain again")
+		f.node.Logger.Info("node is on our chain again")
 	}
 	f.fork = 0
 	f.node.update(func(v *State) { v.Forked = false })
@@ -84,7 +84,7 @@ func (c *Chain) othersHave(ctx context.Context, except *follower, height int64, 
 		if v := f.node.Look(); f == except || v.Foreign() || v.CometDown || v.Unseen {
 			continue
 		}
-		if got, err := f.node.comet.Hash(ctx, height); err == nil && got == hash {
+		if got, err := f.node.Comet.Hash(ctx, height); err == nil && got == hash {
 			return true
 		}
 	}

@@ -34,33 +34,16 @@ const (
 	Unknown                 // the answer does not say
 )
 
-// NodeOptions configure a Node.
-type NodeOptions struct {
+// A Node is one node of the chain, and what is known of its blocks.
+type Node struct {
 	Name   string
 	Comet  *comet.Client // nil: the reader alone tells the height
 	Reader Reader
 	Tells  func() bool // whether a read of the latest says at which height it is
 	Logger *slog.Logger
-}
-
-// A Node is one node of the chain, and what is known of its blocks.
-type Node struct {
-	name   string
-	comet  *comet.Client
-	reader Reader
-	tells  func() bool
-	log    *slog.Logger
 
 	mu    sync.Mutex
 	state State
-}
-
-// NewNode makes a node of which nothing is known yet.
-func NewNode(o NodeOptions) *Node {
-	return &Node{
-		name: o.Name, comet: o.Comet, reader: o.Reader, tells: o.Tells, log: o.Logger,
-		state: State{Unseen: o.Comet != nil},
-	}
 }
 
 // State is what is known of a node's blocks.

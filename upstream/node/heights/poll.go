@@ -66,7 +66,7 @@ func (f *follower) check(ctx context.Context) error {
 // be read, so /abci_info says the rest; while the execution client hangs that
 // does not answer, and a height that is no news is a sign of life.
 func (f *follower) ask(ctx context.Context) error {
-	status, err := f.node.comet.Status(ctx)
+	status, err := f.node.Comet.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (f *follower) ask(ctx context.Context) error {
 	})
 	height := status.Height
 	if height != known {
-		height, err = f.node.comet.Committed(ctx)
+		height, err = f.node.Comet.Committed(ctx)
 	}
 	switch {
 	case err != nil && known == 0:
@@ -109,9 +109,9 @@ func (f *follower) admit(chainID string) bool {
 	})
 	switch {
 	case !ours:
-		f.node.log.Error("node serves another chain and is not used", "chain", chainID, "want", f.chain.ChainID())
+		f.node.Logger.Error("node serves another chain and is not used", "chain", chainID, "want", f.chain.ChainID())
 	case before.Refused:
-		f.node.log.Info("node serves our chain again", "chain", chainID)
+		f.node.Logger.Info("node serves our chain again", "chain", chainID)
 	}
 	return ours
 }

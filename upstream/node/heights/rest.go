@@ -68,7 +68,7 @@ func (f *restFollower) poll(ctx context.Context) time.Duration {
 
 // stands says whether the REST server has to stand in for CometBFT.
 func (f *restFollower) stands(v State) bool {
-	return !v.Unseen && !v.Foreign() && (f.node.comet == nil || v.CometDown || v.Aside)
+	return !v.Unseen && !v.Foreign() && (f.node.Comet == nil || v.CometDown || v.Aside)
 }
 
 func (f *restFollower) check(ctx context.Context) error {
@@ -89,7 +89,7 @@ func (f *restFollower) check(ctx context.Context) error {
 // newest is the newest height that can be read, 0 before the first. The one that
 // was known is read again at first, and from time to time: a chain may be set back.
 func (f *restFollower) newest(ctx context.Context) (int64, error) {
-	if f.node.tells() {
+	if f.node.Tells() {
 		a, err := f.node.read(ctx, f.chain, 0)
 		if err != nil {
 			return 0, err
