@@ -2,16 +2,14 @@ package devnet
 
 import (
 	"fmt"
-	"regexp"
-)
 
-// validDenom is what the chain takes for the name of a token.
-var validDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
 
 // inDenom answers with an amount of the token that a request names.
 func (q *query) inDenom(name string, of func(token string) uint64) error {
 	token := q.request.Denom
-	if !validDenom.MatchString(token) {
+	if !cosmos.ValidDenom.MatchString(token) {
 		return fmt.Errorf("rpc error: code = InvalidArgument desc = invalid denom: %s", token)
 	}
 	q.textf(`{%q:{"denom":%q,"amount":"%d"}}`, name, token, of(token))

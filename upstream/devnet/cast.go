@@ -30,14 +30,16 @@ type cast struct {
 
 // A member is a validator as it is from the judgement on.
 type member struct {
-	Operator address
-	PubKey   []byte `json:"pub_key"` // 33 bytes, compressed
-	Locked   bool   // its tokens are
-	Status   int
-	Jailed   bool
-	Slash    uint64          // lost, in 1/10,000
-	Self     uint64          // what it has staked itself
-	About    json.RawMessage // its description
+	Operator  address
+	PubKey    []byte `json:"pub_key"` // 33 bytes, compressed
+	Locked    bool   // its tokens are
+	Status    int
+	Jailed    bool
+	Slash     uint64          // lost, in 1/10,000
+	SlashedAt uint64          `json:"slashed_at"` // the height
+	Signing   string          // its signing info in JSON; "" counts blocks
+	Self      uint64          // what it has staked itself
+	About     json.RawMessage // its description
 }
 
 var readCast = sync.OnceValue(func() (c cast) {

@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +41,7 @@ type chain struct {
 	forks []int64    // the heights that the chain was set back to, in order
 	times [rememberedBlocks]time.Time
 
-	quit chan struct{}
+	quit context.CancelFunc
 	done chan struct{}
 }
 
@@ -51,7 +52,7 @@ func newChain(o Options) *chain {
 		early:   newLayout(o.Seed, singularity, o.Validators, o.Delegators),
 		layout:  newLayout(o.Seed, judgement, o.Validators, o.Delegators),
 		cosmos:  newCosmos(o),
-		quit:    make(chan struct{}), done: make(chan struct{}),
+		done:    make(chan struct{}),
 	}
 	c.committed.Store(o.StartHeight)
 	c.proposed.Store(o.StartHeight)
@@ -72,26 +73,28 @@ func (c *chain) at(h int64) state {
 
 // start begins to make blocks.
 func (c *chain) start() {
-	if c.interval < 0 {
-		close(c.done)
-		return
-	}
-	go c.produce()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.quit = cancel
+	go func() {
+		defer close(c.done)
+		if c.interval > 0 {
+			c.produce(ctx)
+		}
+	}()
 }
 
 // stop ends it and waits.
 func (c *chain) stop() {
-	close(c.quit)
+	c.quit()
 	<-c.done
 }
 
-func (c *chain) produce() {
-	defer close(c.done)
+func (c *chain) produce(ctx context.Context) {
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	for {
 		select {
-		case <-c.quit:
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
@@ -99,7 +102,7 @@ func (c *chain) produce() {
 			continue
 		}
 		select {
-		case <-c.quit:
+		case <-ctx.Done():
 			return
 		case <-time.After(c.lead):
 		}

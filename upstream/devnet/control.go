@@ -1,7 +1,9 @@
 package devnet
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 )
@@ -27,9 +29,6 @@ func (d *Devnet) ResetStats() {
 	d.evm.ResetStats()
 }
 
-// shownQuestions is how many questions the control server lists unless told.
-const shownQuestions = 100
-
 // controlHandler serves the levers:
 //
 //	GET    /devnet/faults             the faults in force
@@ -37,28 +36,24 @@ const shownQuestions = 100
 //	POST   /devnet/advance?blocks=N   makes blocks (default 1)
 //	POST   /devnet/setback?blocks=N   takes the newest blocks away (default 1)
 //	POST   /devnet/halt, /resume      stops and restarts the making of blocks
-//	GET    /devnet/stats?top=N        what was asked, the N most frequent questions
+//	GET    /devnet/stats?top=N        what was asked, the N most frequent questions (default 100)
 //	DELETE /devnet/stats              counts anew
 func (d *Devnet) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /devnet/faults", func(w http.ResponseWriter, r *http.Request) { reply(w, d.Faults()) })
 	mux.HandleFunc("PUT /devnet/faults", d.putFaults)
-	mux.HandleFunc("POST /devnet/advance", d.blocks(d.Advance))
-	mux.HandleFunc("POST /devnet/setback", d.blocks(d.SetBack))
-	mux.HandleFunc("POST /devnet/halt", func(w http.ResponseWriter, r *http.Request) { d.Halt(); d.getHeight(w, r) })
-	mux.HandleFunc("POST /devnet/resume", func(w http.ResponseWriter, r *http.Request) { d.Resume(); d.getHeight(w, r) })
+	mux.HandleFunc("POST /devnet/advance", d.after(d.Advance))
+	mux.HandleFunc("POST /devnet/setback", d.after(d.SetBack))
+	mux.HandleFunc("POST /devnet/halt", d.after(func(int64) { d.Halt() }))
+	mux.HandleFunc("POST /devnet/resume", d.after(func(int64) { d.Resume() }))
 	mux.HandleFunc("GET /devnet/stats", d.getStats)
-	mux.HandleFunc("DELETE /devnet/stats", func(w http.ResponseWriter, r *http.Request) { d.ResetStats(); d.getHeight(w, r) })
+	mux.HandleFunc("DELETE /devnet/stats", d.after(func(int64) { d.ResetStats() }))
 	return mux
 }
 
 func reply(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(value) // the client may be gone
-}
-
-func (d *Devnet) getHeight(w http.ResponseWriter, _ *http.Request) {
-	reply(w, map[string]int64{"height": d.Height()})
 }
 
 func (d *Devnet) putFaults(w http.ResponseWriter, r *http.Request) {
@@ -76,38 +71,34 @@ func (d *Devnet) putFaults(w http.ResponseWriter, r *http.Request) {
 	reply(w, d.Faults())
 }
 
-// maxBlocks bounds what one call to the control server does.
-const maxBlocks = 100_000
-
-// blocks moves the chain by the parameter blocks.
-func (d *Devnet) blocks(move func(int64)) http.HandlerFunc {
+// after answers with the height after something was done with the parameter blocks.
+func (d *Devnet) after(act func(blocks int64)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		blocks, err := numberOr(r, "blocks", 1)
-		if err != nil || blocks < 0 || blocks > maxBlocks {
-			http.Error(w, "blocks must be a number up to "+strconv.Itoa(maxBlocks), http.StatusBadRequest)
-			return
+		if blocks, ok := number(w, r, "blocks", "1"); ok {
+			act(blocks)
+			reply(w, map[string]int64{"height": d.Height()})
 		}
-		move(blocks)
-		d.getHeight(w, r)
 	}
 }
 
 func (d *Devnet) getStats(w http.ResponseWriter, r *http.Request) {
-	top, err := numberOr(r, "top", shownQuestions)
-	if err != nil || top < 0 {
-		http.Error(w, "top must be a number", http.StatusBadRequest)
-		return
+	if top, ok := number(w, r, "top", "100"); ok {
+		stats := d.Stats()
+		stats.Node.Asked = stats.Node.Asked[:min(int(top), len(stats.Node.Asked))]
+		reply(w, stats)
 	}
-	stats := d.Stats()
-	stats.Node.Asked = stats.Node.Asked[:min(int(top), len(stats.Node.Asked))]
-	reply(w, stats)
 }
 
-// numberOr is a parameter of the query, or the default if it is absent.
-func numberOr(r *http.Request, name string, otherwise int64) (int64, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return otherwise, nil
+// maxNumber bounds what one call to the control server does.
+const maxNumber = 100_000
+
+// number is a parameter of the query, or the default if it is absent. What is no number it
+// refuses.
+func number(w http.ResponseWriter, r *http.Request, name, otherwise string) (int64, bool) {
+	n, err := strconv.ParseInt(cmp.Or(r.URL.Query().Get(name), otherwise), 10, 64)
+	if err != nil || n < 0 || n > maxNumber {
+		http.Error(w, fmt.Sprintf("%s must be a number up to %d", name, maxNumber), http.StatusBadRequest)
+		return 0, false
 	}
-	return strconv.ParseInt(text, 10, 64)
+	return n, true
 }

@@ -67,10 +67,6 @@ func (o Options) withDefaults() Options {
 	if o.StartTime.IsZero() {
 		o.StartTime = firstCollection.Add(historyBeforeStart)
 	}
-	o.NodeAddr = cmp.Or(o.NodeAddr, anyPort)
-	o.CometAddr = cmp.Or(o.CometAddr, anyPort)
-	o.MetadataAddr = cmp.Or(o.MetadataAddr, anyPort)
-	o.ControlAddr = cmp.Or(o.ControlAddr, anyPort)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -94,8 +90,6 @@ func (o Options) validate() error {
 
 // maxStart is the highest start: far above it amounts outgrow their type.
 const maxStart = 20_000_000
-
-const anyPort = "127.0.0.1:0"
 
 // A Devnet is one simulated chain with at least one node, an execution client, a
 // metadata provider and a control server. Its methods are safe for concurrent use.

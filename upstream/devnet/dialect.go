@@ -40,7 +40,7 @@ func (n *Node) restHandler(noGRPC bool) http.Handler {
 	if n.chain.cosmos == nil {
 		return newRESTServer(n)
 	}
-	return n.chain.cosmos.Handler(sdkNode{n}, noGRPC, n.asked.count)
+	return n.chain.cosmos.Handler(sdkNode{n}, noGRPC, func(uri string, height int64) { n.asked.count(Asked{URI: uri, Height: height}) })
 }
 
 // application is what abci_info says about the software, by dialect.

@@ -1,10 +1,9 @@
 package devnet
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"sync"
+	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -30,16 +29,13 @@ type EVM struct {
 	chainID uint64
 	limits  atomic.Pointer[limits]
 	rewrite atomic.Pointer[rewrite]
-
-	mu    sync.Mutex
-	calls map[string]int64 // by method
+	calls   *tally[string] // by method
 }
 
-// limits are what one eth_getLogs may ask for.
+// limits are how many blocks one eth_getLogs may span, and what more is answered.
 type limits struct {
 	blocks  int64
-	results int // 0: any number
-	refusal Refusal
+	refusal rpcError
 }
 
 // A rewrite is a change of the hashes from a block on.
@@ -49,24 +45,21 @@ type rewrite struct {
 }
 
 func newEVM(c *chain, o Options) (*EVM, error) {
-	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: map[string]int64{}}
-	evm.target = newTarget("evm", cmp.Or(o.EVMAddr, anyPort), o.IdleTimeout, rpcHandler(evm.call))
+	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: newTally[string]()}
+	evm.target = newTarget("evm", o.EVMAddr, o.IdleTimeout, rpcHandler(evm.call))
 	evm.rewrite.Store(&rewrite{})
-	return evm, evm.SetLimits(o.EVMRange, 0, o.EVMRefusal)
+	return evm, evm.SetLimits(o.EVMRange, o.EVMRefusal)
 }
 
 // EVM is the endpoint of the execution client.
 func (d *Devnet) EVM() *EVM { return d.evm }
 
 // EVMURL is the URL of the endpoint's JSON-RPC server.
-func (d *Devnet) EVMURL() string { return d.evm.URL() }
+func (d *Devnet) EVMURL() string { return d.evm.target.url() }
 
 // EVMStart is the block of the execution chain that the devnet starts at. It
 // depends on the number of collections alone: their history is below it.
 func (d *Devnet) EVMStart() int64 { return d.evm.ledger.start() }
-
-// URL is where the endpoint takes JSON-RPC.
-func (e *EVM) URL() string { return e.target.url() }
 
 // Height is the newest block that the endpoint knows. It moves with the blocks
 // of the chain.
@@ -77,17 +70,19 @@ func (e *EVM) Height() int64 {
 // SetFault puts a fault in force on the endpoint.
 func (e *EVM) SetFault(f Fault) error { return e.target.setFault(f) }
 
-// SetLimits changes how many blocks one eth_getLogs may span, how many logs it
-// may find (0: any number) and how the endpoint refuses more.
-func (e *EVM) SetLimits(blocks int64, results int, r Refusal) error {
-	if blocks < 1 || results < 0 {
-		return fmt.Errorf("devnet: limits of %d blocks and %d logs", blocks, results)
+// SetLimits changes how many blocks one eth_getLogs may span and how the endpoint
+// refuses more.
+func (e *EVM) SetLimits(blocks int64, r Refusal) error {
+	refusal, known := refusals[r]
+	switch {
+	case blocks < 1:
+		return fmt.Errorf("devnet: a limit of %d blocks", blocks)
+	case !known:
+		return fmt.Errorf("devnet: refusal %q, want -32005, -32602, -32000, 413 or 400", r)
 	}
-	err := r.validate()
-	if err == nil {
-		e.limits.Store(&limits{blocks, results, r})
-	}
-	return err
+	refusal.Message = strings.ReplaceAll(refusal.Message, "{blocks}", strconv.FormatInt(blocks, 10))
+	e.limits.Store(&limits{blocks, refusal})
+	return nil
 }
 
 // Rewrite gives the blocks from one on other hashes than they had, as if the
@@ -105,21 +100,12 @@ type EVMStats struct {
 
 // Stats say what the endpoint was asked so far.
 func (e *EVM) Stats() EVMStats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return EVMStats{Requests: e.target.requests.Load(), Calls: maps.Clone(e.calls)}
-}
-
-func (e *EVM) count(method string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.calls[method]++
+	calls, _ := e.calls.snapshot()
+	return EVMStats{Requests: e.target.requests.Load(), Calls: calls}
 }
 
 // ResetStats forgets what the endpoint was asked.
 func (e *EVM) ResetStats() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.target.requests.Store(0)
-	clear(e.calls)
+	e.calls.reset()
 }

@@ -3,11 +3,8 @@ package devnet
 import (
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 )
 
 // A Refusal is how an endpoint refuses an eth_getLogs that asks for too much.
@@ -30,19 +27,6 @@ var refusals = map[Refusal]rpcError{
 	RefuseServer:  {Code: -32000, Message: "exceed maximum block range: {blocks}"},
 	Refuse413:     {Message: "Request Entity Too Large", status: http.StatusRequestEntityTooLarge, plain: true},
 	Refuse400:     {Code: -32600, Message: "You can make eth_getLogs requests with up to a {blocks} block range.", status: http.StatusBadRequest},
-}
-
-func (l limits) refuse() *rpcError {
-	e := refusals[l.refusal]
-	e.Message = strings.ReplaceAll(e.Message, "{blocks}", strconv.FormatInt(l.blocks, 10))
-	return &e
-}
-
-func (r Refusal) validate() error {
-	if _, known := refusals[r]; !known {
-		return fmt.Errorf("devnet: refusal %q, want -32005, -32602, -32000, 413 or 400", r)
-	}
-	return nil
 }
 
 // A filter is what an eth_getLogs asks for, as it is given.
@@ -95,17 +79,14 @@ func (e *EVM) ethGetLogs(params []json.RawMessage) (json.RawMessage, *rpcError) 
 	}
 	limits := *e.limits.Load()
 	if to-from >= limits.blocks {
-		return nil, limits.refuse()
+		return nil, &limits.refusal
 	}
-	out, found, hash, hashed := []byte("["), 0, word{}, int64(-1)
+	out, hash, hashed := []byte("["), word{}, int64(-1)
 	for log := range e.ledger.logs(from, min(to, e.Height())) {
 		if !f.matches(log) {
 			continue
 		}
-		if found++; limits.results > 0 && found > limits.results {
-			return nil, limits.refuse()
-		}
-		if found > 1 {
+		if len(out) > 1 {
 			out = append(out, ',')
 		}
 		if log.block != hashed {

@@ -28,12 +28,17 @@ func badParams(format string, arguments ...any) *rpcError {
 
 // evmMethods are what can be called.
 var evmMethods = map[string]evmMethod{
-	"eth_chainId":          {0, 0, (*EVM).ethChainID},
-	"eth_blockNumber":      {0, 0, (*EVM).ethBlockNumber},
+	"eth_chainId":          {0, 0, quantity(func(e *EVM) int64 { return int64(e.chainID) })},
+	"eth_blockNumber":      {0, 0, quantity((*EVM).Height)},
 	"eth_getBlockByNumber": {2, 2, (*EVM).ethGetBlockByNumber},
 	"eth_getLogs":          {1, 1, (*EVM).ethGetLogs},
 	"eth_getCode":          {1, 2, (*EVM).ethGetCode},
 	"eth_call":             {1, 2, (*EVM).ethCall},
+}
+
+// quantity is a method that answers with a number.
+func quantity(of func(*EVM) int64) func(*EVM, []json.RawMessage) (json.RawMessage, *rpcError) {
+	return func(e *EVM, _ []json.RawMessage) (json.RawMessage, *rpcError) { return appendQuantity(nil, of(e)), nil }
 }
 
 // call answers a call of one of the methods.
@@ -42,7 +47,7 @@ func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
 	if !known {
 		return nil, evmFailure(-32601, "the method %s does not exist/is not available", r.Method)
 	}
-	e.count(r.Method)
+	e.calls.count(r.Method)
 	var params []json.RawMessage
 	if r.Params != nil && json.Unmarshal(r.Params, &params) != nil {
 		return nil, badParams("non-array args")
@@ -57,14 +62,6 @@ func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
 		return nil, badParams("too many arguments, want at most %d", method.most)
 	}
 	return method.run(e, slices.Concat(params, make([]json.RawMessage, method.most-len(params))))
-}
-
-func (e *EVM) ethChainID([]json.RawMessage) (json.RawMessage, *rpcError) {
-	return fmt.Appendf(nil, `"0x%x"`, e.chainID), nil
-}
-
-func (e *EVM) ethBlockNumber([]json.RawMessage) (json.RawMessage, *rpcError) {
-	return fmt.Appendf(nil, `"0x%x"`, e.Height()), nil
 }
 
 // ethGetBlockByNumber leaves out what nobody here reads.

@@ -40,7 +40,6 @@ type Fault struct {
 	Stall       bool          `json:"stall,omitempty"`        // requests are read and never answered; events are held back
 	ErrorRate   float64       `json:"error_rate,omitempty"`   // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
 	ErrorStatus int           `json:"error_status,omitempty"` // default 503; 429 is how a provider limits its clients
-	RetryAfter  time.Duration `json:"-"`                      // sent with the error, in whole seconds; 0: not sent
 	Nonsense    bool          `json:"nonsense,omitempty"`     // 200 with a body that is no JSON
 	Ahead       int64         `json:"ahead,omitempty"`        // for CometBFT: the heights it tells of are so many above the truth
 	HangInfo    bool          `json:"hang_info,omitempty"`    // for CometBFT: /abci_info is never answered, as while the execution client hangs
@@ -54,7 +53,7 @@ func (f Fault) validate() error {
 		return fmt.Errorf("devnet: error rate %v, want 0 to 1", f.ErrorRate)
 	case f.ErrorStatus != 0 && (f.ErrorStatus < 200 || f.ErrorStatus > 599):
 		return fmt.Errorf("devnet: error status %d, want 200 to 599", f.ErrorStatus)
-	case f.Latency < 0 || f.Jitter < 0 || f.RetryAfter < 0:
+	case f.Latency < 0 || f.Jitter < 0:
 		return errors.New("devnet: a duration is negative")
 	case f.Ahead < 0:
 		return errors.New("devnet: ahead is negative")
@@ -79,15 +78,14 @@ type plainFault Fault
 
 // A faultJSON is a Fault as JSON has it.
 type faultJSON struct {
-	Latency    span `json:"latency,omitzero"`
-	Jitter     span `json:"jitter,omitzero"`
-	RetryAfter span `json:"retry_after,omitzero"`
+	Latency span `json:"latency,omitzero"`
+	Jitter  span `json:"jitter,omitzero"`
 	plainFault
 }
 
 // MarshalJSON writes durations as "150ms" and leaves out what is healthy.
 func (f Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal(faultJSON{span(f.Latency), span(f.Jitter), span(f.RetryAfter), plainFault(f)})
+	return json.Marshal(faultJSON{span(f.Latency), span(f.Jitter), plainFault(f)})
 }
 
 // UnmarshalJSON replaces the whole fault: what is left out is healthy.
@@ -97,7 +95,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(&j)
 	*f = Fault(j.plainFault)
-	f.Latency, f.Jitter, f.RetryAfter = time.Duration(j.Latency), time.Duration(j.Jitter), time.Duration(j.RetryAfter)
+	f.Latency, f.Jitter = time.Duration(j.Latency), time.Duration(j.Jitter)
 	return err
 }
 

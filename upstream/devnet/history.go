@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
+	"strings"
 )
 
 // rememberedHistory is the parameter historical_entries.
 const rememberedHistory = 10_000
 
 // historicalInfo answers with the header and the bonded validators at an
-// earlier height. Unlike the headers of CometBFT its time is reckoned from the
-// height, since it is part of the state.
+// earlier height.
 func historicalInfo(q *query) error {
 	height, err := strconv.ParseInt(q.http.PathValue("height"), 10, 64)
 	switch {
@@ -24,14 +23,7 @@ func historicalInfo(q *query) error {
 	case height == 0 || height > q.height || height <= q.height-rememberedHistory:
 		return fmt.Errorf("rpc error: code = NotFound desc = historical info for height %d not found", height)
 	}
-	past := q.chain.at(height)
-	q.textf(`{"hist":{"header":{"version":{},"chain_id":%q,"height":"%d","time":%q,"last_block_id":{"part_set_header":{}},"next_validators_hash":%q,"app_hash":%q,"proposer_address":%q},`,
-		q.chain.id, height, stamp(genesisTime.Add(time.Duration(height)*2*time.Second)),
-		base64Text(past.hash("validators")), base64Text(past.hash("app")), base64Text(past.proposer))
-	q.text(`"valset":`)
-	q.state = past
-	list(q, past.bonded(), "null", q.appendValidator)
-	q.text("}}")
+	q.text(strings.NewReplacer("{height}", strconv.FormatInt(height, 10), "{chain}", q.chain.id).Replace(string(recorded().History)))
 	return nil
 }
 

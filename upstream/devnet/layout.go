@@ -99,7 +99,7 @@ func (v *validator) gains() bool {
 
 func newValidator(seed uint64, height int64, i int, m member) *validator {
 	if i == tombstoned && height < judgement {
-		m.Status, m.Jailed, m.Slash = bonded, false, 0
+		m.Status, m.Jailed, m.Slash, m.Signing = bonded, false, 0, ""
 	}
 	return &validator{
 		member: m, index: i, turn: -1, bonus: noise(seed, "bonus", i, 5000), rate: 500 + 10*uint64(i%50),

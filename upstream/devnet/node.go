@@ -24,7 +24,7 @@ type Node struct {
 	keepRecent int64
 	catchingUp atomic.Bool
 	lag        atomic.Int64
-	asked      *tally
+	asked      *tally[Asked] // whose own counts are 0
 	rest       *target
 	comet      *target
 
@@ -33,9 +33,7 @@ type Node struct {
 
 func newNode(c *chain, o Options, n NodeOptions) *Node {
 	n.KeepRecent = cmp.Or(n.KeepRecent, o.KeepRecent)
-	n.RESTAddr = cmp.Or(n.RESTAddr, anyPort)
-	n.CometAddr = cmp.Or(n.CometAddr, anyPort)
-	node := &Node{chain: c, keepRecent: n.KeepRecent, asked: newTally()}
+	node := &Node{chain: c, keepRecent: n.KeepRecent, asked: newTally[Asked]()}
 	node.lag.Store(n.Lag)
 	node.catchingUp.Store(n.CatchingUp)
 	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, node.restHandler(n.NoGRPC))
@@ -82,18 +80,4 @@ func (n *Node) SetFaults(rest, comet Fault) error {
 		n.Restart()
 	}
 	return errors.Join(n.rest.setFault(rest), n.comet.setFault(comet))
-}
-
-// Stats says what the node was asked so far.
-func (n *Node) Stats() NodeStats {
-	s := n.asked.snapshot()
-	s.Requests, s.CometRequests = n.rest.requests.Load(), n.comet.requests.Load()
-	return s
-}
-
-// ResetStats forgets what the node was asked.
-func (n *Node) ResetStats() {
-	n.asked.reset()
-	n.rest.requests.Store(0)
-	n.comet.requests.Store(0)
 }

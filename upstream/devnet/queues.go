@@ -1,68 +1,36 @@
 package devnet
 
-import "encoding/binary"
-
-// A withdrawal waits to be paid out on the execution chain.
-type withdrawal struct {
-	id     uint64
-	kind   int
-	tokens uint64
-	who    address    // who gets it
-	from   *validator // nil for the community's share
-}
-
-// The kinds of withdrawals; that of a stake is left out of answers.
-const (
-	ofStake = iota
-	ofRewards
-	ofCommunity
+import (
+	"encoding/binary"
+	"fmt"
 )
 
 // communityAddress gets the community's share.
-var communityAddress = addressOf(mustHex("0xcccccc0000000000000000000000000000000002"))
+const communityAddress = "0xccCCcC0000000000000000000000000000000002"
 
-// key is the place in the queue.
-func (w withdrawal) key() string { return string(binary.BigEndian.AppendUint64(nil, w.id)) }
-
-// queueLengths are how many wait, for four blocks each, over and over.
+// queueLengths are how many withdrawals wait, for four blocks each, over and over.
 var queueLengths = [...]int{0, 0, 0, 1, 0, 2, 0, 142}
 
-// queued are the withdrawals of a kind that wait at this height.
-func (s state) queued(kind int, tokens uint64) []withdrawal {
-	span := s.height / 4
-	if s.height < singularity {
-		return nil
+// withdrawals answers with what waits to be paid out on the execution chain. Those of
+// rewards have a kind. A stake that would wait alone is the community's share instead.
+func withdrawals(least uint64, kind string) func(*query) error {
+	return func(q *query) error {
+		span := q.height / 4
+		places := make([]uint64, queueLengths[span%int64(len(queueLengths))])
+		if q.height < singularity {
+			places = nil
+		}
+		for i := range places {
+			places[i] = uint64(i)
+		}
+		key := func(i uint64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(span)*200+i)) }
+		return listPage(q, "withdrawals", "", places, key, nil, func(i uint64) {
+			v := q.validators[int(i)%len(q.validators)]
+			who, more := v.Operator.checksum(), fmt.Sprintf(`%s,"validator_address":"%s"`, kind, v.Operator)
+			if kind == "" && len(places) == 1 {
+				who, more = communityAddress, `,"withdrawal_type":2`
+			}
+			q.textf(`{"creation_height":"%d","execution_address":%q,"amount":"%d"%s}`, span*4, who, least+noise(q.seed, "withdrawal", int(i), 1_000_000), more)
+		})
 	}
-	queue := make([]withdrawal, queueLengths[span%int64(len(queueLengths))])
-	for i := range queue {
-		v := s.validators[i%len(s.validators)]
-		queue[i] = withdrawal{uint64(span)*200 + uint64(i), kind, tokens + noise(s.seed, "withdrawal", i, 1_000_000), v.Operator, v}
-	}
-	return queue
-}
-
-// withdrawalQueue answers with the stakes that are paid out. What waits alone
-// is the community's share.
-func withdrawalQueue(q *query) error {
-	queue := q.queued(ofStake, step)
-	if len(queue) == 1 {
-		queue[0].kind, queue[0].who, queue[0].from = ofCommunity, communityAddress, nil
-	}
-	return listPage(q, "withdrawals", "", queue, withdrawal.key, nil, q.withdrawal)
-}
-
-// rewardWithdrawalQueue answers with the rewards that are paid out.
-func rewardWithdrawalQueue(q *query) error {
-	return listPage(q, "withdrawals", "", q.queued(ofRewards, 8*billion), withdrawal.key, nil, q.withdrawal)
-}
-
-func (q *query) withdrawal(w withdrawal) {
-	q.textf(`{"creation_height":"%d","execution_address":%q,"amount":"%d"`, q.height-q.height%4, w.who.checksum(), w.tokens)
-	if w.kind != ofStake {
-		q.textf(`,"withdrawal_type":%d`, w.kind)
-	}
-	if w.from != nil {
-		q.textf(`,"validator_address":"%s"`, w.from.Operator)
-	}
-	q.text("}")
 }

@@ -19,6 +19,7 @@ var recordedFile []byte
 
 var recorded = sync.OnceValue(func() (r struct {
 	Answers       map[string]json.RawMessage // messages by the pattern of the path
+	History       json.RawMessage            // the historical info of the {height}
 	Modules       []json.RawMessage          // of the node's program
 	Unbondings    []record                   // by delegator and validator
 	Redelegations []record                   // by both validators

@@ -42,8 +42,7 @@ var excluded = map[string]string{
 	"height_rewards_d2_lowercase": "validator 8 was not bonded at that height",
 	"height_rewards_d2_plus":      "validator 8 was not bonded at that height",
 
-	"ok_staking_historical_info_100": "validators 1 and 2 were not bonded at that height",
-	"rpc_block_latest":               "the signatures of absent validators are not there",
+	"rpc_block_latest": "the signatures of absent validators are not there",
 
 	"rpc_abci_query_version":      "method not served",
 	"rpc_blockchain":              "method not served",

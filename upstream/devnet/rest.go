@@ -70,7 +70,7 @@ func (s *restServer) run(route route, q *query) (err error) {
 	if err != nil {
 		return err
 	}
-	s.node.asked.count(q.http.RequestURI, height)
+	s.node.asked.count(Asked{URI: q.http.RequestURI, Height: height})
 	q.state = s.node.chain.at(height)
 	if err := q.addresses(); err != nil {
 		return err

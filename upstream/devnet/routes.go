@@ -21,8 +21,8 @@ var routes = []route{
 	{"/distribution/delegators/{delegator}/rewards", "", delegatorRewards},
 	{"/distribution/delegators/{delegator}/rewards/{validator}", "", delegationRewards},
 
-	{"/evmstaking/withdrawal_queue", "getWithdrawalQueueRequest", withdrawalQueue},
-	{"/evmstaking/reward_withdrawal_queue", "getRewardWithdrawalQueueRequest", rewardWithdrawalQueue},
+	{"/evmstaking/withdrawal_queue", "getWithdrawalQueueRequest", withdrawals(step, "")},
+	{"/evmstaking/reward_withdrawal_queue", "getRewardWithdrawalQueueRequest", withdrawals(8*billion, `,"withdrawal_type":1`)},
 	{"/evmstaking/delegators/{delegator}/operator_address", "", addressOr(false, "operator_address", "0x00000000000000000000000000000000000A11cE")},
 	{"/evmstaking/delegators/{delegator}/withdraw_address", "", addressOr(true, "withdraw_address", "")},
 	{"/evmstaking/delegators/{delegator}/reward_address", "", addressOr(true, "reward_address", "0x00000000000000000000000000000000000000C0")},

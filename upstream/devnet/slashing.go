@@ -11,37 +11,22 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
-// A slash is one loss of a validator.
-type slash struct {
-	height, period uint64
-	lost           uint64 // in 1/10,000
-}
-
-// key is the height and the period, as the node orders slashes.
-func (s slash) key() string {
-	return string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, s.height), s.period))
-}
-
-// firstSlash is when the validators that were slashed early were.
-const firstSlash = 67
-
-// slashes are the losses of a validator up to this height.
-func (s state) slashes(v *validator) []slash {
-	if v == nil || v.Slash == 0 {
-		return nil
-	}
-	at := uint64(firstSlash)
-	if v.index == tombstoned {
-		at = judgement
-	}
-	return []slash{{height: at, period: 235 + uint64(v.index), lost: v.Slash}}
-}
-
-// validatorSlashes answers with the slashes between two heights.
+// validatorSlashes answers with the slashes between two heights. The keys are the height
+// and the period.
 func validatorSlashes(q *query) error {
-	within := func(s slash) bool { return s.height >= q.request.StartingHeight && s.height <= q.request.EndingHeight }
-	return listPage(q, "slashes", "[]", q.slashes(q.validator), slash.key, within, func(s slash) {
-		q.textf(`{"validator_period":"%d","fraction":"%s"}`, s.period, ratio(s.lost, 1, 10_000))
+	var slashes []*validator // who was slashed was slashed once
+	if v := q.validator; v != nil && v.Slash > 0 {
+		slashes = append(slashes, v)
+	}
+	period := func(v *validator) uint64 { return 235 + uint64(v.index) }
+	key := func(v *validator) string {
+		return string(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, v.SlashedAt), period(v)))
+	}
+	within := func(v *validator) bool {
+		return v.SlashedAt >= q.request.StartingHeight && v.SlashedAt <= q.request.EndingHeight
+	}
+	return listPage(q, "slashes", "[]", slashes, key, within, func(v *validator) {
+		q.textf(`{"validator_period":"%d","fraction":"%s"}`, period(v), ratio(v.Slash, 1, 10_000))
 	})
 }
 
@@ -60,16 +45,11 @@ func signingInfo(q *query) error {
 	if at < 0 {
 		return fmt.Errorf("rpc error: code = NotFound desc = SigningInfo not found for validator %s", name)
 	}
-	q.textf(`{"val_signing_info":{"address":%q,`, name)
-	switch v := q.validators[at]; {
-	case v.index == tombstoned:
-		q.textf(`"start_height":"80","index_offset":"501","jailed_until":%q,"tombstoned":true,"missed_blocks_counter":"501"`, stamp(doomsday))
-	case v.Jailed:
-		q.textf(`"start_height":"6","jailed_until":%q`, stamp(createdTime))
-	default:
-		q.textf(`"index_offset":"%d","jailed_until":%q`, q.height-1, stamp(epoch))
+	info := q.validators[at].Signing
+	if info == "" {
+		info = fmt.Sprintf(`"index_offset":"%d","jailed_until":%q`, q.height-1, stamp(epoch))
 	}
-	q.text("}}")
+	q.textf(`{"val_signing_info":{"address":%q,%s}}`, name, info)
 	return nil
 }
 

@@ -2,11 +2,12 @@ package devnet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 )
 
-// maxAsked bounds how many different questions a tally tells apart.
+// maxAsked bounds how many different things a tally tells apart.
 const maxAsked = 50_000
 
 // NodeStats say what a node was asked since the start or the last reset.
@@ -25,41 +26,54 @@ type Asked struct {
 	Count  int64  `json:"count"`
 }
 
-// A tally counts the questions a node was asked.
-type tally struct {
+// A tally counts things of one kind.
+type tally[K comparable] struct {
 	mu     sync.Mutex
-	counts map[Asked]int64 // of the first maxAsked, whose own counts are 0
-	reads  int64
+	counts map[K]int64 // of the first maxAsked
+	total  int64
 }
 
-func newTally() *tally { return &tally{counts: map[Asked]int64{}} }
+func newTally[K comparable]() *tally[K] { return &tally[K]{counts: map[K]int64{}} }
 
-func (t *tally) count(uri string, height int64) {
+func (t *tally[K]) count(key K) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.reads++
-	key := Asked{URI: uri, Height: height}
+	t.total++
 	if _, known := t.counts[key]; known || len(t.counts) < maxAsked {
 		t.counts[key]++
 	}
 }
 
-func (t *tally) reset() {
+func (t *tally[K]) reset() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.counts)
-	t.reads = 0
+	t.total = 0
 }
 
-func (t *tally) snapshot() NodeStats {
+func (t *tally[K]) snapshot() (counts map[K]int64, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := NodeStats{Reads: t.reads, Distinct: len(t.counts), Asked: make([]Asked, 0, len(t.counts))}
-	for q, n := range t.counts {
-		s.Asked = append(s.Asked, Asked{q.URI, q.Height, n})
+	return maps.Clone(t.counts), t.total
+}
+
+// Stats says what the node was asked so far.
+func (n *Node) Stats() NodeStats {
+	counts, reads := n.asked.snapshot()
+	s := NodeStats{Requests: n.rest.requests.Load(), CometRequests: n.comet.requests.Load(), Reads: reads, Distinct: len(counts), Asked: []Asked{}}
+	for asked, count := range counts {
+		asked.Count = count
+		s.Asked = append(s.Asked, asked)
 	}
 	slices.SortFunc(s.Asked, func(a, b Asked) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Height, a.Height), cmp.Compare(a.URI, b.URI))
 	})
 	return s
+}
+
+// ResetStats forgets what the node was asked.
+func (n *Node) ResetStats() {
+	n.asked.reset()
+	n.rest.requests.Store(0)
+	n.comet.requests.Store(0)
 }

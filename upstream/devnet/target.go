@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -40,7 +39,7 @@ type target struct {
 
 func newTarget(name, addr string, idle time.Duration, h http.Handler) *target {
 	t := &target{name: name, idle: idle, handler: h}
-	t.addr.Store(&addr)
+	t.addr.Store(new(cmp.Or(addr, "127.0.0.1:0")))
 	t.fault.Store(&Fault{})
 	return t
 }
@@ -101,11 +100,11 @@ func (t *target) listen() error {
 	t.cancel, t.serving = cancel, make(chan struct{})
 	t.server = &http.Server{
 		Handler: t, IdleTimeout: t.idle, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second,
-		BaseContext: func(net.Listener) context.Context { return ctx },
+		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: t.reset,
 	}
 	go func(s *http.Server, done chan struct{}) {
 		defer close(done)
-		_ = s.Serve(&faultyListener{listener, t}) // always ErrServerClosed
+		_ = s.Serve(listener) // always ErrServerClosed
 	}(t.server, t.serving)
 	return nil
 }
@@ -197,9 +196,6 @@ func (f Fault) delay() time.Duration {
 
 // fail answers with the error, in plain text unless there are words for it.
 func (f Fault) fail(w http.ResponseWriter, words func(status int) []byte) {
-	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Round(time.Second)/time.Second)))
-	}
 	status := cmp.Or(f.ErrorStatus, http.StatusServiceUnavailable)
 	if words == nil {
 		http.Error(w, "simulated failure", status)
@@ -210,21 +206,13 @@ func (f Fault) fail(w http.ResponseWriter, words func(status int) []byte) {
 	_, _ = w.Write(words(status))
 }
 
-// A faultyListener resets what it accepts while its target says so.
-type faultyListener struct {
-	net.Listener
-	target *target
-}
-
-func (l *faultyListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil || l.target.fault.Load().Outage != Reset {
-			return conn, err
-		}
+// reset ends a new connection abruptly while the fault says so.
+func (t *target) reset(ctx context.Context, conn net.Conn) context.Context {
+	if t.fault.Load().Outage == Reset {
 		if tcp, ok := conn.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // makes Close a reset
 		}
 		_ = conn.Close()
 	}
+	return ctx
 }

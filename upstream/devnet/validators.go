@@ -10,11 +10,9 @@ import (
 // The times in the state are fixed, so that they do not depend on when a
 // devnet was started.
 var (
-	genesisTime = time.Date(2026, 11, 20, 11, 29, 10, 853154123, time.UTC)
 	createdTime = time.Date(2026, 11, 20, 11, 30, 54, 282141021, time.UTC)
 	releaseTime = time.Date(2026, 11, 20, 12, 1, 6, 593827838, time.UTC)
 	epoch       = time.Unix(0, 0).UTC()
-	doomsday    = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
 func stamp(t time.Time) string { return t.Format(time.RFC3339Nano) }
@@ -92,9 +90,4 @@ func delegatorValidator(q *query) error {
 		return errNoTuple.rpc()
 	}
 	return validatorSingle(q)
-}
-
-// bonded are the bonded validators.
-func (s state) bonded() []*validator {
-	return where(s.validators, func(v *validator) bool { return v.Status == bonded })
 }

@@ -76,7 +76,7 @@ func Index(ctx context.Context, r *rig.Rig) error {
 // run runs `tipcache index` until it has the whole chain, or for the stretch.
 func (x *indexRun) run(ctx context.Context, r *rig.Rig) error {
 	x.chain.ResetStats()
-	if err := x.chain.EVM().SetLimits(x.blocks, 0, devnet.RefuseParams); err != nil {
+	if err := x.chain.EVM().SetLimits(x.blocks, devnet.RefuseParams); err != nil {
 		return err
 	}
 	admin := rig.FreeAddr()

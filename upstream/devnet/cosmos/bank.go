@@ -35,13 +35,13 @@ func balances(q *query) (string, error) {
 	})
 }
 
-// validDenom is what the bank takes for a denomination.
-var validDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
+// ValidDenom is what the bank takes for a denomination.
+var ValidDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
 
 // inDenom serves an amount of the denomination that is asked for.
 func (q *query) inDenom(name string, amount func(denom string) int64) (string, error) {
 	denom := q.args["denom"]
-	if !validDenom.MatchString(denom) {
+	if !ValidDenom.MatchString(denom) {
 		return "", fail(invalidArgument, "invalid denom: %s", denom)
 	}
 	return fmt.Sprintf(`{%q:%s}`, name, coinJSON(denom, amount(denom))), nil

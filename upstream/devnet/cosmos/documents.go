@@ -75,13 +75,24 @@ func (d documentRoute) serve(q *query) (string, error) {
 	})(q)
 }
 
+// fill is a document with values for the {names} in it, which come in pairs.
+func fill(path string, pairs ...any) string {
+	texts := make([]string, len(pairs))
+	for i := range pairs {
+		texts[i] = fmt.Sprint(pairs[i])
+		if i%2 == 0 {
+			texts[i] = "{" + texts[i] + "}"
+		}
+	}
+	return strings.NewReplacer(texts...).Replace(documents()[path])
+}
+
 // document answers with what stands under a path, paged if it is a list.
 func document(q *query) (string, error) {
-	text, ok := documents()[q.path]
-	if !ok {
+	if _, ok := documents()[q.path]; !ok {
 		return "", notImplemented
 	}
-	return q.paged(strings.ReplaceAll(text, shownChain, q.state.chain.id))
+	return q.paged(fill(q.path, "chain", q.chain.id))
 }
 
 // paged is a page of a document that has pagination, else the document.

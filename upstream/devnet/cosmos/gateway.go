@@ -63,7 +63,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error)
 	if route == nil {
 		return "", notImplemented
 	}
-	q := &query{chain: g.chain, node: g.node, now: g.node.Now(), path: "/" + strings.Join(components, "/"), vars: vars}
+	q := &query{chain: g.chain, node: g.node, now: g.node.Now(), vars: vars}
 	if err := q.read(r, route); err != nil {
 		return "", &failure{invalidArgument, err.Error()}
 	}

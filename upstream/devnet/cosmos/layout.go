@@ -12,8 +12,7 @@ type layout struct {
 	seed       uint64
 	accounts   []*account // by address
 	validators []*validator
-	stakes     []*stake // without those of the wide delegator, in the order of their events
-	wide       []*stake // those of the wide delegator, likewise
+	turns      int64 // stakes of the wide delegator, which events add to in turn
 	byAddress  map[string]*account
 }
 
@@ -44,8 +43,7 @@ type stake struct {
 	who  *account
 	to   *validator
 	base int64
-	slot int64 // its place among those that events add to in turn
-	turn int64 // how many take turns
+	slot int64 // its turn among those that events add to; -1 never
 	self bool  // exists from the first block on
 }
 
@@ -100,19 +98,15 @@ func (l *layout) populate(delegators int) {
 
 // delegate adds a stake.
 func (l *layout) delegate(who *account, to *validator, amount int64, self bool) {
-	k := &stake{who: who, to: to, base: amount, self: self}
+	k := &stake{who: who, to: to, base: amount, slot: -1, self: self}
 	who.stakes, to.stakes = append(who.stakes, k), append(to.stakes, k)
-	switch {
-	case self:
-		k.slot = -1
-	case who.raw == mustDecode(accountPrefix, WideDelegator):
-		l.wide = append(l.wide, k)
-	default:
-		l.stakes = append(l.stakes, k)
+	if who.raw == mustDecode(accountPrefix, WideDelegator) {
+		k.slot = l.turns
+		l.turns++
 	}
 }
 
-// order sorts what is listed and gives every stake its turn.
+// order sorts what is listed.
 func (l *layout) order() {
 	slices.SortFunc(l.accounts, func(a, b *account) int { return strings.Compare(a.raw, b.raw) })
 	for _, a := range l.accounts {
@@ -120,11 +114,6 @@ func (l *layout) order() {
 	}
 	for _, v := range l.validators {
 		slices.SortFunc(v.stakes, func(x, y *stake) int { return strings.Compare(x.who.raw, y.who.raw) })
-	}
-	for _, turns := range [][]*stake{l.stakes, l.wide} {
-		for i, k := range turns {
-			k.slot, k.turn = int64(i), int64(len(turns))
-		}
 	}
 }
 

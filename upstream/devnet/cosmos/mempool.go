@@ -84,41 +84,38 @@ func (m *mempool) each(height int64, visit func(*broadcast)) {
 // parseTx reads a raw transaction as far as the chain understands it: the first
 // message's sender, receiver and amount, and the first signer's sequence.
 func parseTx(raw []byte) (*broadcast, bool) {
-	body, auth := field(raw, 1), field(raw, 2)
-	if body == nil || auth == nil {
+	tx := fields(raw)
+	if tx[1] == nil || tx[2] == nil {
 		return nil, false
 	}
+	msg := fields(fields(fields(tx[1])[1])[2])
 	b := &broadcast{hash: hashOf(raw)}
-	msg := field(field(body, 1), 2)
-	b.from, _ = decode(accountPrefix, string(field(msg, 1)))
-	b.to, _ = decode(accountPrefix, string(field(msg, 2)))
-	b.amount, _ = strconv.ParseInt(string(field(field(msg, 3), 2)), 10, 64)
-	sequence, _ := protowire.ConsumeVarint(value(field(auth, 1), 3, protowire.VarintType))
+	b.from, _ = decode(accountPrefix, string(msg[1]))
+	b.to, _ = decode(accountPrefix, string(msg[2]))
+	b.amount, _ = strconv.ParseInt(string(fields(msg[3])[2]), 10, 64)
+	sequence, _ := protowire.ConsumeVarint(fields(fields(tx[2])[1])[3])
 	b.sequence = int64(sequence)
 	return b, true
 }
 
-// field is the first length-delimited field of a number in a message; nil for none.
-func field(msg []byte, want protowire.Number) []byte {
-	content, _ := protowire.ConsumeBytes(value(msg, want, protowire.BytesType))
-	return content
-}
-
-// value is the first encoded value of a number and type in a message; nil for none.
-func value(msg []byte, want protowire.Number, kind protowire.Type) []byte {
+// fields are the first values in a message, by number: the contents of those with a
+// length, others as they are encoded. What follows something malformed is left out.
+func fields(msg []byte) map[protowire.Number][]byte {
+	all := map[protowire.Number][]byte{}
 	for len(msg) > 0 {
 		num, typ, n := protowire.ConsumeTag(msg)
-		if n < 0 {
-			return nil
+		size := protowire.ConsumeFieldValue(num, typ, msg[max(0, n):])
+		if n < 0 || size < 0 {
+			break
 		}
-		size := protowire.ConsumeFieldValue(num, typ, msg[n:])
-		switch {
-		case size < 0:
-			return nil
-		case num == want && typ == kind:
-			return msg[n : n+size]
+		value := msg[n : n+size]
+		if typ == protowire.BytesType {
+			value, _ = protowire.ConsumeBytes(value)
+		}
+		if all[num] == nil {
+			all[num] = value
 		}
 		msg = msg[n+size:]
 	}
-	return nil
+	return all
 }

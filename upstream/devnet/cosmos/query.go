@@ -20,7 +20,7 @@ type query struct {
 	chain  *Chain
 	node   Node
 	now    Clock
-	path   string            // as it was routed
+	path   string            // that of its document, if there is one
 	vars   map[string]string // what stands for the names in the pattern of the path
 	args   map[string]string // from path and query, by proto name; numbers in base 10, bytes decoded, the first value of lists
 	posted txRequest         // the body of a POST
@@ -28,30 +28,65 @@ type query struct {
 	delegator, operator string // raw addresses of the path
 }
 
-// A kind is the type of a field.
-type kind int
+// A parser reads a value as grpc-gateway does and writes it in one notation.
+type parser func(value string) (string, error)
 
-const (
-	text kind = iota
-	uint64s
-	int64s
-	flag
-	data
-	bech32Text
-	proposalStatus
-	orderBy
-	message
-)
+// parsers are those of the fields that are not text, by name.
+var parsers = map[string]parser{
+	"proposal_id": parseUint, "code_id": parseUint, "group_id": parseUint, "account_id": parseUint, "starting_height": parseUint, "ending_height": parseUint,
+	"page": parseUint, "limit": parseUint, "offset": parseUint,
+	"height": parseInt, "last_height": parseInt,
+	"resolve_denom": parseBool, "prove": parseBool, "count_total": parseBool, "reverse": parseBool,
+	"data": parseBytes, "key": parseBytes, "query_data": parseBytes, "address_bytes": parseBytes,
+	"proposal_status": enum("v1.ProposalStatus", proposalStatuses...),
+	"order_by":        enum("tx.OrderBy", "ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
+}
 
-// kinds are the fields that are not text, by name.
-var kinds = map[string]kind{
-	"proposal_id": uint64s, "code_id": uint64s, "group_id": uint64s, "account_id": uint64s, "starting_height": uint64s, "ending_height": uint64s,
-	"page": uint64s, "limit": uint64s, "offset": uint64s,
-	"height": int64s, "last_height": int64s,
-	"resolve_denom": flag, "prove": flag, "count_total": flag, "reverse": flag,
-	"data": data, "key": data, "query_data": data, "address_bytes": data,
-	"delegator_addr": bech32Text, "voter": bech32Text, "delegator_address": bech32Text, "validator_addr": bech32Text, "validator_address": bech32Text, "cons_address": bech32Text,
-	"proposal_status": proposalStatus, "order_by": orderBy, "pagination": message,
+// parseUint reads an integer in any base of Go.
+func parseUint(value string) (string, error) {
+	n, err := strconv.ParseUint(value, 0, 64)
+	return strconv.FormatUint(n, 10), err
+}
+
+func parseInt(value string) (string, error) {
+	n, err := strconv.ParseInt(value, 0, 64)
+	return strconv.FormatInt(n, 10), err
+}
+
+func parseBool(value string) (string, error) {
+	b, err := strconv.ParseBool(value)
+	return strconv.FormatBool(b), err
+}
+
+// parseBytes decodes base64 in either alphabet.
+func parseBytes(value string) (string, error) {
+	raw, err := base64.StdEncoding.DecodeString(value)
+	if err != nil {
+		raw, err = base64.URLEncoding.DecodeString(value)
+	}
+	return string(raw), err
+}
+
+// enum reads a value by its name or its number.
+func enum(name string, values ...string) parser {
+	return func(value string) (string, error) {
+		if slices.Contains(values, value) {
+			return value, nil
+		}
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n >= len(values) {
+			return "", fmt.Errorf("%s is not a valid %s", value, name)
+		}
+		return values[n], nil
+	}
+}
+
+// parse reads the value of a field.
+func parse(field, value string) (string, error) {
+	if p := parsers[field]; p != nil {
+		return p(value)
+	}
+	return value, nil
 }
 
 // pageFields are the fields of the one message among the parameters.
@@ -64,7 +99,7 @@ const maxBody = 1 << 20
 func (q *query) read(r *http.Request, route *route) error {
 	q.args = map[string]string{}
 	for name, value := range q.vars {
-		parsed, err := parse(kinds[name], value)
+		parsed, err := parse(name, value)
 		if err != nil {
 			return fmt.Errorf("type mismatch, parameter: %s, error: %w", name, err)
 		}
@@ -114,7 +149,7 @@ func (q *query) field(route *route, names, values []string) error {
 		return nil
 	}
 	depth := 1
-	if kinds[name] == message {
+	if name == "pagination" {
 		if len(names) == 1 {
 			return fmt.Errorf("field type *query.PageRequest is not supported in query parameters")
 		}
@@ -126,7 +161,7 @@ func (q *query) field(route *route, names, values []string) error {
 	if len(names) > depth {
 		return fmt.Errorf("unexpected nested field %s in %s", names[depth], strings.Join(names[:depth], "."))
 	}
-	value, err := parse(kinds[name], values[0])
+	value, err := parse(name, values[0])
 	if depth == 2 {
 		name = "pagination." + name
 	}
@@ -151,45 +186,6 @@ func camel(name string) string {
 		parts[i+1] = strings.ToUpper(parts[i+1][:1]) + parts[i+1][1:]
 	}
 	return strings.Join(parts, "")
-}
-
-// parse reads a value as grpc-gateway does: integers in any base of Go, bytes in both alphabets.
-func parse(k kind, value string) (string, error) {
-	switch k {
-	case uint64s:
-		n, err := strconv.ParseUint(value, 0, 64)
-		return strconv.FormatUint(n, 10), err
-	case int64s:
-		n, err := strconv.ParseInt(value, 0, 64)
-		return strconv.FormatInt(n, 10), err
-	case flag:
-		b, err := strconv.ParseBool(value)
-		return strconv.FormatBool(b), err
-	case data:
-		raw, err := base64.StdEncoding.DecodeString(value)
-		if err != nil {
-			raw, err = base64.URLEncoding.DecodeString(value)
-		}
-		return string(raw), err
-	case proposalStatus:
-		return enum(value, "v1.ProposalStatus", proposalStatuses)
-	case orderBy:
-		return enum(value, "tx.OrderBy", []string{"ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"})
-	default:
-		return value, nil
-	}
-}
-
-// enum reads a value by its name or its number.
-func enum(value, name string, values []string) (string, error) {
-	if slices.Contains(values, value) {
-		return value, nil
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil || n < 0 || n >= len(values) {
-		return "", fmt.Errorf("%s is not a valid %s", value, name)
-	}
-	return values[n], nil
 }
 
 // proposalStatuses are the states of a proposal, by number.

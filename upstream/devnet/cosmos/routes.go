@@ -101,21 +101,16 @@ func find(method string, components []string) (*route, map[string]string) {
 	return nil, nil
 }
 
-// path is where the document of a request is: the path with its values in one notation.
+// path is where the document of a request is: the pattern with the values of its names.
 func (r *route) path(q *query) string {
-	patterns, parts := strings.Split(r.pattern, "/"), strings.Split(q.path, "/")
-	for i, pattern := range patterns {
-		name := strings.Trim(pattern, "{}")
-		switch kinds[name] {
-		case uint64s, int64s:
-			parts[i] = q.args[name]
-		case data:
-			parts[i] = base64Text([]byte(q.args[name]))
-		case bech32Text:
-			parts[i] = strings.ToLower(parts[i])
+	var values []string
+	for name, value := range q.args {
+		if strings.Contains(name, "_addr") {
+			value = strings.ToLower(value) // addresses may be in capitals
 		}
+		values = append(values, "{"+name+"}", value, "{"+name+"=**}", value)
 	}
-	return strings.Join(parts, "/")
+	return strings.NewReplacer(values...).Replace(r.pattern)
 }
 
 // match compares a path to a pattern, segment by segment.

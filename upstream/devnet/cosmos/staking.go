@@ -3,7 +3,6 @@ package cosmos
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // validatorJSON renders a validator as staking does.
@@ -83,5 +82,5 @@ func historicalInfo(q *query) (string, error) {
 	case height == 0 || height > q.height || height <= q.height-rememberedHistory:
 		return "", fail(notFound, "historical info for height %d not found", height)
 	}
-	return strings.NewReplacer(shownChain, q.chain.id, `"height":"865"`, fmt.Sprintf(`"height":"%d"`, height)).Replace(documents()["historical_info"]), nil
+	return fill("historical_info", "chain", q.chain.id, "height", height), nil
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // What one event does. In every block from opening on the wide delegator adds to the next of
-// its stakes, and so does the next of all other delegators.
+// its stakes.
 const (
 	step = 45
 	fee  = 600
@@ -41,7 +41,7 @@ func (s state) added(k *stake) int64 {
 	if k.slot < 0 {
 		return 0
 	}
-	return (s.events() + k.turn - 1 - k.slot) / k.turn
+	return (s.events() + s.turns - 1 - k.slot) / s.turns
 }
 
 // exists says whether a stake has been made.
@@ -144,7 +144,7 @@ func (s state) earned(k *stake) int64 {
 	if k.slot < 0 {
 		return s.tokens(k) / 1000 * s.height
 	}
-	since := (s.events() + k.turn - 1 - k.slot) % k.turn
+	since := (s.events() + s.turns - 1 - k.slot) % s.turns
 	return s.tokens(k)*(since+1)/100 + s.forks
 }
 

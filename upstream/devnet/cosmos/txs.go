@@ -12,11 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Transactions that are on every chain.
-const (
-	DelegateTx = "EBD29CADFCEE5D7D8E31C5EF2736C1612CECF15ADC88A400A8F5491BE8E6849A" // in block 18
-	failedTx   = "9B9F721B364DF30525C9EEBCDB21508337E813684F74E6BEE3D55668FF32F02E"
-)
+// DelegateTx is a transaction that is on every chain, in block 18.
+const DelegateTx = "EBD29CADFCEE5D7D8E31C5EF2736C1612CECF15ADC88A400A8F5491BE8E6849A"
 
 // txHash names the transaction that the chain makes itself in a block. The height can be
 // read from it, but for the first.
@@ -29,24 +26,14 @@ func (s state) txHash(height int64) string {
 
 func hexText(raw []byte) string { return strings.ToUpper(hex.EncodeToString(raw)) }
 
-// made is that transaction: a delegation in the words of the document.
+// made is that transaction: a delegation.
 func (s state) made(height int64) string {
-	return strings.NewReplacer(
-		DelegateTx, s.txHash(height), `"height":"18"`, fmt.Sprintf(`"height":"%d"`, height),
-		`"sequence":"0"`, fmt.Sprintf(`"sequence":"%d"`, height-opening),
-	).Replace(documents()["tx/"+DelegateTx])
+	return fill("delegate", "hash", s.txHash(height), "height", height, "sequence", height-opening)
 }
 
-// taken is a transaction from outside in the words of the document.
+// taken is a transaction from outside, as if it sent coins.
 func taken(b *broadcast) string {
-	doc := documents()["tx/"+failedTx]
-	return strings.NewReplacer(
-		failedTx, b.hash, `"height":"23"`, fmt.Sprintf(`"height":"%d"`, b.height), `"codespace":"sdk","code":5`, `"codespace":"","code":0`,
-		gjson.Get(doc, "tx_response.raw_log").Raw, `""`, `"amount":"900000000000000000"`, fmt.Sprintf(`"amount":"%d"`, b.amount),
-		gjson.Get(doc, "tx.body.messages.0.from_address").String(), accountText(b.from),
-		gjson.Get(doc, "tx.body.messages.0.to_address").String(), accountText(b.to),
-		`"sequence":"2"`, fmt.Sprintf(`"sequence":"%d"`, b.sequence),
-	).Replace(doc)
+	return fill("send", "hash", b.hash, "height", b.height, "amount", b.amount, "from", accountText(b.from), "to", accountText(b.to), "sequence", b.sequence)
 }
 
 // tx is a transaction by its hash; "" for none.
