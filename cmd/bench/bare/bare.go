@@ -94,7 +94,7 @@ func Run(_ context.Context, args []string) error {
 	return server.ListenAndServe()
 }
 
-// handler is that of a kind which net/http serves.
+// handler is that of each kind that runs on net/http.
 func handler(kind string, answers []*Answer, redisAddr string) http.Handler {
 	if kind == Gin {
 		return ginHandler(answers, redisAddr)
@@ -129,7 +129,7 @@ func ginHandler(answers []*Answer, redisAddr string) http.Handler {
 	return engine
 }
 
-// choose knows clients that name one coding.
+// choose takes an encoding of the answer for clients that accept one coding.
 func (a *Answer) choose(tag, coding string) (status int, b Bytes) {
 	if tag != "" && tag == a.ETag {
 		return http.StatusNotModified, a.Body["304"]
@@ -140,7 +140,7 @@ func (a *Answer) choose(tag, coding string) (status int, b Bytes) {
 	return http.StatusOK, a.Body[""]
 }
 
-// ServeHTTP is all there is to do for a request.
+// ServeHTTP sends the answer.
 func (a *Answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength > 0 {
 		if _, err := io.ReadAll(r.Body); err != nil {

@@ -15,7 +15,7 @@ type Clock struct {
 	came map[int64]time.Time
 }
 
-// NewClock has the clock of a chain of which height is the newest block.
+// NewClock makes the clock of a chain, whose newest block height returns.
 func NewClock(height func() int64) *Clock {
 	return &Clock{height: height, tip: height(), came: map[int64]time.Time{}}
 }

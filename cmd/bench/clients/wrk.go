@@ -20,7 +20,7 @@ type Load struct {
 	Script      string   // path of a Lua script, for a method or bodies; it costs wrk CPU per request
 }
 
-// A Loaded server is what wrk saw of it.
+// Loaded is what wrk saw of a server.
 type Loaded struct {
 	Requests  float64
 	PerSecond float64

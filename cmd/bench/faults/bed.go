@@ -48,7 +48,7 @@ type bed struct {
 	notes  []string
 }
 
-// blockTime is between two blocks.
+// blockTime is the time between two blocks.
 const blockTime = time.Second
 
 func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error) {
@@ -149,7 +149,7 @@ func (b *bed) printNotes(w io.Writer) {
 }
 
 // loneBlocks is how many half blocks a client that is alone with its key lets pass
-// between two requests: more than a block, so that nobody reads anew in between.
+// between two requests: more than one block, so that its answer has grown old.
 const loneBlocks = 5
 
 // drive lets the clients ask while something is done, which begins after a pause.

@@ -12,10 +12,9 @@ import (
 
 // A fault is something that goes wrong for a time, or at a moment.
 type fault struct {
-	name  string
-	begin func(ctx context.Context, b *bed) error
-	hold  time.Duration
-	end   func(ctx context.Context, b *bed) error // nil: nothing needs to be mended
+	name string
+	hold time.Duration // how long it lasts; 0: it is not mended, or as long as do takes
+	do   func(ctx context.Context, b *bed, last func()) error
 }
 
 const (
@@ -25,46 +24,44 @@ const (
 	resetBy  = 300       // blocks that a chain that was reset is below what it was
 )
 
-// lever is a fault that one function begins and ends.
-func lever[A any](name string, hold time.Duration, set func(b *bed, to A) error, on, off A) fault {
-	at := func(to A) func(context.Context, *bed) error {
-		return func(_ context.Context, b *bed) error { return set(b, to) }
-	}
-	return fault{name, at(on), hold, at(off)}
-}
-
 // lie has a node tell of heights far above the truth.
 func lie(node int, hold time.Duration) fault {
-	return lever("a lie of +10^6", hold, func(b *bed, ahead int64) error {
-		return b.nodes[node].SetFaults(devnet.Fault{Latency: b.plan.nodeLatency}, devnet.Fault{Ahead: ahead})
-	}, farAhead, 0)
+	return fault{"a lie of +10^6", hold, func(_ context.Context, b *bed, last func()) error {
+		rest := devnet.Fault{Latency: b.plan.nodeLatency}
+		if err := b.nodes[node].SetFaults(rest, devnet.Fault{Ahead: farAhead}); err != nil {
+			return err
+		}
+		last()
+		return b.nodes[node].SetFaults(rest, devnet.Fault{})
+	}}
 }
 
 // lagging has a node catch up: it is some blocks behind and says so.
 func lagging(node int, hold time.Duration) fault {
-	return lever("a node is 20 blocks behind", hold, func(b *bed, blocks int64) error {
-		b.nodes[node].SetLag(blocks)
-		b.nodes[node].SetCatchingUp(blocks > 0)
+	return fault{"a node is 20 blocks behind", hold, func(_ context.Context, b *bed, last func()) error {
+		b.nodes[node].SetLag(lagBy)
+		b.nodes[node].SetCatchingUp(true)
+		last()
+		b.nodes[node].SetLag(0)
+		b.nodes[node].SetCatchingUp(false)
 		return nil
-	}, lagBy, 0)
+	}}
 }
 
 // backBy takes the newest blocks of the chain away, once it is known what the node
 // said of them.
 func backBy(blocks int64) fault {
-	return fault{name: fmt.Sprintf("%d blocks back", blocks), begin: func(ctx context.Context, b *bed) error { return b.fork(ctx, blocks) }}
+	return fault{fmt.Sprintf("%d blocks back", blocks), 0, func(ctx context.Context, b *bed, _ func()) error { return b.fork(ctx, blocks) }}
 }
 
 // halt stops the making of blocks.
 func halt(hold time.Duration) fault {
-	return lever("a halt", hold, func(b *bed, halted bool) error {
-		if halted {
-			b.chain.Halt()
-		} else {
-			b.chain.Resume()
-		}
+	return fault{"a halt", hold, func(_ context.Context, b *bed, last func()) error {
+		b.chain.Halt()
+		last()
+		b.chain.Resume()
 		return nil
-	}, true, false)
+	}}
 }
 
 // A node whose execution client hangs makes no block. Its /abci_info blocks for most
@@ -76,7 +73,7 @@ const (
 
 // hang has the execution clients of all nodes hang.
 func hang(hold time.Duration) fault {
-	return fault{name: "/abci_info blocks 9 s of 12", begin: func(ctx context.Context, b *bed) error {
+	return fault{"/abci_info blocks 9 s of 12", 0, func(ctx context.Context, b *bed, _ func()) error {
 		b.chain.Halt()
 		defer b.chain.Resume()
 		ctx, cancel := context.WithTimeout(ctx, hold)
@@ -97,10 +94,16 @@ func hang(hold time.Duration) fault {
 
 // nodeFault fails both servers of all nodes.
 func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
-	return lever("node: "+name, hold, func(b *bed, f devnet.Fault) error { return b.setFaults(f, f) }, f, devnet.Fault{})
+	return fault{"node: " + name, hold, func(_ context.Context, b *bed, last func()) error {
+		if err := b.setFaults(f, f); err != nil {
+			return err
+		}
+		last()
+		return b.setFaults(devnet.Fault{}, devnet.Fault{})
+	}}
 }
 
-// setFaults is of all nodes.
+// setFaults has all nodes fail alike.
 func (b *bed) setFaults(rest, comet devnet.Fault) error {
 	rest.Latency = b.plan.nodeLatency
 	for _, n := range b.nodes {
@@ -115,11 +118,11 @@ func (b *bed) setFaults(rest, comet devnet.Fault) error {
 // are back: until then those of the SDK cannot read their latest block.
 func lateBlock(outage, late time.Duration) fault {
 	f := nodeFault("restarted, and the next block is late", devnet.Fault{Outage: devnet.Refuse}, outage)
-	refuse, mend := f.begin, f.end
-	f.begin = func(ctx context.Context, b *bed) error { b.chain.Halt(); return refuse(ctx, b) }
-	f.end = func(ctx context.Context, b *bed) error {
+	restart := f.do
+	f.do = func(ctx context.Context, b *bed, last func()) error {
+		b.chain.Halt()
 		defer b.chain.Resume()
-		if err := mend(ctx, b); err != nil {
+		if err := restart(ctx, b, last); err != nil {
 			return err
 		}
 		b.note("the nodes are back")
@@ -131,7 +134,7 @@ func lateBlock(outage, late time.Duration) fault {
 
 // failover kills the Redis that has the keys. The replicas use the one that takes
 // over as soon as they are to be well again.
-var failover = fault{name: "the master dies", begin: func(ctx context.Context, b *bed) error {
+var failover = fault{"the master dies", 0, func(ctx context.Context, b *bed, _ func()) error {
 	if err := b.failover.KillMaster(ctx); err != nil {
 		return err
 	}
@@ -165,53 +168,55 @@ func (b *bed) redisServes(ctx context.Context) bool {
 
 // redisOutage kills Redis, which comes back empty.
 func redisOutage(hold time.Duration) fault {
-	return fault{
-		"Redis killed", func(_ context.Context, b *bed) error { b.redis.Kill(); return nil }, hold,
-		func(ctx context.Context, b *bed) error {
-			if err := b.redis.Restart(ctx); err != nil {
-				return err
-			}
-			return b.redis.Ready(ctx)
-		},
-	}
+	return fault{"Redis killed", hold, func(ctx context.Context, b *bed, last func()) error {
+		b.redis.Kill()
+		last()
+		if err := b.redis.Restart(ctx); err != nil {
+			return err
+		}
+		return b.redis.Ready(ctx)
+	}}
 }
 
-// killLast kills a replica. What the others hold tells of leaks.
-func killLast(_ context.Context, b *bed) error {
-	b.replicas[len(b.replicas)-1].kill()
-	return nil
-}
-
-// replicaKilled kills the last replica, which starts again.
+// replicaKilled kills the last replica, which starts again after a time, if there is
+// one. The first replica lives on, so that what it holds tells of leaks.
 func replicaKilled(hold time.Duration) fault {
-	return fault{"a replica killed", killLast, hold, func(ctx context.Context, b *bed) error {
+	return fault{"a replica killed", hold, func(ctx context.Context, b *bed, last func()) error {
 		r := b.replicas[len(b.replicas)-1]
+		r.kill()
+		if hold == 0 {
+			return nil
+		}
+		last()
 		return r.revive(ctx, func(ctx context.Context) error { return r.Process.Ready(ctx, rig.Answers(r.Admin+"/healthz")) })
 	}}
 }
 
 // leftovers are what Redis has of a chain that is reset while no replica runs.
-var leftovers = fault{
-	"replicas start on what a chain left that was reset", func(ctx context.Context, b *bed) error {
-		for _, r := range b.replicas {
-			r.kill()
+var leftovers = fault{"replicas start on what a chain left that was reset", time.Second, func(ctx context.Context, b *bed, last func()) error {
+	for _, r := range b.replicas {
+		r.kill()
+	}
+	if err := b.fork(ctx, resetBy); err != nil {
+		return err
+	}
+	last()
+	for _, r := range b.replicas {
+		if err := r.revive(ctx, r.Ready); err != nil {
+			return err
 		}
-		return b.fork(ctx, resetBy)
-	}, time.Second,
-	func(ctx context.Context, b *bed) error {
-		for _, r := range b.replicas {
-			if err := r.revive(ctx, r.Ready); err != nil {
-				return err
-			}
-		}
-		return nil
-	},
-}
+	}
+	return nil
+}}
 
 // networkFault fails a link in one way.
 func networkFault(name, weather string, hold time.Duration) fault {
-	return fault{
-		name + ": " + weather, func(_ context.Context, b *bed) error { return b.links[name].fail(weather) }, hold,
-		func(ctx context.Context, b *bed) error { b.links[name].mend(ctx); return nil },
-	}
+	return fault{name + ": " + weather, hold, func(ctx context.Context, b *bed, last func()) error {
+		if err := b.links[name].fail(weather); err != nil {
+			return err
+		}
+		last()
+		b.links[name].mend(ctx)
+		return nil
+	}}
 }

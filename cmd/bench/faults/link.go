@@ -34,8 +34,7 @@ var weathers = map[string][]string{
 
 var weatherNames = []string{"latency", "resets", "half-open", "slow close"}
 
-// through puts a link between a server and those who are told the address that
-// it returns.
+// through puts a link before a server, and returns its address.
 func (b *bed) through(name, addr string) (string, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	p := toxiproxy.NewProxy(server, name, "127.0.0.1:0", addr)

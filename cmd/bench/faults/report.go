@@ -66,7 +66,7 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	perBlock := func(field string) float64 { return (after.redis[field] - before.redis[field]) / float64(blocks) }
 	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB; a block %.0f commands, %.0f KiB in, %.0f KiB out\n", after.redis["db0"], after.redis["used_memory"]/(1<<20),
 		perBlock("total_commands_processed"), perBlock("total_net_input_bytes")/1024, perBlock("total_net_output_bytes")/1024)
-	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.of(rig.Goroutines, 1), after.of(rig.Goroutines, 1))
+	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.of("go_goroutines", 1), after.of("go_goroutines", 1))
 	fmt.Fprintf(w, "resident MiB        %v before, %v after\n", before.of("process_resident_memory_bytes", 1<<20), after.of("process_resident_memory_bytes", 1<<20))
 }
 

@@ -24,22 +24,17 @@ const (
 	freshBlocks = 2                // an answer is fresh that was the node's own so many blocks ago
 )
 
-// cause has a fault begin, last and end, which it does also where ctx ends before.
+// cause begins a fault, waits, and ends it, which it does also where ctx ends before.
 func (b *bed) cause(ctx context.Context, f fault) error {
 	t := trial{name: f.name, began: time.Now()}
 	if n := len(b.trials); n > 0 {
 		b.trials[n-1].end = t.began
 	}
-	lasting := context.WithoutCancel(ctx)
 	b.note("%s begins", f.name)
-	if err := f.begin(lasting, b); err != nil {
+	if err := f.do(context.WithoutCancel(ctx), b, func() { rig.Pause(ctx, f.hold) }); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
-	rig.Pause(ctx, f.hold)
-	if f.end != nil {
-		if err := f.end(lasting, b); err != nil {
-			return fmt.Errorf("end of %s: %w", f.name, err)
-		}
+	if f.hold > 0 {
 		b.note("%s ends", f.name)
 	}
 	t.mended = time.Now()
@@ -47,7 +42,7 @@ func (b *bed) cause(ctx context.Context, f fault) error {
 	return nil
 }
 
-// settle waits until all answers of two seconds are at the tip, or too long.
+// settle waits until all answers of two seconds are at the tip, for 20 s at most.
 func (b *bed) settle(ctx context.Context) {
 	const quiet = 2 * time.Second
 	for end := time.Now().Add(freshWithin + 5*time.Second); time.Now().Before(end); {

@@ -51,7 +51,7 @@ func Each[A any](xs []A, of func(A) float64) []float64 {
 	return ys
 }
 
-// Milliseconds has fractions.
+// Milliseconds is a time in milliseconds, with fractions.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // Decimal writes about three digits, and a dash for what is no number.

@@ -161,7 +161,7 @@ func (g *growthRun) measure(ctx context.Context, length time.Duration) error {
 // look notes what is held.
 func (g *growthRun) look(ctx context.Context) error {
 	held, err := g.tipcache.Metrics(ctx)
-	g.entries, g.bytes = int(held[rig.CacheEntries]), held[rig.CacheBytes]
+	g.entries, g.bytes = int(held["tipcache_cache_memory_entries"]), held["tipcache_cache_memory_bytes"]
 	g.peak = max(g.peak, g.bytes)
 	return err
 }

@@ -179,8 +179,8 @@ func (x *indexRun) note(ctx context.Context, p *rig.Process, admin string, at ti
 	x.moments = append(x.moments, moment)
 }
 
-// finish notes the end. The logs of the last blocks are as many as those of the
-// blocks before: no one told of them.
+// finish notes the end. The process has ended before it could tell of its last
+// logs: they are taken to be as dense as those before.
 func (x *indexRun) finish(at time.Duration) {
 	end, height := x.last(), x.chain.EVM().Height()
 	end.logs = end.logs * height / max(1, end.blocks)

@@ -70,7 +70,7 @@ var (
 // startCacher starts nginx, or Varnish, which compresses once.
 func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer, error) {
 	plain, gzip, logged := rig.FreeAddr(), rig.FreeAddr(), rig.FreeAddr()
-	dir, err := openDir(r, name+"-"+rig.Port(plain))
+	dir, err := os.MkdirTemp(r.Shm, name+"-") // in memory
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +102,6 @@ func rootName() string {
 		return u.Username
 	}
 	return ""
-}
-
-// openDir makes a directory in memory that a server which gives up its rights
-// can still enter.
-func openDir(r *rig.Rig, name string) (string, error) {
-	dir := filepath.Join(r.Shm, name)
-	if err := os.Chmod(r.Shm, 0o755); err != nil { //nolint:gosec // nothing secret is in it
-		return "", err
-	}
-	return dir, os.Mkdir(dir, 0o755) //nolint:gosec // likewise
 }
 
 // render writes a file from a template.

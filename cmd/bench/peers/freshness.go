@@ -151,7 +151,7 @@ type lateness struct {
 	staleness []float64 // seconds, of all answers
 }
 
-// rows are a group's servers together.
+// rows has one for each group and server, the servers of a group together.
 func (f *freshnessRun) rows(ctx context.Context, first, last int64) (rows [][]string, err error) {
 	truth, err := clients.Learn(ctx, f.judge.RESTURL(), f.keys, first-20, f.chain.Height(), nil, 0)
 	if err != nil {

@@ -169,7 +169,7 @@ func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections
 	return r, err
 }
 
-// counts is of tipcache alone.
+// counts has zeros for what is not tipcache.
 func (p *peer) counts(ctx context.Context) (all, hits float64, err error) {
 	if p.replica == nil {
 		return 0, 0, nil

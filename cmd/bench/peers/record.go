@@ -69,7 +69,7 @@ func (p *peersRun) describe(c peerCase, a bare.Answer) {
 	p.Note("%s%s: %s", c.q.path, c.q.body, sizes)
 }
 
-// fewHeaders nobody leaves out: three of each answer.
+// fewHeaders are those that no server leaves out: three of each answer.
 var fewHeaders = []string{"Content-Type", "Etag", "Cache-Control", "Content-Length", "Content-Encoding"}
 
 // withFewHeaders are the answers with these headers alone.

@@ -68,7 +68,8 @@ func (v *visits) visit(ctx context.Context, c *clients.Conn, paths []string) {
 	v.visits = append(v.visits, figures.Milliseconds(time.Since(began)))
 }
 
-// row is of the CPU time that the node and the server, if there is one, have spent.
+// row is a line of the table. What was spent is the CPU time of the node and of the
+// server, if there is one.
 func (v *visits) row(name string, asked, common int64, spent []time.Duration) []string {
 	server := ""
 	if len(spent) > 1 {

@@ -64,7 +64,8 @@ func (w *Watch) Look(ctx context.Context) (Held, error) {
 		info, informed = w.Redis.Info(ctx)
 	}
 	return Held{time.Since(w.Began), int(w.Requests.Load()), [kinds]float64{
-		float64(u.RSS), m.Sum(Goroutines), float64(u.FDs), m.Sum(CacheBytes), m.Sum(CacheEntries), info["used_memory"], m.Sum("go_memstats_heap_alloc_bytes"),
+		float64(u.RSS), m["go_goroutines"], float64(u.FDs), m["tipcache_cache_memory_bytes"], m["tipcache_cache_memory_entries"],
+		info["used_memory"], m["go_memstats_heap_alloc_bytes"],
 	}}, errors.Join(collected, used, told, informed)
 }
 

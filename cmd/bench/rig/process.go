@@ -141,7 +141,7 @@ func Eventually(ctx context.Context, try func(context.Context) error) error {
 	}
 }
 
-// Pause reports whether it lasted to the end.
+// Pause waits for a time. It reports false where ctx ends before.
 func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -15,7 +15,7 @@ type Serving struct {
 	Env         []string // as in KEY=value
 }
 
-// Before is a place before a simulated chain.
+// Before has a replica use the first node of a simulated chain.
 func Before(d *devnet.Devnet, flags ...string) Serving {
 	return Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: flags}
 }
@@ -50,13 +50,6 @@ func (r *Rig) Replica(ctx context.Context, s Serving) (*Replica, error) {
 func (t *Replica) Ready(ctx context.Context) error {
 	return t.Process.Ready(ctx, Answers(t.Admin+"/readyz"))
 }
-
-// The metrics of what a replica holds.
-const (
-	CacheBytes   = "tipcache_cache_memory_bytes"
-	CacheEntries = "tipcache_cache_memory_entries"
-	Goroutines   = "go_goroutines"
-)
 
 // Metrics are those of this moment.
 func (t *Replica) Metrics(ctx context.Context) (Samples, error) {

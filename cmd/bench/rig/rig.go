@@ -52,7 +52,7 @@ type Rig struct {
 	ending []func() // what Stop calls, in reverse
 }
 
-// AddFlags has the flags set what every command can be told.
+// AddFlags adds the flags that every command has.
 func (o *Options) AddFlags(fs *flag.FlagSet) {
 	o.Report = figures.Report{W: os.Stdout}
 	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in herd, freshness, drive and faults: story or cosmos")
@@ -71,7 +71,7 @@ func Parse(fs *flag.FlagSet, introduction string, args []string) error {
 	return nil
 }
 
-// Choose returns what is named, or all where nothing is.
+// Choose returns the things with these names, or all where no name is given.
 func Choose[A any](kind string, all []A, names []string, nameOf func(A) string) (chosen []A, err error) {
 	if len(names) == 0 {
 		return all, nil
@@ -121,7 +121,7 @@ func (r *Rig) Interleave(name string, n int, measure func(i int) error) error {
 	return nil
 }
 
-// Progress tells who waits for a part what of it is done.
+// Progress says on standard error what of a part is done.
 func (r *Rig) Progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+" done\n", args...)
 }
@@ -147,7 +147,7 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 	return r, nil
 }
 
-// OnStop has Stop call a function, before those that were given earlier.
+// OnStop adds a function that Stop calls, the last that was added first.
 func (r *Rig) OnStop(end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +195,8 @@ func (r *Rig) File(name, text string) (path string, err error) {
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// Path is a path of Story's interface in the dialect of the run: that of the same query of the Cosmos SDK.
+// Path translates a path of Story's interface into the dialect of the run, where the
+// Cosmos SDK has the same query.
 func (r *Rig) Path(story string) string {
 	if r.Dialect != devnet.Cosmos {
 		return story
@@ -204,7 +205,7 @@ func (r *Rig) Path(story string) string {
 	return "/cosmos/" + module + "/v1beta1/" + rest
 }
 
-// Paths are several.
+// Paths translates several paths.
 func (r *Rig) Paths(story ...string) []string {
 	all := make([]string, len(story))
 	for i, path := range story {

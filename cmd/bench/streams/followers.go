@@ -27,7 +27,7 @@ type followers struct {
 	err     error
 }
 
-// anyHeight is that of each event.
+// anyHeight stands for all heights where events are counted.
 const anyHeight = 0
 
 // follow opens n streams of a path.
