@@ -95,12 +95,12 @@ func (p *Polling) Run(ctx context.Context) {
 
 func (p *Polling) client(ctx context.Context, i int) {
 	c := &Conn{Addr: p.Server(i)}
-	defer func() { c.Close() }()
+	defer c.Close()
 	asking := context.WithoutCancel(ctx)
 	for rig.Pause(ctx, time.Duration(float64(p.Pause)*(0.5+rand.Float64()))) {
 		if server := p.Server(i); server != c.Addr {
 			c.Close()
-			c = &Conn{Addr: server, Opened: c.Opened}
+			c.Addr = server
 		}
 		key := rand.IntN(len(p.Keys))
 		if p.Alone {

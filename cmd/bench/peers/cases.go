@@ -35,7 +35,7 @@ type request struct {
 
 const smallPath, collectionsPath = "/staking/params", "/api/v4/collections"
 
-// peerCases are all there are, given a key of the collections and the validator of
+// peerCases are all there are, given an API key of the collections and the ETag of
 // the small answer.
 func peerCases(key, tag string) []peerCase {
 	var address string

@@ -46,7 +46,6 @@ type Options struct {
 type Rig struct {
 	Options
 	Dir string // temporary, removed by Close
-	Shm string // the same in memory where there is /dev/shm
 
 	mu     sync.Mutex
 	ending []func() // what Stop calls, in reverse
@@ -126,14 +125,11 @@ func (r *Rig) Progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+" done\n", args...)
 }
 
-// New makes the directories and builds tipcache.
+// New makes the directory and builds tipcache.
 func New(ctx context.Context, o Options) (r *Rig, err error) {
 	r = &Rig{Options: o}
 	if r.Dir, err = os.MkdirTemp("", "tipcache-bench-"); err != nil {
 		return nil, err
-	}
-	if r.Shm, err = os.MkdirTemp("/dev/shm", "tipcache-bench-"); err != nil {
-		r.Shm = r.Dir
 	}
 	if r.Bin != "" {
 		r.Bin, err = filepath.Abs(r.Bin)
@@ -160,16 +156,15 @@ func (r *Rig) Stop() {
 	all := r.ending
 	r.ending = nil
 	r.mu.Unlock()
-	for i := len(all) - 1; i >= 0; i-- {
-		all[i]()
+	for _, end := range slices.Backward(all) {
+		end()
 	}
 }
 
-// Close is Stop, and removes the directories.
+// Close is Stop, and removes the directory.
 func (r *Rig) Close() {
 	r.Stop()
 	_ = os.RemoveAll(r.Dir)
-	_ = os.RemoveAll(r.Shm)
 }
 
 // Still is a chain of which no block comes.
