@@ -35,7 +35,8 @@ type Question struct {
 	Heights
 
 	Misspelt string  // parameters of the query that are ignored, and were probably meant
-	page     page    // what is asked of a list
+	limit    uint64  // of a page of a list; 0 for the node's default
+	reverse  bool    // the list from its end
 	walk     walkKey // what the page key said besides; zero where it is the node's own
 }
 
@@ -44,13 +45,14 @@ type Endpoint struct {
 	*Reader
 	Dialect
 	Row
-	place int               // among the rows
-	tell  func(*web.Answer) // adds what the dialect tells of an answer; nil: nothing
+	place int                         // among the rows
+	tell  func(web.Answer) web.Answer // adds what the dialect tells of an answer; nil: nothing
 }
 
 // Endpoint makes the endpoint of a row, by its place among the reader's. tell adds
-// what the dialect tells of an answer; nil stands for nothing.
-func (r *Reader) Endpoint(place int, d Dialect, tell func(*web.Answer)) *Endpoint {
+// what the dialect tells of an answer; nil stands for nothing. An answer is a value, so
+// that it needs no memory of its own.
+func (r *Reader) Endpoint(place int, d Dialect, tell func(web.Answer) web.Answer) *Endpoint {
 	return &Endpoint{r, d, r.rows[place], place, tell}
 }
 
@@ -102,7 +104,7 @@ func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *Question) error {
 func (ep *Endpoint) Respond(c *gin.Context, rec *web.Record, res cache.Result, query *cache.Query, tip node.Tip) {
 	a := ep.answer(rec, res, query, tip, time.Now())
 	if ep.tell != nil {
-		ep.tell(&a)
+		a = ep.tell(a)
 	}
 	ep.Stack.Respond(c.Writer, c.Request, &a)
 }
@@ -211,7 +213,7 @@ func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
 		rec.Tip, rec.Pinned = tip.Height, m.asked.Pinned > 0
 		*a = m.answer(rec, res, &query, tip, rec.Start)
 		if m.tell != nil {
-			m.tell(a)
+			*a = m.tell(*a)
 		}
 	}
 	return ok

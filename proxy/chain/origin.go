@@ -90,11 +90,9 @@ func (q *Question) nextLink(nextKey string) string {
 	if nextKey == "" {
 		return ""
 	}
-	next := q.page
-	next.key, next.offset, next.count = "", 0, false // the key says it all
 	w := queryWriter{text: []byte("<" + q.Path), path: len("<" + q.Path)}
 	w = w.name(PageKey)
 	w.text = append(w.text, url.QueryEscape(nextKey)...)
-	w = next.appendQuery(w)
+	w = page{limit: q.limit, reverse: q.reverse}.appendQuery(w) // the key says the rest
 	return string(append(w.text, `>; rel="next"`...))
 }

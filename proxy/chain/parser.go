@@ -200,10 +200,10 @@ func (p *parser) appendQuery(q *Question, text []byte, rawQuery string) ([]byte,
 
 // appendPage writes what is asked of a list, where the shape reads it.
 func (p *parser) appendPage(q *Question, w queryWriter, v []given) (_ []byte, err error) {
-	if limit, _ := strconv.ParseUint(v[2].text, 10, 64); limit > LargePage {
-		q.Cost = node.Scan
-	}
 	if p.asSent {
+		if limit, _ := strconv.ParseUint(v[2].text, 10, 64); limit > LargePage {
+			q.Cost = node.Scan
+		}
 		return w.text, nil
 	}
 	if key := &v[0].text; strings.HasPrefix(*key, walkKeyPrefix) {
@@ -212,10 +212,14 @@ func (p *parser) appendPage(q *Question, w queryWriter, v []given) (_ []byte, er
 		}
 		*key = q.walk.raw
 	}
-	if q.page, err = parsePage(p.page, v, p.o.MaxPageLimit); err != nil {
+	asked, err := parsePage(p.page, v, p.o.MaxPageLimit)
+	if err != nil {
 		return nil, err
 	}
-	return q.page.appendQuery(w).text, nil
+	if q.limit, q.reverse = asked.limit, asked.reverse; q.limit > LargePage {
+		q.Cost = node.Scan
+	}
+	return asked.appendQuery(w).text, nil
 }
 
 // scan takes the route's parameters out of a query; of duplicates the first

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -103,23 +104,24 @@ const varyHeights = web.HeightHeader + ", " + cosmosHeader + ", " + metadataHead
 
 // tell adds the heights to an answer, where the node tells them. An error that the node gives before it
 // reads a state tells none, and is known by its short life.
-func (ep *endpoint) tell(a *web.Answer) {
+func (ep *endpoint) tell(a web.Answer) web.Answer {
 	a.Vary = varyHeights
-	a.NoHeight = ep.stateless(a)
+	a.NoHeight = ep.stateless(a.Entry, a.Key)
 	a.More = ep.h.lines(a.Entry.Status)
+	return a
 }
 
-// stateless says whether an answer says nothing about state. That of a kind that is fixed has a short life
+// stateless says whether an entry says nothing about state. That of a kind that is fixed has a short life
 // in any case, and says nothing only where the node did not understand the question.
-func (ep *endpoint) stateless(a *web.Answer) bool {
-	switch a.Entry.Status {
+func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
+	switch e.Status {
 	case http.StatusOK, http.StatusNotFound:
 		return false
 	case http.StatusNotImplemented, http.StatusGatewayTimeout:
 		return true
 	}
 	if ep.Class.Fixed() {
-		return strings.Contains(a.Key, uncertain)
+		return strings.Contains(key, uncertain)
 	}
-	return !a.Entry.Expires.IsZero()
+	return !e.Expires.IsZero()
 }
