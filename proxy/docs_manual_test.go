@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"html"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,5 +89,20 @@ func TestTheManualKnowsWhereItWasFound(t *testing.T) {
 	got := s.get(t, "/docs")
 	if !strings.Contains(html.UnescapeString(got.body), "curl '"+s.URL+"/staking/params'") {
 		t.Error("the commands ask another server")
+	}
+}
+
+// Some rows of the SDK have the name of a path of Story.
+func TestTheManualOfAChainOfTheSDKAsksThePathsOfItsRows(t *testing.T) {
+	p, _ := newChainProxy(t, proxy.Options{Cosmos: &proxy.Cosmos{}})
+	page := html.UnescapeString(inProcess(p, "/docs", "").Body.String())
+	targets := all(`name="target" value="([^"]*)"`, page)
+	if len(targets) < 100 {
+		t.Fatalf("there are %d targets", len(targets))
+	}
+	for _, target := range slices.Concat(targets, all(`path=(/[^&]*)&`, page)) {
+		if module, _, _ := strings.Cut(target[1:], "/"); !slices.Contains([]string{"cosmos", "ibc", "cosmwasm", "live"}, module) {
+			t.Errorf("%s is no path of the chain", target)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -25,14 +26,22 @@ func (d *description) addChain() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", rt.Name, err)
 		}
-		d.add(&huma.Operation{
-			Method: http.MethodGet, Path: openPath(rt.Pattern), OperationID: rt.Name, Tags: []string{module(rt.Pattern)},
-			Summary: routeTexts[rt.Name].summary, Description: routeTexts[rt.Name].doc,
-			Parameters: d.parameters(rt, values), Responses: d.responses(d.chainAnswer(rt)), Security: d.security(d.o.Chain.Auth),
-		})
+		d.addRow(rt.Row, module(rt.Pattern), routeTexts[rt.Name], d.chainAnswer(rt), values)
 	}
 	return nil
 }
+
+// addRow adds the operation of a row of either table.
+func (d *description) addRow(row chain.Row, tag string, text operationText, answer *huma.Response, examples map[string]string) {
+	d.add(&huma.Operation{
+		Method: http.MethodGet, Path: variable.ReplaceAllString(row.Pattern, "{$1}"), OperationID: row.Name, Tags: []string{tag},
+		Summary: text.summary, Description: text.doc,
+		Parameters: d.parameters(row, examples), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
+	})
+}
+
+// variable is a variable of a pattern.
+var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
 
 // module is the module of the chain that a path belongs to.
 func module(pattern string) string {
@@ -41,15 +50,17 @@ func module(pattern string) string {
 }
 
 // parameters are those of the row, then what all rows take.
-func (d *description) parameters(rt chain.Route, examples map[string]string) []*huma.Param {
+func (d *description) parameters(row chain.Row, examples map[string]string) []*huma.Param {
 	var all []*huma.Param
-	for _, m := range variable.FindAllStringSubmatch(rt.Pattern, -1) {
+	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {
 		all = append(all, d.parameter(m[1], "path", examples))
 	}
-	for _, name := range strings.Fields(rt.Query) {
-		if name == chain.Pagination {
+	for _, word := range strings.Fields(row.Query) {
+		switch name, _, _ := strings.Cut(word, ":"); name {
+		case chain.Pagination:
 			all = append(all, referred(chain.PageNames[:]...)...)
-		} else {
+		case "*":
+		default:
 			all = append(all, d.parameter(name, "query", examples))
 		}
 	}
@@ -65,12 +76,17 @@ func referred(names ...string) []*huma.Param {
 	return all
 }
 
+// parameter describes a parameter of a row. Those of the SDK are described by the SDK.
 func (d *description) parameter(name, in string, examples map[string]string) *huma.Param {
+	p := &huma.Param{Name: name, In: in, Required: in == "path", Schema: &textValue}
+	if d.o.Cosmos != nil {
+		return p
+	}
 	text := parameterTexts[name]
-	required := in == "path" || name == "denom" // without which the node refuses
-	p := &huma.Param{Name: name, In: in, Required: required, Description: text.doc, Schema: &text.schema}
-	if d.o.Chain.Shape == chain.Node {
-		p.Schema = &huma.Schema{Type: huma.TypeString} // the node is the judge
+	p.Required = p.Required || name == "denom" // without which the node refuses
+	p.Description = text.doc
+	if d.o.Chain.Shape != chain.Node { // there the node is the judge
+		p.Schema = &text.schema
 	}
 	if value, ok := examples[name]; ok {
 		p.Example = value
@@ -82,7 +98,7 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 func (d *description) responses(answer *huma.Response) map[string]*huma.Response {
 	all := map[string]*huma.Response{"200": answer}
 	for _, r := range d.refusals() {
-		all[strconv.Itoa(r.status)] = &huma.Response{Ref: responseRefs + r.component()}
+		all[strconv.Itoa(r.Status)] = &huma.Response{Ref: responseRefs + r.component()}
 	}
 	return all
 }
@@ -96,14 +112,20 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	if answer := d.examples[rt.Name].Answer; answer != nil && (shaped || rt.Msg == nil) {
 		content.Example = answer
 	}
-	headers := []string{web.HeightHeader, etagHeader}
+	answer := d.answer(content)
 	if shaped && rt.Msg.Kind == documented.ListKind { // the list is all there is, and has no place for the next page key
-		headers = append(headers, linkHeader)
+		answer.Headers[linkHeader] = d.header(linkHeader)
 	}
+	answer.Content[stream.EventType] = eventContent()
+	return answer
+}
+
+// answer is an answer of the chain.
+func (d *description) answer(content *huma.MediaType) *huma.Response {
 	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
-		Headers:     d.headersOf(headers...),
-		Content:     map[string]*huma.MediaType{web.JSON: content, stream.EventType: eventContent()},
+		Headers:     d.headersOf(web.HeightHeader, etagHeader),
+		Content:     map[string]*huma.MediaType{web.JSON: content},
 	}
 }
 

@@ -40,13 +40,13 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 		"304": {Description: "The page is still what the client has.", Headers: d.headersOf(etagHeader, linkHeader)},
 	}
 	for _, r := range problemTexts {
-		if r.status == http.StatusUnauthorized && d.o.Collections.NoAuth {
+		if r.Status == http.StatusUnauthorized && d.o.Collections.NoAuth {
 			continue
 		}
-		all[strconv.Itoa(r.status)] = &huma.Response{
-			Description: r.doc,
+		all[strconv.Itoa(r.Status)] = &huma.Response{
+			Description: r.Doc,
 			Headers:     d.headersOf(append(r.headers, linkHeader)...),
-			Content:     map[string]*huma.MediaType{collections.ProblemType: {Schema: &huma.Schema{Ref: schemaRefs + collections.ProblemSchema}, Example: collections.ExampleProblem(r.status, r.error, headerTexts[web.RequestIDHeader].example)}},
+			Content:     map[string]*huma.MediaType{collections.ProblemType: {Schema: &huma.Schema{Ref: schemaRefs + collections.ProblemSchema}, Example: collections.ExampleProblem(r.Status, r.error, headerTexts[web.RequestIDHeader].example)}},
 		}
 	}
 	return all

@@ -2,7 +2,6 @@ package docs
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // addCosmos adds an operation for every row of a chain of the Cosmos SDK. Bodies are the node's own; the SDK describes them.
@@ -35,11 +33,7 @@ func (d *description) addCosmos() {
 		if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == module }) {
 			d.Tags = append(d.Tags, &huma.Tag{Name: module, Description: "Queries of " + module + "."})
 		}
-		d.add(&huma.Operation{
-			Method: http.MethodGet, Path: openPath(row.Pattern), OperationID: row.Name, Tags: []string{module},
-			Summary: rest, Description: classTexts[row.Class],
-			Parameters: d.rowParameters(row), Responses: d.responses(d.rowAnswer()), Security: d.security(d.o.Chain.Auth),
-		})
+		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, d.answer(&huma.MediaType{Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}), nil)
 	}
 }
 
@@ -63,39 +57,6 @@ func moduleOf(pattern string) (module, rest string) {
 		return "", ""
 	}
 	return strings.ReplaceAll(m[1], "/", "."), m[2]
-}
-
-// variable is a variable of a pattern.
-var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
-
-// openPath is a pattern as OpenAPI writes it.
-func openPath(pattern string) string { return variable.ReplaceAllString(pattern, "{$1}") }
-
-// rowParameters are those of the row, then what all rows take.
-func (d *description) rowParameters(row chain.Row) []*huma.Param {
-	var all []*huma.Param
-	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {
-		all = append(all, &huma.Param{Name: m[1], In: "path", Required: true, Schema: &textValue})
-	}
-	for _, word := range strings.Fields(row.Query) {
-		name, _, _ := strings.Cut(word, ":")
-		switch name {
-		case "pagination":
-			all = append(all, referred(chain.PageNames[:]...)...)
-		case "*":
-		default:
-			all = append(all, &huma.Param{Name: name, In: "query", Schema: &textValue})
-		}
-	}
-	return append(all, referred(chainHeaders(d.o)...)...)
-}
-
-func (d *description) rowAnswer() *huma.Response {
-	return &huma.Response{
-		Description: "The answer, and the block it holds at.",
-		Headers:     d.headersOf(web.HeightHeader, etagHeader),
-		Content:     map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}},
-	}
 }
 
 // aboutCosmos introduces the document of a chain of the SDK.

@@ -52,6 +52,9 @@ func describe(o Options) (*description, error) {
 			Parameters: sharedParameters(o),
 		},
 	}}
+	if o.Cosmos != nil { // the examples are of Story's paths, some of whose names are in the other table, too
+		d.examples = map[string]example{listingTag: examples[listingTag]}
+	}
 	if o.Collections != nil {
 		d.Components.Schemas = collections.Schemas(schemaRefs)
 	}

@@ -2,14 +2,13 @@ package docs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // the page and its style
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -46,132 +45,92 @@ func hashOf(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// A manual fills the page.
-type manual struct {
-	*description
-	Style    template.CSS
-	Script   template.JS
-	Groups   []manualGroup
-	Pages    []*huma.Param // what all lists take
-	Common   []*huma.Param // what all operations take
-	Statuses []manualStatus
-	Headers  []manualMember
-	Schemas  []manualSchema
-}
-
-// A manualGroup is the operations of a tag.
-type manualGroup struct {
-	*huma.Tag
-	Operations []manualOperation
-}
-
-type manualOperation struct {
-	*huma.Operation
-	Own      []*huma.Param  // parameters that are not shared
-	Paged    bool           // takes those of a page, too
-	Body     string         // name of the request's schema
-	Members  []manualMember // of the answer
-	Statuses []manualStatus
-	Request  string // a command to try
-	Target   string // path and query of the same
-	Sent     string // its body
-	Answer   string
-}
-
-// A manualMember is a member of an object at any depth, named by the path to it.
-type manualMember struct {
-	Name, Type, Text string
-	Schema           string // the name of the one that says more
-	Optional         bool
-}
-
-type manualSchema struct {
-	Name, Text string
-	Members    []manualMember
-}
-
-type manualStatus struct {
-	Code, Text string
-	Shared     bool // said once for all operations
-}
-
 // renderManual makes the page.
 func renderManual(d *description) ([]byte, error) {
-	page, err := template.New("manual").Funcs(template.FuncMap{"prose": prose, "breakable": breakable}).Parse(manualPage)
+	page, err := template.New("manual").Funcs(template.FuncMap{
+		"prose": prose, "breakable": breakable, "indented": indented, "members": members, "schemaName": schemaName,
+		"style":  func() template.CSS { return template.CSS(manualStyle) },
+		"script": func() template.JS { return template.JS(manualScript) },
+	}).Parse(manualPage)
 	if err != nil {
 		return nil, fmt.Errorf("manual: %w", err)
 	}
 	var b bytes.Buffer
-	if err := page.Execute(&b, d.manual()); err != nil {
+	if err := page.Execute(&b, manual{d}); err != nil {
 		return nil, fmt.Errorf("manual: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-func (d *description) manual() manual {
-	m := manual{description: d, Style: template.CSS(manualStyle), Script: template.JS(manualScript), Groups: d.manualGroups()}
-	for _, name := range chain.PageNames {
-		m.Pages = append(m.Pages, d.Components.Parameters[name])
-	}
-	for _, name := range chainHeaders(d.o) {
-		m.Common = append(m.Common, d.Components.Parameters[name])
-	}
-	for _, r := range d.refusals() {
-		m.Statuses = append(m.Statuses, manualStatus{Code: strconv.Itoa(r.status), Text: r.doc})
-	}
-	for _, name := range slices.Sorted(maps.Keys(d.Components.Headers)) {
-		m.Headers = append(m.Headers, manualMember{Name: name, Text: d.Components.Headers[name].Description})
-	}
-	schemas := d.Components.Schemas.Map()
-	for _, name := range slices.Sorted(maps.Keys(schemas)) {
-		m.Schemas = append(m.Schemas, manualSchema{name, schemas[name].Description, members("", schemas[name])})
-	}
-	return m
-}
+// A manual has what the page asks of the document beside the document itself.
+type manual struct{ *description }
 
-func (d *description) manualGroups() []manualGroup {
-	var all []manualGroup
-	for _, tag := range d.Tags {
-		g := manualGroup{Tag: tag}
-		for _, op := range d.operations {
-			if op.Tags[0] == tag.Name {
-				g.Operations = append(g.Operations, d.manualOperation(op))
-			}
+// Tagged are the operations of a tag.
+func (m manual) Tagged(tag string) (all []*huma.Operation) {
+	for _, op := range m.operations {
+		if op.Tags[0] == tag {
+			all = append(all, op)
 		}
-		all = append(all, g)
 	}
 	return all
 }
 
-func (d *description) manualOperation(op *huma.Operation) manualOperation {
-	m := manualOperation{Operation: op, Request: d.command(op), Target: d.target(op), Sent: indented(d.examples[op.OperationID].Request), Answer: indented(d.examples[op.OperationID].Answer)}
-	for _, p := range op.Parameters {
-		if p.Ref == "" {
-			m.Own = append(m.Own, p)
-		} else if p.Ref == parameterRefs+chain.PageLimit {
-			m.Paged = true
-		}
+// Pages are the parameters that all lists take.
+func (m manual) Pages() []*huma.Param { return m.shared(chain.PageNames[:]) }
+
+// Common are the parameters that all operations take.
+func (m manual) Common() []*huma.Param { return m.shared(chainHeaders(m.o)) }
+
+func (m manual) shared(names []string) (all []*huma.Param) {
+	for _, name := range names {
+		all = append(all, m.Components.Parameters[name])
 	}
-	if op.RequestBody != nil {
-		m.Body = schemaName(op.RequestBody.Content[web.JSON].Schema)
-	}
-	content := op.Responses["200"].Content[web.JSON]
-	if content == nil { // a stream
-		content = op.Responses["200"].Content[stream.EventType]
-	}
-	if content.Example == nil {
-		m.Answer = ""
-	}
-	m.Members = d.answerMembers(content.Schema)
-	for _, code := range slices.Sorted(maps.Keys(op.Responses)) {
-		r := op.Responses[code]
-		m.Statuses = append(m.Statuses, manualStatus{code, r.Description, r.Ref != ""})
-	}
-	return m
+	return all
 }
 
-// answerMembers are the members of msg; of a body that is a schema, that alone.
-func (d *description) answerMembers(body *huma.Schema) []manualMember {
+// Refusals are the statuses that bring no answer.
+func (m manual) Refusals() []refusalText { return m.refusals() }
+
+// Own are the parameters of an operation that are not shared.
+func (m manual) Own(op *huma.Operation) (own []*huma.Param) {
+	for _, p := range op.Parameters {
+		if p.Ref == "" {
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// Paged says that an operation takes the parameters of a page, too.
+func (m manual) Paged(op *huma.Operation) bool {
+	return slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Ref == parameterRefs+chain.PageLimit })
+}
+
+// Body is the name of the schema of an operation's request.
+func (m manual) Body(op *huma.Operation) string {
+	if op.RequestBody == nil {
+		return ""
+	}
+	return schemaName(op.RequestBody.Content[web.JSON].Schema)
+}
+
+// Example is what is shown of an operation; its answer, where the document has it.
+func (m manual) Example(op *huma.Operation) example {
+	e := m.examples[op.OperationID]
+	if content := answerOf(op); content.Example == nil {
+		e.Answer = nil
+	}
+	return e
+}
+
+// answerOf is the content of an operation's answer, which may be a stream only.
+func answerOf(op *huma.Operation) *huma.MediaType {
+	return cmp.Or(op.Responses["200"].Content[web.JSON], op.Responses["200"].Content[stream.EventType])
+}
+
+// Members are the members of an answer's msg; of a body that is a schema, that alone.
+func (m manual) Members(op *huma.Operation) []manualMember {
+	body := answerOf(op).Schema
 	msg := body.Properties["msg"]
 	switch {
 	case msg == nil:
@@ -183,25 +142,24 @@ func (d *description) answerMembers(body *huma.Schema) []manualMember {
 	}
 }
 
-// command is a line for a shell that sends the operation's example.
-func (d *description) command(op *huma.Operation) string {
-	e := d.examples[op.OperationID]
-	key := ""
+// Command is a line for a shell that sends the operation's example.
+func (m manual) Command(op *huma.Operation) string {
+	command, options := "curl '"+somewhere+m.Target(op), ""
 	if op.Security != nil {
-		key = " \\\n  -H '" + web.APIKeyHeader + ": <API_KEY>'"
+		options = " \\\n  -H '" + web.APIKeyHeader + ": <API_KEY>'"
 	}
-	if op.RequestBody != nil {
-		return "curl '" + somewhere + op.Path + "'" + key + " \\\n  -H 'Content-Type: application/json' \\\n  -d '" + indented(e.Request) + "'"
+	switch {
+	case op.RequestBody != nil:
+		options += " \\\n  -H 'Content-Type: application/json' \\\n  -d '" + indented(m.examples[op.OperationID].Request) + "'"
+	case op.Path == stream.LivePath:
+		command, options = command+"?path="+m.examplePath()+"&stream.blocks=true", " -N"+options
 	}
-	if op.Path == stream.LivePath {
-		return "curl '" + somewhere + op.Path + "?path=/staking/pool&stream.blocks=true' -N" + key
-	}
-	return "curl '" + somewhere + d.target(op) + "'" + key
+	return command + "'" + options
 }
 
-// target is the path and query of the operation's example.
-func (d *description) target(op *huma.Operation) string {
-	if u, err := d.examples[op.OperationID].target(); err == nil && op.RequestBody == nil {
+// Target is the path and query of the operation's example.
+func (m manual) Target(op *huma.Operation) string {
+	if u, err := m.examples[op.OperationID].target(); err == nil {
 		return u.String()
 	}
 	return op.Path

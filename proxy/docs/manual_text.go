@@ -14,6 +14,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 )
 
+// A manualMember is a member of an object at any depth, named by the path to it.
+type manualMember struct {
+	Name, Type, Text string
+	Schema           string // the name of the one that says more
+	Optional         bool
+}
+
 // members lists those of a schema and of the objects inside it, up to the
 // schemas that have a name of their own.
 func members(at string, s *huma.Schema) []manualMember {

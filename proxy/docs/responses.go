@@ -31,32 +31,33 @@ const (
 func (d *description) headersOf(own ...string) map[string]*huma.Header {
 	all := map[string]*huma.Header{}
 	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, web.RequestIDHeader, web.UnknownHeader, rateLimitHeader, ratePolicyHeader) {
-		all[name] = &huma.Header{Ref: headerRefs + name}
-		d.Components.Headers[name] = headerComponent(name)
+		all[name] = d.header(name)
 	}
 	return all
 }
 
-func headerComponent(name string) *huma.Header {
+// header refers to a header, which becomes a component.
+func (d *description) header(name string) *huma.Header {
 	text := headerTexts[name]
 	h := &huma.Header{Description: text.doc, Schema: &huma.Schema{Type: huma.TypeString}, Example: text.example}
 	if n, err := strconv.ParseInt(text.example, 10, 64); err == nil {
 		h.Schema, h.Example = &huma.Schema{Type: huma.TypeInteger, Format: "int64"}, n
 	}
-	return h
+	d.Components.Headers[name] = h
+	return &huma.Header{Ref: headerRefs + name}
 }
 
 // A refusalText describes a status that brings no answer.
 type refusalText struct {
-	status  int
-	doc     string
+	Status  int
+	Doc     string
 	error   string   // one that is said; "" for a status without a body
 	headers []string // of its own
 }
 
 // component is the name of the response.
 func (r refusalText) component() string {
-	return strings.ReplaceAll(http.StatusText(r.status), " ", "")
+	return strings.ReplaceAll(http.StatusText(r.Status), " ", "")
 }
 
 // refusals are those of the chain's interface.
@@ -64,9 +65,9 @@ func (d *description) refusals() []refusalText {
 	var all []refusalText
 	for _, r := range refusalTexts {
 		switch {
-		case r.status == http.StatusUnauthorized && !d.o.Chain.Auth:
-		case r.status == http.StatusNotFound && d.o.Chain.Shape == chain.Node: // it calls that a 500, too
-		case r.status == http.StatusInternalServerError && d.o.Chain.Shape != chain.Node:
+		case r.Status == http.StatusUnauthorized && !d.o.Chain.Auth:
+		case r.Status == http.StatusNotFound && d.o.Chain.Shape == chain.Node: // it calls that a 500, too
+		case r.Status == http.StatusInternalServerError && d.o.Chain.Shape != chain.Node:
 		default:
 			all = append(all, r)
 		}
@@ -78,7 +79,7 @@ func (d *description) refusals() []refusalText {
 func (d *description) addRefusals() {
 	d.Components.Responses = map[string]*huma.Response{}
 	for _, r := range d.refusals() {
-		response := &huma.Response{Description: r.doc, Headers: d.headersOf(append(r.headers, web.HeightHeader)...)}
+		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader)...)}
 		if r.error != "" {
 			response.Content = map[string]*huma.MediaType{web.JSON: {
 				Schema:  &huma.Schema{Ref: schemaRefs + "Refusal"},
@@ -92,9 +93,9 @@ func (d *description) addRefusals() {
 // errorBody is what a refusal is said with.
 func (d *description) errorBody(r refusalText) []byte {
 	if d.o.Cosmos != nil {
-		return cosmos.ErrorBody(r.status, r.error)
+		return cosmos.ErrorBody(r.Status, r.error)
 	}
-	return chain.ErrorEnvelope(r.status, r.error)
+	return chain.ErrorEnvelope(r.Status, r.error)
 }
 
 // chainHeaders are those that all queries of the chain take.

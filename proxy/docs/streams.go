@@ -28,6 +28,9 @@ func (d *description) addLive() {
 	}
 	explode := true
 	for _, p := range streamParameters {
+		if p.name == stream.PathParameter {
+			p.example = []string{d.examplePath()}
+		}
 		if p.name == stream.MinEVMParameter && d.o.Cosmos != nil {
 			continue
 		}
@@ -37,11 +40,19 @@ func (d *description) addLive() {
 		})
 	}
 	for _, r := range d.refusals() {
-		if r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests && r.status != http.StatusNotModified {
-			op.Responses[strconv.Itoa(r.status)] = &huma.Response{Ref: responseRefs + r.component()}
+		if r.Status < http.StatusInternalServerError && r.Status != http.StatusTooManyRequests && r.Status != http.StatusNotModified {
+			op.Responses[strconv.Itoa(r.Status)] = &huma.Response{Ref: responseRefs + r.component()}
 		}
 	}
 	d.add(op)
+}
+
+// examplePath is a path that every chain of the dialect has.
+func (d *description) examplePath() string {
+	if d.o.Cosmos != nil {
+		return "/cosmos/staking/v1beta1/pool"
+	}
+	return "/staking/pool"
 }
 
 // streamTexts say what streams are.
@@ -61,7 +72,7 @@ var streamParameters = []struct {
 	example   any
 }{
 	{stream.PathParameter, "A path of the chain with its query. May be given " + strconv.Itoa(stream.MaxLivePaths) + " times.",
-		huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, MinItems: new(1), MaxItems: new(stream.MaxLivePaths)}, []string{"/staking/pool"}},
+		huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, MinItems: new(1), MaxItems: new(stream.MaxLivePaths)}, nil},
 	{stream.BlocksParameter, "Ask for an event at every block.", booleanValue, nil},
 	{stream.HeightParameter, "Stands for the header `X-Block-Height`.", heightValue, nil},
 	{stream.MinHeightParameter, "Stands for the header `X-Min-Block-Height`.", heightValue, nil},
