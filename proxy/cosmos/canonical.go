@@ -167,7 +167,7 @@ func (m *matcher) canonicalQuery(raw string) (string, bool) {
 	if m.open {
 		return sorted(pairs), true
 	}
-	var g given
+	var g [maxFields]given
 	for _, p := range pairs {
 		if !m.take(&g, p) {
 			return "", false

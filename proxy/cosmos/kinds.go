@@ -3,7 +3,6 @@ package cosmos
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,10 +16,15 @@ import (
 // field has when it is not given.
 type kind func(value string) (canonical string, ok bool)
 
-// kindNames are how operators name the kinds.
-var kindNames = map[string]kind{
+// kinds are all the kinds by name. A list has none of one value.
+var kinds = map[string]kind{
 	"text": text, "uint64": unsigned, "int64": signed, "bool": boolean,
-	"bytes": data, "address": address, "hex": hexDigits, "list": nil, "pagination": nil,
+	"bytes": data, "address": address, "hex": hexDigits, "list": nil,
+	"proposal_status": enum(
+		"PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
+		"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED",
+	),
+	"order_by": enum("ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
 }
 
 // fieldKinds are the kinds of the fields that are not text, by name.
@@ -30,33 +34,12 @@ var fieldKinds = map[string]string{
 	"height": "int64", "last_height": "int64",
 	"resolve_denom": "bool", "prove": "bool", "count_total": "bool", "reverse": "bool",
 	"data": "bytes", "key": "bytes", "query_data": "bytes", "address_bytes": "bytes",
-	"denoms": "list", "events": "list", "pagination": "pagination", "hash": "hex",
+	"denoms": "list", "events": "list", "hash": "hex",
 	"proposal_status": "proposal_status", "order_by": "order_by",
 	"address": "address", "granter": "address", "grantee": "address", "owner": "address", "admin": "address", "voter": "address",
 	"depositor": "address", "recipient": "address", "creator_address": "address", "cons_address": "address",
 	"validator_addr": "address", "validator_address": "address", "src_validator_addr": "address", "dst_validator_addr": "address",
 	"delegator_addr": "address", "delegator_address": "address",
-}
-
-// kindOf is the kind of a field: the one that is written behind its name, else the one that
-// its name has everywhere.
-func kindOf(name, written string) (string, kind, error) {
-	if written == "" {
-		written = fieldKinds[name]
-	}
-	switch written {
-	case "":
-		return "text", text, nil
-	case "proposal_status":
-		return written, enum(proposalStatuses), nil
-	case "order_by":
-		return written, enum(orders), nil
-	}
-	k, known := kindNames[written]
-	if !known {
-		return "", nil, fmt.Errorf("the kind %q of %s is unknown", written, name)
-	}
-	return written, k, nil
 }
 
 func text(value string) (string, bool) { return value, true }
@@ -116,7 +99,7 @@ func hexDigits(value string) (string, bool) {
 }
 
 // enum reads a value by name or number; the first one is what an absent field has.
-func enum(names []string) kind {
+func enum(names ...string) kind {
 	return func(value string) (string, bool) {
 		n := slices.Index(names, value)
 		if n < 0 {
@@ -131,12 +114,3 @@ func enum(names []string) kind {
 		return strconv.Itoa(n), true
 	}
 }
-
-// The enums among the parameters, by number.
-var (
-	proposalStatuses = []string{
-		"PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
-		"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED",
-	}
-	orders = []string{"ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"}
-)

@@ -5,129 +5,76 @@ import "strings"
 // maxFields bounds the fields that a row reads from the query, pagination's included.
 const maxFields = 16
 
-// given are the parameters of a request, in the row's order.
+// A given is a field as a request gives it.
 type given struct {
-	values [maxFields]string
-	set    [maxFields]bool
-	camel  [maxFields]bool // under which of its names
-	lists  [maxFields][]string
+	name  string // by which of its names; "" if it is not given
+	value string
+	list  []string // all values, where the field is a list
 }
 
 // take reads one parameter. It is not ok where the node refuses it, or where what the node reads
 // depends on the order in which it goes through the names.
-func (m *matcher) take(g *given, p pair) bool {
+func (m *matcher) take(all *[maxFields]given, p pair) (ok bool) {
 	if strings.Contains(p.name, "[") {
 		return false // name[value] carries a value in the name
 	}
-	name, below, nested := strings.Cut(p.name, ".")
-	if m.fromPath(name) {
-		return true
+	first, _, _ := strings.Cut(p.name, ".")
+	for _, s := range m.path {
+		switch {
+		case s.literal != "":
+		case s.name == first: // the path gives it: the query cannot, then
+			return true
+		case s.camel == first: // the node does not know it there, and lets it change what the path says
+			return false
+		}
 	}
-	if m.overridesPath(name) {
-		return false
-	}
-	if name == "pagination" && m.paged {
-		return nested && m.takePage(g, below, p.value)
-	}
-	i := find(m.fields, name)
-	if i < 0 {
-		return true
-	}
-	return !nested && g.put(m.fields[i], i, name, p.value)
-}
-
-// takePage reads a parameter below pagination.
-func (m *matcher) takePage(g *given, name, value string) bool {
-	name, _, nested := strings.Cut(name, ".")
-	i := find(pageFields, name)
-	if i < 0 {
-		return true
-	}
-	return !nested && g.put(pageFields[i], len(m.fields)+i, name, value)
-}
-
-// put notes a value. Of one name's values the first counts; two names of one field
-// are read in no certain order.
-func (g *given) put(f field, i int, name, value string) bool {
-	camel := name != f.name
-	if g.set[i] && g.camel[i] != camel {
-		return false
-	}
-	if f.kind == nil {
-		g.lists[i] = append(g.lists[i], value)
-	}
-	if !g.set[i] {
-		g.values[i], g.set[i], g.camel[i] = value, true, camel
+	for i, f := range m.fields {
+		switch {
+		case p.name == f.name || p.name == f.camel:
+			return all[i].put(p.name, p.value, f.kind == nil)
+		case isBelow(p.name, f.name), isBelow(p.name, f.camel), isBelow(f.name, p.name):
+			return false
+		}
 	}
 	return true
 }
 
-// find is the field of a name, which may be its JSON name.
-func find(fields []field, name string) int {
-	for i, f := range fields {
-		if name == f.name || name == f.camel {
-			return i
-		}
-	}
-	return -1
+// isBelow says whether a name is that of a part of another one.
+func isBelow(name, whole string) bool {
+	rest, ok := strings.CutPrefix(name, whole)
+	return ok && strings.HasPrefix(rest, ".")
 }
 
-// fromPath says whether the path gives a field: the query cannot, then.
-func (m *matcher) fromPath(name string) bool {
-	for _, s := range m.path {
-		if s.literal == "" && s.name == name {
-			return true
-		}
+// put notes a value. Of one name's values the first counts, but for those of a list; two names of one
+// field are read in no certain order.
+func (g *given) put(name, value string, list bool) (ok bool) {
+	if g.name == "" {
+		g.name, g.value = name, value
 	}
-	return false
-}
-
-// overridesPath says whether a name is the JSON name of a field of the path. The node does not
-// know it there and lets it change what the path says: such a request has a key of its own, and
-// its answer is never that of the path.
-func (m *matcher) overridesPath(name string) bool {
-	for _, s := range m.path {
-		if s.literal == "" && s.camel == name {
-			return true
-		}
+	if list {
+		g.list = append(g.list, value)
 	}
-	return false
+	return g.name == name
 }
 
 // write renders the parameters that say something.
-func (m *matcher) write(g *given) (string, bool) {
+func (m *matcher) write(all *[maxFields]given) (query string, ok bool) {
 	var b []byte
 	for i, f := range m.fields {
-		if f.kind == nil {
-			for _, value := range g.lists[i] {
-				b = appendPair(b, f.name, value)
-			}
+		g := &all[i]
+		for _, value := range g.list {
+			b = appendPair(b, f.name, value)
+		}
+		if f.kind == nil || g.name == "" {
 			continue
 		}
-		var ok bool
-		if b, ok = g.append(b, f, i, f.name); !ok {
+		value, ok := f.kind(g.value)
+		if !ok {
 			return "", false
 		}
-	}
-	if !m.paged {
-		return string(b), true
-	}
-	for i, f := range pageFields {
-		var ok bool
-		if b, ok = g.append(b, f, len(m.fields)+i, "pagination."+f.name); !ok {
-			return "", false
+		if value != "" {
+			b = appendPair(b, f.name, value)
 		}
 	}
 	return string(b), true
-}
-
-func (g *given) append(b []byte, f field, i int, name string) ([]byte, bool) {
-	if !g.set[i] {
-		return b, true
-	}
-	value, ok := f.kind(g.values[i])
-	if ok && value != "" {
-		b = appendPair(b, name, value)
-	}
-	return b, ok
 }

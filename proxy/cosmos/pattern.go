@@ -1,7 +1,9 @@
 package cosmos
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/chain"
@@ -19,47 +21,30 @@ type field struct {
 	name  string
 	camel string // its JSON name
 	typ   string
-	kind  kind // nil for a list and for pagination
+	kind  kind // nil for a list
 }
 
 // A matcher is a compiled row.
 type matcher struct {
 	chain.Row
 	path   []segment
-	fields []field // of the query, without pagination's
-	paged  bool
-	open   bool // takes whatever comes
-	place  int  // among the rows
+	fields []field // of the query, those of a page last
+	open   bool    // takes whatever comes
+	place  int     // among the rows
 }
 
 // pageFields are the fields of pagination, in canonical order.
-var pageFields = mustFields("key offset limit count_total reverse")
+var pageFields = []string{"pagination.key:bytes", "pagination.offset:uint64", "pagination.limit:uint64", "pagination.count_total:bool", "pagination.reverse:bool"}
 
-func mustFields(names string) []field {
-	fields, err := fieldsOf(names)
-	if err != nil {
-		panic(err)
-	}
-	return fields
-}
-
-func fieldsOf(names string) ([]field, error) {
-	var fields []field
-	for _, word := range strings.Fields(names) {
-		f, err := newField(word)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(fields, f)
-	}
-	return fields, nil
-}
-
-// newField reads name or name:kind.
+// newField reads name or name:kind. Without a kind it is the one that the name has everywhere.
 func newField(word string) (field, error) {
 	name, written, _ := strings.Cut(word, ":")
-	typ, k, err := kindOf(name, written)
-	return field{name: name, camel: camel(name), typ: typ, kind: k}, err
+	typ := cmp.Or(written, fieldKinds[name], "text")
+	k, known := kinds[typ]
+	if !known {
+		return field{}, fmt.Errorf("the kind %q of %s is unknown", typ, name)
+	}
+	return field{name: name, camel: camel(name), typ: typ, kind: k}, nil
 }
 
 // camel is the JSON name of a proto name.
@@ -88,19 +73,19 @@ func compile(r chain.Row) (*matcher, error) {
 	if m.open {
 		return m, nil
 	}
-	fields, err := fieldsOf(r.Query)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Pattern, err)
+	words, page := strings.Fields(r.Query), []string(nil)
+	if i := slices.Index(words, chain.Pagination); i >= 0 {
+		words, page = slices.Delete(words, i, i+1), pageFields
 	}
-	for _, f := range fields {
-		if f.typ == "pagination" {
-			m.paged = true
-		} else {
-			m.fields = append(m.fields, f)
+	if most := maxFields - len(pageFields); len(words) > most {
+		return nil, fmt.Errorf("%s: more than %d parameters", r.Pattern, most)
+	}
+	for _, word := range slices.Concat(words, page) {
+		f, err := newField(word)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Pattern, err)
 		}
-	}
-	if len(m.fields) > maxFields-len(pageFields) {
-		return nil, fmt.Errorf("%s: more than %d parameters", r.Pattern, maxFields-len(pageFields))
+		m.fields = append(m.fields, f)
 	}
 	return m, nil
 }
