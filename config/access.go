@@ -6,7 +6,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// access checks who may ask, and how often.
+// access checks keys, rates, networks, origins and the admin token.
 func (v *validation) access(c Config) {
 	v.check(c.Chain.Auth != "keys" || len(c.Collections.Keys) > 0, "chain.auth", "keys needs collections.keys")
 	v.keys(c.Collections.Keys)
@@ -21,8 +21,7 @@ func (v *validation) access(c Config) {
 	v.check((c.HTTP.TLS.Cert == "") == (c.HTTP.TLS.Key == ""), "http.tls", "cert and key go together: set both or none")
 }
 
-// keys checks that each key says one thing about whose it is, and each name one
-// about its rate.
+// keys checks that no key has two names, and no name two rates.
 func (v *validation) keys(lines []string) {
 	seen, rates := map[[32]byte]bool{}, map[string]limits.Rate{}
 	each("collections.keys", lines, func(at, line string) {
@@ -42,7 +41,7 @@ func (v *validation) rate(key, value string) {
 	v.check(err == nil, key, "%v", err)
 }
 
-// leastToken is the shortest token that nobody is going to guess.
+// leastToken is the length of a token, in characters, that cannot be guessed.
 const leastToken = 16
 
 func (v *validation) admin(address, token string) {

@@ -76,7 +76,7 @@ var rules = map[string]struct {
 func (v *validation) tags(c Config) {
 	eachKey("", reflect.ValueOf(c), func(path string, f reflect.StructField, value reflect.Value) {
 		if strings.HasPrefix(path, "index.") && !c.Index.Enabled {
-			return // nobody reads them
+			return // these settings are not used
 		}
 		if must, ok := f.Tag.Lookup("must"); ok {
 			rule := rules[must]
@@ -197,7 +197,7 @@ func (v *validation) deadlines(c Config) {
 }
 
 // origins checks what a browser's Origin header is compared with: a text that
-// differs from what browsers send would silently allow nobody.
+// differs from what browsers send would silently allow no page.
 func (v *validation) origins(key string, origins []string) {
 	v.check(len(origins) > 0, key, "at least one is needed; none lets no page read answers")
 	each(key, origins, func(item, origin string) {

@@ -43,6 +43,9 @@ func explainCommand(std streams) *cobra.Command {
 }
 
 func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
+	if !strings.Contains(q.admin, "://") {
+		q.admin = "http://" + q.admin // an address, as the flags of serve take it
+	}
 	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()

@@ -52,7 +52,7 @@ func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
 			t.Errorf("no %q in\n%s", line, text)
 		}
 	}
-	if text := explained(t, r, "--height", "900", "/staking/pool"); !strings.Contains(text, "documented/staking/pool@900") {
+	if text := explained(t, r, "--admin", r.AdminAddr(), "--height", "900", "/staking/pool"); !strings.Contains(text, "documented/staking/pool@900") {
 		t.Error(text)
 	}
 	if text := explained(t, r, "/staking/validators?status=9"); !strings.Contains(text, "refused  400 {") {

@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// settingFlags are the flags that set configuration keys. What was on the
-// command line stays at hand for loading the configuration again.
+// settingFlags are the flags that set configuration keys. They keep what the command
+// line says, so that the configuration can be loaded again.
 type settingFlags struct {
 	file   string
 	values map[string][]string

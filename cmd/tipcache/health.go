@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// healthCommand is for containers, whose image holds no other program to ask with.
+// healthCommand is a probe for containers whose image has no other HTTP client.
 func healthCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "health", Short: "ask a running serve whether it is ready; the exit status is the answer", Args: operands,

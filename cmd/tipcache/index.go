@@ -33,7 +33,7 @@ func indexCommand(std streams) *cobra.Command {
 }
 
 func runIndex(ctx context.Context, settings *settingFlags, admin string, follow bool, std streams) error {
-	// What the command says by itself: to index, and that nobody is served.
+	// The command itself implies indexing, and serves no interface.
 	settings.values["index"], settings.values["admin"] = []string{"true"}, []string{"none"}
 	settings.values["collections-auth"] = []string{"none"}
 	cfg, err := settings.load()
@@ -46,7 +46,7 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow 
 		return err
 	}
 	if parts.IsTerminal(std.err) {
-		log = parts.NewLogger(io.Discard, cfg.Log) // the bar says it
+		log = parts.NewLogger(io.Discard, cfg.Log) // the progress bar has the same figures
 	}
 	run := &indexRun{store: store, registry: parts.NewRegistry(), log: log, std: std}
 	o := parts.Index(cfg)

@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/indexer"
 )
 
-// wideColumns are those that a bar needs for all its figures.
+// wideColumns is the width of a terminal from which on all figures fit.
 const wideColumns = 120
 
 // isWide tells whether a terminal has room for all figures.
@@ -49,7 +49,7 @@ func drawIndex(ctx context.Context, x *indexer.Indexer, w io.Writer) {
 	every(ctx, 200*time.Millisecond, func() {
 		s := x.Status()
 		if s.First == 0 {
-			_ = bar.RenderBlank() // it shows that it lives
+			_ = bar.RenderBlank() // the bar moves before the first figure is known
 			return
 		}
 		bar.ChangeMax64(max(s.Head-s.First+1, 1))

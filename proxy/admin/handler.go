@@ -1,8 +1,8 @@
-// Package admin is what operators and their machines ask of a process: whether it
-// lives and is ready, its metrics and profiles, and how it is doing, as a page.
+// Package admin serves operators and their machines: health and readiness of the
+// process, its metrics and profiles, and a status page.
 //
 //   - handler.go mounts it all;
-//   - guard.go says who may ask for what: the token, and the Host;
+//   - guard.go checks the token and the Host;
 //   - sampler.go keeps the last ten minutes as samples, which sample.go makes of
 //     the metrics (families.go);
 //   - stream.go sends the samples to the page, one JSON text a line;
@@ -70,8 +70,8 @@ func New(o Options) *Handler {
 	return h
 }
 
-// mountProfiles leaves out the command line: whatever secret stands there would
-// be told to everybody who may take a profile.
+// mountProfiles leaves out the command line: a secret in it would be shown to
+// everybody who may take a profile.
 func mountProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)
@@ -104,7 +104,7 @@ func (h *Handler) Run(ctx context.Context) {
 // which would otherwise wait for them.
 func (h *Handler) Close() { h.end() }
 
-// readyTimeout bounds the look at the parts.
+// readyTimeout is the time that the parts have to report their state.
 const readyTimeout = time.Second
 
 // readyz serves /readyz. ?exclude=PART, repeatable, leaves a part out: behind a

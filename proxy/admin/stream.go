@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxStreams bounds those who watch at once; streamWrite is the time a watcher
-// has to take a line.
+// maxStreams bounds the pages that are open at once; streamWrite is the time that a
+// page has to take a line.
 const (
 	maxStreams  = 32
 	streamWrite = 10 * time.Second

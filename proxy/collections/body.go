@@ -39,7 +39,7 @@ func readListBody(w http.ResponseWriter, r *http.Request, deadline time.Time) ([
 	case r.ContentLength > maxListBody:
 		return nil, tooLarge(maxListBody)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read does not look at contexts; fails only where there is no connection
+	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read of a body has no context; fails only where there is no connection
 	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength)
 	if err != nil {
 		return nil, unreadable(err)

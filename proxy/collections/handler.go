@@ -2,7 +2,7 @@
 //
 // A request goes, top to bottom:
 //
-//  1. handler.go asks whose key it comes with;
+//  1. handler.go checks its API key;
 //  2. body.go reads the body and validates it against the schema of schema.go;
 //     memo.go remembers what the same bytes asked for before;
 //  3. request.go makes of it the one spelling that is the cache key;
@@ -68,7 +68,7 @@ type Cache interface {
 type Options struct {
 	Store    Store
 	Metadata MetadataProvider // nil: only what the store itself knows
-	NoAuth   bool             // anybody may ask, without a key
+	NoAuth   bool             // requests need no key
 
 	// Progress is how far the store has come; nil: unknown. It is asked for on
 	// every request.
@@ -127,8 +127,10 @@ func (h *Handler) Routes() []web.Route {
 // serve answers one request.
 func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	r, deadline := c.Request, h.stack.Deadline(rec.Start)
-	if err := h.admit(c, rec); err != nil {
-		return err
+	if !h.o.NoAuth {
+		if err := h.stack.AdmitKey(c, rec); err != nil {
+			return err
+		}
 	}
 	body, err := readListBody(c.Writer, r, deadline)
 	if err != nil {
@@ -164,14 +166,6 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
 	h.stack.Respond(c.Writer, r, &a)
 	return nil
-}
-
-// admit lets those pass who may ask.
-func (h *Handler) admit(c *gin.Context, rec *web.Record) error {
-	if h.o.NoAuth {
-		return nil
-	}
-	return h.stack.AdmitKey(c, rec)
 }
 
 // plan says what a request would ask.

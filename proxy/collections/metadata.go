@@ -27,7 +27,7 @@ func MetadataStore(c MetadataCache) metadata.Store { return metadataStore{c} }
 
 type metadataStore struct{ cache MetadataCache }
 
-// Load returns the records at hand.
+// Load returns those records that the cache has.
 func (s metadataStore) Load(ctx context.Context, keys []string) map[string]metadata.Record {
 	entries := s.cache.Load(ctx, keys)
 	records := make(map[string]metadata.Record, len(entries))

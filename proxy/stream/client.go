@@ -26,7 +26,7 @@ type client struct {
 // A subscription is a topic, and what the client has of it.
 type subscription struct {
 	*topic
-	path    string // under which /live tells of it
+	path    string // the name of the topic on /live
 	answer  string // tags of the last events
 	failure string
 }

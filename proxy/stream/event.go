@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -11,12 +12,12 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// An event tells of an answer, a failure or a block.
+// An event is an answer, a failure or a block.
 type event struct {
-	id   string // <height>.<etag without quotes>; "" for none
-	name string // "" for answers, so that onmessage gets them
-	tag  string // of what the event says: an event with the tag of the one before says nothing new
-	data []byte // one line
+	name   string // "" for answers, so that onmessage gets them
+	height string // of an answer
+	tag    string // of the data, for an answer its ETag without quotes: the event after one with the same tag is not sent
+	data   []byte // one line
 
 	rendered atomic.Pointer[rendering] // the last one
 }
@@ -29,7 +30,7 @@ type rendering struct {
 
 // answerEvent is the event of an answer, which is that answer's body.
 func answerEvent(e *cache.Entry) *event {
-	return &event{id: strconv.FormatInt(e.Height, 10) + "." + tagOf(e), tag: tagOf(e), data: oneLine(e.Body)}
+	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), data: oneLine(e.Body)}
 }
 
 func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
@@ -44,7 +45,7 @@ func failureEvent(err error) *event {
 	return &event{name: "failure", tag: f.Public, data: data}
 }
 
-// blockEvent tells of a block.
+// blockEvent says that a block has come.
 func blockEvent(height int64) *event {
 	text := strconv.FormatInt(height, 10)
 	return &event{name: "block", tag: text, data: []byte(`{"height":` + text + `}`)}
@@ -83,8 +84,8 @@ func (e *event) render(path string) []byte {
 			b.WriteString(text)
 		}
 	}
-	if e.id != "" {
-		write("id: ", e.id, "\n")
+	if e.height != "" {
+		write("id: ", e.height, ".", e.tag, "\n")
 	}
 	if e.name != "" {
 		write("event: ", e.name, "\n")
@@ -92,7 +93,7 @@ func (e *event) render(path string) []byte {
 	write("data: ")
 	if path != "" {
 		quoted, _ := json.Marshal(path)
-		write(`{"path":`, string(quoted), `,"height":`, e.height(), `,"answer":`)
+		write(`{"path":`, string(quoted), `,"height":`, cmp.Or(e.height, "0"), `,"answer":`)
 	}
 	b.Write(e.data)
 	if path != "" {
@@ -100,12 +101,4 @@ func (e *event) render(path string) []byte {
 	}
 	write("\n\n")
 	return b.Bytes()
-}
-
-func (e *event) height() string {
-	height, _, ok := strings.Cut(e.id, ".")
-	if !ok {
-		return "0"
-	}
-	return height
 }

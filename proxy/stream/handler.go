@@ -6,7 +6,7 @@
 //  1. handler.go admits it within its limits, takes the options that EventSource
 //     cannot send as headers from the query (options.go), and names the feeds it
 //     follows: the request's own, or those of /live;
-//  2. topic.go follows a feed for all who stream it: it reads the answer once a
+//  2. topic.go follows a feed for all clients that stream it: it reads the answer once a
 //     block through the cache and tells its subscribers when it has changed;
 //  3. client.go writes what is new to one client. A client that is slow gets the
 //     newest answer next, never a backlog;
@@ -170,7 +170,7 @@ func setHeaders(h http.Header) {
 	h.Set("Content-Type", EventType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept")
-	h.Set("X-Accel-Buffering", "no") // nginx and its kin
+	h.Set("X-Accel-Buffering", "no") // for nginx and proxies that follow it
 }
 
 // renderer writes the client's own mistakes as the interface does. What may pass
@@ -187,8 +187,8 @@ func (h *Handler) renderer(render web.Renderer) web.Renderer {
 	}
 }
 
-// retryAfter tells EventSource when to come again, spread over some seconds, so
-// that replicas are not stormed.
+// retryAfter tells EventSource when to connect again, spread over some seconds, so
+// that not all clients come at once.
 func retryAfter(least time.Duration) string {
 	wait := max(least, time.Second) + rand.N(4*time.Second)
 	return "retry: " + strconv.FormatInt(wait.Milliseconds(), 10) + "\n\n"

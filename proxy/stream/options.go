@@ -2,7 +2,6 @@ package stream
 
 import (
 	"net/http"
-	"net/url"
 
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -54,15 +53,11 @@ func takeOptions(r *http.Request) *http.Request {
 		}
 	}
 	if query.Has(KeyParameter) {
-		hideKey(r, query)
+		query.Del(KeyParameter)
+		r.URL.RawQuery = query.Encode()
+		r.RequestURI = r.URL.RequestURI()
 	}
 	return r
-}
-
-func hideKey(r *http.Request, query url.Values) {
-	query.Del(KeyParameter)
-	r.URL.RawQuery = query.Encode()
-	r.RequestURI = r.URL.RequestURI()
 }
 
 // wantsBlocks tells whether the client asked for an event at every block.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -29,30 +30,29 @@ type probe struct {
 // The error says how many do not answer.
 func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	probes := probesOf(cfg)
-	lines, failed := make([]string, len(probes)), make([]bool, len(probes))
-	var all sync.WaitGroup
+	lines := make([]string, len(probes))
+	var (
+		all    sync.WaitGroup
+		failed atomic.Int32
+	)
 	for i, p := range probes {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			found, err := p.find(ctx)
-			failed[i] = err != nil
+			if err != nil {
+				failed.Add(1)
+			}
 			lines[i] = fmt.Sprintf("  %s\t%s\t%s\n", p.part, p.address, outcome(found, err))
 		})
 	}
 	all.Wait()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	bad := 0
-	for i, line := range lines {
-		fmt.Fprint(tw, line)
-		if failed[i] {
-			bad++
-		}
-	}
-	if err := tw.Flush(); err != nil || bad == 0 {
+	fmt.Fprint(tw, strings.Join(lines, ""))
+	if err := tw.Flush(); err != nil || failed.Load() == 0 {
 		return err
 	}
-	return fmt.Errorf("%d of %d parts are not as the configuration says", bad, len(probes))
+	return fmt.Errorf("%d of %d parts are not as the configuration says", failed.Load(), len(probes))
 }
 
 func outcome(found string, err error) string {

@@ -88,7 +88,7 @@ func infoOf(info, field string) string {
 	return value
 }
 
-// findStore changes nothing: neither does it make a file, nor a table.
+// findStore makes no file and no table.
 func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	if path, ok := strings.CutPrefix(cfg.Collections.Store, "sqlite:"); ok {
 		return findFile(path)
@@ -136,8 +136,8 @@ func findPostgres(ctx context.Context, url string) (version string, err error) {
 	return hide.Replace(version), upstream.RedactError(err, hide)
 }
 
-// nobody is an address that has no contract.
-const nobody = "0x0000000000000000000000000000000000000001"
+// noContract is an address without a contract.
+const noContract = "0x0000000000000000000000000000000000000001"
 
 func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 	var said bytes.Buffer
@@ -148,7 +148,7 @@ func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 		return "", err
 	}
 	began := time.Now()
-	_, degraded := service.Lookup(ctx, []string{nobody})
+	_, degraded := service.Lookup(ctx, []string{noContract})
 	took := time.Since(began)
 	_ = service.Close()
 	if degraded {
@@ -165,7 +165,7 @@ func onlyCause(_ []string, a slog.Attr) slog.Attr {
 	return slog.Attr{}
 }
 
-// forgetful is a store of metadata that keeps nothing.
+// forgetful is a store of metadata that keeps no records.
 type forgetful struct{}
 
 func (forgetful) Load(context.Context, []string) map[string]metadata.Record { return nil }

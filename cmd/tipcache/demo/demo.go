@@ -46,7 +46,7 @@ func Embed(cfg *config.Config, d *devnet.Devnet, key string) {
 	cfg.Metadata.Network = d.ChainID()
 	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
 	cfg.Log.Format = "text"
-	cfg.AdminToken = "none" // nothing here is worth one
+	cfg.AdminToken = "none" // a demo has no secrets
 }
 
 // follow has the store count on from the devnet's collections, so that their

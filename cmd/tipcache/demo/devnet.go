@@ -63,21 +63,21 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.DurationVar(&o.Interval, "block-time", 0, "time between blocks (default 2s)")
 	fs.Int64Var(&o.EVMRange, "evm-range", 10_000, "most blocks in one eth_getLogs")
 	fs.StringVar((*string)(&o.EVMRefusal), "evm-refusal", string(devnet.RefuseResults), "`how` more is refused: -32005, -32602, -32000, 413 or 400")
-	o.StartTime = time.Now() // whoever looks at the collections sees them move now
+	o.StartTime = time.Now() // so that collections change while the demo runs
 	for _, target := range []struct {
-		name  string
-		fault *devnet.Fault
-	}{{"node", &o.Faults.Node}, {"comet", &o.Faults.Comet}, {"provider", &o.Faults.Provider}, {"evm", &o.Faults.EVM}} {
-		addFaultFlags(fs, target.name, target.fault)
+		flag, name string
+		fault      *devnet.Fault
+	}{
+		{"node", "the REST server", &o.Faults.Node}, {"comet", "CometBFT", &o.Faults.Comet},
+		{"provider", "the metadata provider", &o.Faults.Provider}, {"evm", "the execution client", &o.Faults.EVM},
+	} {
+		f := target.fault
+		fs.DurationVar(&f.Latency, target.flag+"-latency", 0, "delay of every answer of "+target.name)
+		fs.DurationVar(&f.Jitter, target.flag+"-jitter", 0, "the greatest further delay, by chance")
+		fs.Float64Var(&f.ErrorRate, target.flag+"-error-rate", 0, "share of the answers of "+target.name+" that are errors, 0 to 1")
+		fs.BoolVar(&f.Stall, target.flag+"-stall", false, "have "+target.name+" accept requests and never answer")
+		fs.StringVar(&f.Outage, target.flag+"-outage", "", "refuse or reset connections to "+target.name+": refuse or reset")
 	}
-}
-
-func addFaultFlags(fs *pflag.FlagSet, name string, f *devnet.Fault) {
-	fs.DurationVar(&f.Latency, name+"-latency", 0, "added to every answer of the "+name)
-	fs.DurationVar(&f.Jitter, name+"-jitter", 0, "at most this much more")
-	fs.Float64Var(&f.ErrorRate, name+"-error-rate", 0, "share of the "+name+"'s answers that are errors, 0 to 1")
-	fs.BoolVar(&f.Stall, name+"-stall", false, "let the "+name+" accept and never answer")
-	fs.StringVar(&f.Outage, name+"-outage", "", "refuse or reset the "+name+"'s connections")
 }
 
 // WriteCollections writes those of a devnet as tipcache import reads them.

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// NewLogger makes the log of a command that serves nobody.
+// NewLogger makes the log of a command that answers no requests.
 func NewLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(readable(w, cfg, IsTerminal(w)), &slog.HandlerOptions{Level: levelOf(cfg)}))
 }
@@ -23,8 +23,8 @@ func levelOf(cfg config.Log) (level slog.Level) {
 	return level
 }
 
-// readable turns lines of JSON into text where that is wanted: people do not read
-// so many that speed counts.
+// readable turns lines of JSON into text where the configuration, or a terminal, asks
+// for it. Its speed does not matter: text is for people.
 func readable(w io.Writer, cfg config.Log, terminal bool) io.Writer {
 	if cfg.Format == "json" || cfg.Format != "text" && !terminal {
 		return w

@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// NewRegistry has what every process tells of itself.
+// NewRegistry has the metrics of the process: Go runtime, operating system, version.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	return r
 }
 
-// buildInfo tells in metrics what program runs: always 1, what counts is the labels.
+// buildInfo is a metric whose labels name the version. Its value is always 1.
 func buildInfo() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_build_info", Help: "Version of tipcache and of the Go it was built with.",

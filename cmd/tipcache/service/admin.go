@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -19,8 +20,8 @@ func (s *Service) newAdmin() *admin.Handler {
 	return h
 }
 
-// Readiness is the body of /readyz. Redis and the metadata provider are told
-// of, but their loss only degrades the service and does not make it unready.
+// Readiness is the body of /readyz. The loss of Redis or of the
+// metadata provider degrades the service, but does not make it unready.
 type Readiness struct {
 	Ready    bool              `json:"ready"`
 	Problems map[string]string `json:"problems"`        // by part: node, store, draining, cache
@@ -54,12 +55,23 @@ func (s *Service) nodes() []NodeHealth {
 	return all
 }
 
+var (
+	errDraining = errors.New("finishing the last requests")
+	errWarming  = errors.New("taking over what other replicas use most")
+)
+
 // ready tells how the parts are; those excluded do not count.
 func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
 	state := Readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch
-	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx), "draining": s.draining(), "cache": s.warming()}
+	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx)}
+	if s.stopping.Load() {
+		parts["draining"] = errDraining
+	}
+	if s.cache.Warming() {
+		parts["cache"] = errWarming // other replicas answer better for a moment
+	}
 	for _, part := range exclude {
 		delete(parts, part)
 	}

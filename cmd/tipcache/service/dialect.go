@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// askAgain is the time between two looks at nodes that do not answer.
+// askAgain is the time between two requests to nodes that do not answer.
 const askAgain = time.Second
 
 // dialect is the one that is configured, that the nodes are found to speak, or that they spoke to another
@@ -74,8 +74,8 @@ func (s *Service) speak(found node.Dialect) error {
 	return nil
 }
 
-// found tells of a dialect that a node was found to speak, and remembers it for replicas that start
-// while none answers.
+// found logs the dialect that a node speaks, and notes it in Redis for replicas that start while no
+// node answers.
 func (s *Service) found(ctx context.Context, d node.Dialect) {
 	s.log.Info("nodes were asked which dialect they speak", "dialect", d)
 	if s.shared == nil || s.cfg.Chain.ID == "" {
@@ -92,7 +92,7 @@ func (s *Service) remembered(ctx context.Context) node.Dialect {
 	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return ""
 	}
-	noted, _ := s.shared.Dialect(ctx, s.cfg.Chain.ID) // an error is counted, and as good as nothing
+	noted, _ := s.shared.Dialect(ctx, s.cfg.Chain.ID) // the store counts errors; one means that no dialect is known
 	switch d := node.Dialect(noted); d {
 	case node.Story, node.Cosmos:
 		return d

@@ -22,15 +22,15 @@ func (s *Service) leaving(h http.Handler) http.Handler {
 	})
 }
 
-// drain lets load balancers notice, then finishes what is in flight: first the
-// public listener, so that the admin one tells of it to the end.
+// drain lets load balancers notice, then finishes what is in flight: first on the
+// public listener, so that the admin listener answers to the end.
 func (s *Service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
 	notifySystemd(daemon.SdNotifyStopping)
 	if s.lane != nil {
 		s.lane.Drain()
 	}
-	s.proxy.Drain() // streams come again elsewhere
+	s.proxy.Drain() // clients of streams connect to another replica
 	s.log.Info("draining", "delay", s.cfg.HTTP.DrainDelay.String(), "deadline", s.cfg.HTTP.Drain.String())
 	time.Sleep(s.cfg.HTTP.DrainDelay)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
@@ -55,19 +55,4 @@ func (s *Service) shutdown(ctx context.Context, public *http.Server) error {
 		return err
 	}
 	return s.lane.Wait(ctx)
-}
-
-// warming says that requests would better go to other replicas a moment longer.
-func (s *Service) warming() error {
-	if s.cache.Warming() {
-		return errors.New("taking over what other replicas use most")
-	}
-	return nil
-}
-
-func (s *Service) draining() error {
-	if s.stopping.Load() {
-		return errors.New("finishing the last requests")
-	}
-	return nil
 }

@@ -27,8 +27,8 @@ func (s *Service) progress() (p listing.Progress) {
 	return p
 }
 
-// IndexHealth is what /readyz tells of the store's way along the chain. It does
-// not make the service unready: the collections that it has can be listed.
+// IndexHealth is how far the store has followed the chain, in /readyz. A store that
+// is behind does not make the service unready: the collections in it can be listed.
 type IndexHealth struct {
 	Chain   int64  `json:"chain"`
 	Block   int64  `json:"block"`           // the last one counted

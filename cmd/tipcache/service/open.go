@@ -37,7 +37,7 @@ func (s *Service) openCache(context.Context) error {
 		return err
 	}
 	s.onClose(s.cache.Close)
-	if len(s.cfg.Chain.Nodes) == 0 { // nobody will tell of a chain
+	if len(s.cfg.Chain.Nodes) == 0 { // no node will name the chain
 		s.cache.SetNamespace(parts.Namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
 	}
 	return nil

@@ -4,8 +4,8 @@
 //     and listen.go opens the listeners; dialect.go finds out what the nodes speak;
 //   - run.go serves until the end, drain.go is that end, and reload.go puts another
 //     configuration in force;
-//   - admin.go tells of the health of the parts, explain.go and purge.go are what
-//     the admin listener does when asked;
+//   - admin.go reports the health of the parts; explain.go and purge.go are calls of
+//     the admin listener;
 //   - indexing.go fills the collection store when it is this replica's turn;
 //     tracing.go sends spans.
 package service
