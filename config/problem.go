@@ -20,18 +20,14 @@ func (p Problem) Error() string {
 }
 
 // Problems lists what err joins, each problem once.
-func Problems(err error) []error {
-	if err == nil {
+func Problems(err error) (all []error) {
+	var joined interface{ Unwrap() []error }
+	switch {
+	case err == nil:
 		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		if list, ok := errors.Unwrap(err).(interface{ Unwrap() []error }); ok {
-			return Problems(list.(error)) //nolint:forcetypeassert // it is one
-		}
+	case !errors.As(err, &joined):
 		return []error{err}
 	}
-	var all []error
 	for _, e := range joined.Unwrap() {
 		all = append(all, Problems(e)...)
 	}

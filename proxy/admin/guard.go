@@ -28,7 +28,7 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 			WriteJSON(w, http.StatusForbidden, map[string]string{
 				"error": "without an admin token this is served under an IP address or localhost only: set admin_token, or ask by address"})
 			return
-		case want != nil && !isPage(r) && !bears(r, want):
+		case want != nil && !h.pages[r.URL.Path] && !bears(r, want):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="tipcache admin"`)
 			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "the admin token is required: Authorization: Bearer TOKEN"})
 			return

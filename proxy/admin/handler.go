@@ -40,6 +40,7 @@ type Options struct {
 type Handler struct {
 	o       Options
 	guarded http.Handler
+	pages   map[string]bool        // paths of the status page
 	token   atomic.Pointer[digest] // nil: none is required
 	samples *sampler
 
@@ -59,7 +60,7 @@ func New(o Options) *Handler {
 	mux.HandleFunc("GET /readyz", h.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /status/stream", h.stream)
-	mountPage(mux)
+	h.pages = mountPage(mux)
 	for pattern, call := range o.Calls {
 		mux.HandleFunc(pattern, call)
 	}

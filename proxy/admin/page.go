@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"net/http"
-	"path"
 	"time"
 )
 
@@ -20,22 +19,21 @@ var pages embed.FS
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-const pageIndex = "/status/index.html"
-
-// mountPage serves the files under /status, and the page at /.
-func mountPage(mux *http.ServeMux) {
+// mountPage serves the files under /status, and the page at /. It returns their
+// paths: they hold no figures.
+func mountPage(mux *http.ServeMux) map[string]bool {
 	files, err := pages.ReadDir("page")
 	if err != nil {
 		panic(err) // it is part of the program
 	}
+	paths := map[string]bool{"/": true}
 	for _, f := range files {
 		at := "/status/" + f.Name()
-		serve := fileHandler(f.Name())
-		mux.HandleFunc("GET "+at, serve)
-		if at == pageIndex {
-			mux.HandleFunc("GET /{$}", serve)
-		}
+		paths[at] = true
+		mux.HandleFunc("GET "+at, fileHandler(f.Name()))
 	}
+	mux.HandleFunc("GET /{$}", fileHandler("index.html"))
+	return paths
 }
 
 func fileHandler(name string) http.HandlerFunc {
@@ -54,17 +52,4 @@ func fileHandler(name string) http.HandlerFunc {
 		h.Set("ETag", tag)
 		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 	}
-}
-
-// isPage tells the page's own files, which hold no figures.
-func isPage(r *http.Request) bool {
-	if r.URL.Path == "/" {
-		return true
-	}
-	dir, name := path.Split(r.URL.Path)
-	if dir != "/status/" || name == "" {
-		return false
-	}
-	_, err := pages.Open("page/" + name)
-	return err == nil
 }

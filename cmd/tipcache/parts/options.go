@@ -19,7 +19,6 @@ import (
 	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
-	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/indexer"
@@ -101,15 +100,6 @@ func Collections(cfg config.Config) collections.Options {
 func Metadata(cfg config.Config) metadata.Options {
 	m := cfg.Metadata
 	return metadata.Options{Chain: m.Network, Budget: m.Budget, Timeout: m.Timeout, Batch: m.Batch}
-}
-
-func collectionsOptions(cfg config.Config) *listing.Options {
-	c := cfg.Collections
-	return &listing.Options{
-		NoAuth:        c.Auth == "none",
-		MinHeightWait: cfg.Chain.MinHeightWait,
-		Policy:        cache.Policy{Fresh: c.Fresh, Stale: c.Stale, StaleIfError: c.OnError, Keep: c.OnError},
-	}
 }
 
 // Index is without the store.

@@ -1,9 +1,11 @@
 package parts
 
 import (
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -13,38 +15,38 @@ import (
 
 // Proxy is without the cache and the clients of origins.
 func Proxy(cfg config.Config) proxy.Options {
-	return proxy.Options{Web: webOptions(cfg), Chain: chainOptions(cfg), Cosmos: cosmosOptions(cfg), Collections: collectionsOptions(cfg), Streams: streamOptions(cfg), ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead}}
-}
-
-func streamOptions(cfg config.Config) stream.Options {
-	return stream.Options{Max: cfg.HTTP.MaxStreams, PerClient: cfg.HTTP.ClientStreams, Write: cfg.HTTP.Request}
-}
-
-func webOptions(cfg config.Config) web.Options {
-	return web.Options{
-		MaxURL:         cfg.HTTP.MaxURL,
-		MaxHeader:      int(cfg.HTTP.MaxHeader),
-		RequestTimeout: cfg.HTTP.Request,
-		PublicURL:      cfg.Collections.PublicURL,
-		CORSOrigins:    cfg.HTTP.CORSOrigins,
-		AllowNoCache:   cfg.HTTP.AllowNoCache,
-		Keys:           Keys(cfg),
-		Limits:         Limits(cfg),
-		SharedLimits:   limits.Shared{Timeout: cfg.Redis.Timeout},
-		OnlyFailures:   !cfg.Log.Access,
-		SkipLog:        1 - cfg.Log.Sample,
-	}
-}
-
-func chainOptions(cfg config.Config) chain.Options {
-	return chain.Options{
-		Classes:       Classes(cfg),
-		Routes:        OwnPolicies(cfg),
-		Shape:         chain.Shape(cfg.Chain.Shape),
-		Auth:          cfg.Chain.Auth == "keys",
-		MaxPageLimit:  cfg.Chain.MaxPageLimit,
-		MinHeightWait: cfg.Chain.MinHeightWait,
-		Patience:      cfg.Cache.Patience,
+	c, public, pages := cfg.Chain, cfg.HTTP, cfg.Collections
+	return proxy.Options{
+		Web: web.Options{
+			MaxURL:         public.MaxURL,
+			MaxHeader:      int(public.MaxHeader),
+			RequestTimeout: public.Request,
+			PublicURL:      pages.PublicURL,
+			CORSOrigins:    public.CORSOrigins,
+			AllowNoCache:   public.AllowNoCache,
+			Keys:           Keys(cfg),
+			Limits:         Limits(cfg),
+			SharedLimits:   limits.Shared{Timeout: cfg.Redis.Timeout},
+			OnlyFailures:   !cfg.Log.Access,
+			SkipLog:        1 - cfg.Log.Sample,
+		},
+		Chain: chain.Options{
+			Classes:       Classes(cfg),
+			Routes:        OwnPolicies(cfg),
+			Shape:         chain.Shape(c.Shape),
+			Auth:          c.Auth == "keys",
+			MaxPageLimit:  c.MaxPageLimit,
+			MinHeightWait: c.MinHeightWait,
+			Patience:      cfg.Cache.Patience,
+		},
+		Cosmos: cosmosOptions(cfg),
+		Collections: &listing.Options{
+			NoAuth:        pages.Auth == "none",
+			MinHeightWait: c.MinHeightWait,
+			Policy:        cache.Policy{Fresh: pages.Fresh, Stale: pages.Stale, StaleIfError: pages.OnError, Keep: pages.OnError},
+		},
+		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
+		ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead},
 	}
 }
 

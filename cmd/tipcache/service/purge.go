@@ -48,30 +48,27 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 
 var errSelection = errors.New("say one of route=NAME, prefix=KEY, address=0x... and all=true")
 
-// selection reads what is to be purged: exactly one thing, so that a slip of
-// the pen is no purge of everything.
+// selection reads what is to be purged: exactly one thing, so that a mistyped
+// parameter does not purge everything.
 func (s *Service) selection(r *http.Request) (cache.Selection, error) {
 	if err := r.ParseForm(); err != nil {
 		return cache.Selection{}, errSelection
 	}
-	said := ""
 	for name, values := range r.Form {
-		if said != "" || len(values) != 1 || values[0] == "" {
-			return cache.Selection{}, errSelection
+		if len(r.Form) != 1 || len(values) != 1 || values[0] == "" {
+			break
 		}
-		said = name
-	}
-	value := r.Form.Get(said)
-	switch said {
-	case "route":
-		return s.proxy.SelectRoute(value)
-	case "prefix":
-		return cache.Selection{Prefix: value}, nil
-	case "address":
-		return s.proxy.SelectAddress(value)
-	case "all":
-		if yes, err := strconv.ParseBool(value); err == nil && yes {
-			return cache.Selection{}, nil
+		switch value := values[0]; name {
+		case "route":
+			return s.proxy.SelectRoute(value)
+		case "prefix":
+			return cache.Selection{Prefix: value}, nil
+		case "address":
+			return s.proxy.SelectAddress(value)
+		case "all":
+			if yes, err := strconv.ParseBool(value); err == nil && yes {
+				return cache.Selection{}, nil
+			}
 		}
 	}
 	return cache.Selection{}, errSelection
