@@ -30,8 +30,9 @@ func supply(q *query) error {
 // not staked is on the execution chain.
 func balance(q *query) error { return q.inDenom("balance", func(string) uint64 { return 0 }) }
 
-// addressOr answers with an address that a delegator may set, under a name. Only
-// the first sample delegator has set it. Whoever has not has its own, or none.
+// addressOr answers with an address that a delegator may set, as a member with a
+// name. Only the first sample delegator has set one. The answer for others is
+// their own address, if own, or empty.
 func addressOr(own bool, name, set string) func(*query) error {
 	return func(q *query) error {
 		value := ""

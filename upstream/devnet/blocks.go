@@ -9,7 +9,7 @@ import (
 // emptyHash is the digest of nothing.
 var emptyHash = sha256.Sum256(nil)
 
-// blockID names a block, in CometBFT's JSON.
+// blockID is the identifier of a block in CometBFT's JSON.
 func (c *chain) blockID(h int64) json.RawMessage {
 	s := c.at(h)
 	return fmt.Appendf(nil, `{"hash":"%X","parts":{"total":1,"hash":"%X"}}`, s.hash("block"), s.hash("parts"))
@@ -24,7 +24,7 @@ func (c *chain) header(h int64) json.RawMessage {
 		c.at(0).hash("consensus"), before.hash("app"), before.hash("results"), emptyHash, s.proposer)
 }
 
-// block is as small as one can be.
+// block is a block with one transaction and one signature.
 func (c *chain) block(h int64) json.RawMessage {
 	s := c.at(h)
 	return fmt.Appendf(nil, `{"header":%s,"data":{"txs":[%q]},"evidence":{"evidence":[]},"last_commit":{"height":"%d","round":0,"block_id":%s,"signatures":[{"block_id_flag":2,"validator_address":"%X","timestamp":%q,"signature":%q}]}}`,

@@ -19,7 +19,7 @@ const (
 // times are extrapolated: nothing but the newest is compared to the clock.
 const rememberedBlocks = 256
 
-// A chain makes blocks. What is in them is the business of state.
+// A chain makes blocks. A state says what is in them.
 type chain struct {
 	id       string
 	interval time.Duration // between blocks; negative: only advance makes them
@@ -83,8 +83,11 @@ func (c *chain) start() {
 	}()
 }
 
-// stop ends it and waits.
+// stop ends it, if it was begun, and waits.
 func (c *chain) stop() {
+	if c.quit == nil {
+		return
+	}
 	c.quit()
 	<-c.done
 }

@@ -29,7 +29,7 @@ func (d *Devnet) ResetStats() {
 	d.evm.ResetStats()
 }
 
-// controlHandler serves the levers:
+// controlHandler serves the requests that control a devnet:
 //
 //	GET    /devnet/faults             the faults in force
 //	PUT    /devnet/faults             replaces the faults of the targets it names
@@ -71,7 +71,7 @@ func (d *Devnet) putFaults(w http.ResponseWriter, r *http.Request) {
 	reply(w, d.Faults())
 }
 
-// after answers with the height after something was done with the parameter blocks.
+// after acts on the parameter blocks and answers with the height after that.
 func (d *Devnet) after(act func(blocks int64)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if blocks, ok := number(w, r, "blocks", "1"); ok {
@@ -92,8 +92,8 @@ func (d *Devnet) getStats(w http.ResponseWriter, r *http.Request) {
 // maxNumber bounds what one call to the control server does.
 const maxNumber = 100_000
 
-// number is a parameter of the query, or the default if it is absent. What is no number it
-// refuses.
+// number is a parameter of the query, or the default if it is absent. Where it is
+// false, the request has been answered with an error.
 func number(w http.ResponseWriter, r *http.Request, name, otherwise string) (int64, bool) {
 	n, err := strconv.ParseInt(cmp.Or(r.URL.Query().Get(name), otherwise), 10, 64)
 	if err != nil || n < 0 || n > maxNumber {

@@ -23,7 +23,8 @@ const (
 	errNoPeriod    refusal = "period delegation does not exist"
 )
 
-// noneFor refuses what there is not between the delegator and the validator of the path.
+// noneFor is the error where the delegator and the validator of the path have
+// nothing of a kind.
 func (q *query) noneFor(what string) error {
 	return fmt.Errorf("rpc error: code = NotFound desc = %s with delegator %s not found for validator %s",
 		what, cosmos.Bech32(accountPrefix, q.delegator), cosmos.Bech32(validatorPrefix, q.operator))

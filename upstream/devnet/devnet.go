@@ -159,16 +159,9 @@ func (d *Devnet) targets() []*target {
 // Closing twice is harmless.
 func (d *Devnet) Close() error {
 	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
-		return nil
-	}
 	d.closed = true
-	started := d.started
 	d.mu.Unlock()
-	if started {
-		d.chain.stop()
-	}
+	d.chain.stop()
 	closeAll(d.targets()...)
 	return nil
 }

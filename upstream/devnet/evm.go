@@ -20,8 +20,8 @@ const (
 	GroupNFT        = "0x4709798FeA84C84ae2475fF0c25344115eE1529f"
 )
 
-// An EVM is the JSON-RPC endpoint of the chain's execution client. What lies past
-// its head does not exist for it: it has no logs there and does not say why.
+// An EVM is the JSON-RPC endpoint of the chain's execution client. A range
+// past its head has no logs, which is no error.
 type EVM struct {
 	chain   *chain
 	ledger  ledger

@@ -29,8 +29,8 @@ func boolWord(yes bool) (w word) {
 }
 
 // pack encodes the arguments of an event or the results of a call. Those that
-// are words stand where they are; byte strings come behind the others, and where
-// stands in their place.
+// are words stand in their place. Byte strings come behind all others, and their
+// offset stands in their place.
 func pack(arguments ...any) []byte {
 	head, tail := make([]byte, 0, 32*len(arguments)), []byte(nil)
 	for _, argument := range arguments {

@@ -11,22 +11,20 @@ import (
 // Those of real providers have little in common.
 type Refusal string
 
-// The ways to refuse.
+// The ways that have a name. The others are -32000, the code of any failure, and
+// the statuses 413 and 400 of HTTP.
 const (
 	RefuseResults Refusal = "-32005" // code -32005, whatever the reason is
 	RefuseParams  Refusal = "-32602" // as if the request were malformed
-	RefuseServer  Refusal = "-32000" // as any failure
-	Refuse413     Refusal = "413"    // HTTP 413, not even JSON
-	Refuse400     Refusal = "400"    // HTTP 400 with a JSON-RPC error
 )
 
-// refusals are what the ways say, with the number of blocks that is allowed.
+// refusals are the errors by way. {blocks} is the number of blocks that is allowed.
 var refusals = map[Refusal]rpcError{
 	RefuseResults: {Code: -32005, Message: "query returned more than 10000 results"},
 	RefuseParams:  {Code: -32602, Message: "block range too large, max is {blocks} blocks"},
-	RefuseServer:  {Code: -32000, Message: "exceed maximum block range: {blocks}"},
-	Refuse413:     {Message: "Request Entity Too Large", status: http.StatusRequestEntityTooLarge, plain: true},
-	Refuse400:     {Code: -32600, Message: "You can make eth_getLogs requests with up to a {blocks} block range.", status: http.StatusBadRequest},
+	"-32000":      {Code: -32000, Message: "exceed maximum block range: {blocks}"},
+	"413":         {Message: "Request Entity Too Large", status: http.StatusRequestEntityTooLarge, plain: true},
+	"400":         {Code: -32600, Message: "You can make eth_getLogs requests with up to a {blocks} block range.", status: http.StatusBadRequest},
 }
 
 // A filter is what an eth_getLogs asks for, as it is given.

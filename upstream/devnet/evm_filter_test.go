@@ -108,9 +108,9 @@ func TestTooMuchIsRefusedInTheWayOfTheProvider(t *testing.T) {
 		"":                   {200, -32005, "query returned more than 10000 results"},
 		devnet.RefuseResults: {200, -32005, "query returned more than 10000 results"},
 		devnet.RefuseParams:  {200, -32602, "block range too large, max is 10 blocks"},
-		devnet.RefuseServer:  {200, -32000, "exceed maximum block range: 10"},
-		devnet.Refuse413:     {413, 0, "Request Entity Too Large"},
-		devnet.Refuse400:     {400, -32600, "You can make eth_getLogs requests with up to a 10 block range."},
+		"-32000":             {200, -32000, "exceed maximum block range: 10"},
+		"413":                {413, 0, "Request Entity Too Large"},
+		"400":                {400, -32600, "You can make eth_getLogs requests with up to a 10 block range."},
 	} {
 		d := start(t, devnet.Options{Interval: -1, Collections: 3, EVMRange: 10, EVMRefusal: refusal})
 		logs(t, d.EVMURL(), 1001, 1010, "")

@@ -46,7 +46,7 @@ func (l ledger) follow(a asset) []happening {
 // mintings is how often licenses are minted for an asset, in eight cases.
 var mintings = [8]int{0, 0, 0, 0, 1, 1, 1, 2}
 
-// amount is how many there are of it: licenses come in any number up to seven.
+// amount is what a happening adds to its counter: one, or up to seven licenses.
 func (h happening) amount() int64 {
 	if h.kind != licensed {
 		return 1

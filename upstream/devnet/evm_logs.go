@@ -2,7 +2,7 @@ package devnet
 
 import (
 	"cmp"
-	"encoding/hex"
+	"fmt"
 	"iter"
 	"slices"
 	"strconv"
@@ -128,31 +128,13 @@ func disputeTag() (w word) {
 	return w
 }
 
-// appendTo appends a log as JSON-RPC has it. Answers can have many.
+// appendTo appends a log as JSON-RPC has it.
 func (g evmLog) appendTo(b []byte, l ledger, blockHash word) []byte {
-	b = appendHex(append(b, `{"address":`...), g.contract[:])
-	b = append(b, `,"topics":[`...)
+	b = fmt.Appendf(b, `{"address":"0x%x","topics":[`, g.contract[:])
 	for i := range g.topics {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendHex(b, g.topics[i][:])
+		b = fmt.Appendf(b, `%s"0x%x"`, ","[:min(i, 1)], g.topics[i][:])
 	}
-	b = appendHex(append(b, `],"data":`...), g.data)
-	b = appendQuantity(append(b, `,"blockNumber":`...), g.block)
-	transaction := l.transactionHash(g.block, g.transaction)
-	b = appendHex(append(b, `,"transactionHash":`...), transaction[:])
-	b = appendQuantity(append(b, `,"transactionIndex":`...), g.transaction)
-	b = appendHex(append(b, `,"blockHash":`...), blockHash[:])
-	b = appendQuantity(append(b, `,"blockTimestamp":`...), l.time(g.block).Unix())
-	b = appendQuantity(append(b, `,"logIndex":`...), g.index)
-	return append(b, `,"removed":false}`...)
-}
-
-func appendHex(b, raw []byte) []byte {
-	return append(hex.AppendEncode(append(b, `"0x`...), raw), '"')
-}
-
-func appendQuantity(b []byte, n int64) []byte {
-	return append(strconv.AppendInt(append(b, `"0x`...), n, 16), '"')
+	hash := l.transactionHash(g.block, g.transaction)
+	return fmt.Appendf(b, `],"data":"0x%x","blockNumber":"0x%x","transactionHash":"0x%x","transactionIndex":"0x%x","blockHash":"0x%x","blockTimestamp":"0x%x","logIndex":"0x%x","removed":false}`,
+		g.data, g.block, hash[:], g.transaction, blockHash[:], l.time(g.block).Unix(), g.index)
 }

@@ -38,7 +38,9 @@ var evmMethods = map[string]evmMethod{
 
 // quantity is a method that answers with a number.
 func quantity(of func(*EVM) int64) func(*EVM, []json.RawMessage) (json.RawMessage, *rpcError) {
-	return func(e *EVM, _ []json.RawMessage) (json.RawMessage, *rpcError) { return appendQuantity(nil, of(e)), nil }
+	return func(e *EVM, _ []json.RawMessage) (json.RawMessage, *rpcError) {
+		return fmt.Appendf(nil, `"0x%x"`, of(e)), nil
+	}
 }
 
 // call answers a call of one of the methods.

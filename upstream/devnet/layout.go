@@ -2,7 +2,6 @@ package devnet
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"strconv"
 
@@ -13,10 +12,7 @@ import (
 // delegated. Amounts are in the smallest denomination.
 const step = 1_024 * billion
 
-const (
-	million = 1_000_000
-	billion = 1_000_000_000
-)
+const billion = 1_000_000_000
 
 // A layout is the part of the state that does not depend on the height:
 // who there is, and what they staked at the beginning.
@@ -112,16 +108,19 @@ func newValidator(seed uint64, height int64, i int, m member) *validator {
 func stakesOn(seed uint64, v *validator, people cast, delegators int) []stake {
 	var stakes []stake
 	if v.Self > 0 {
-		stakes = append(stakes, stake{delegator: v.Operator, lots: []lot{{Tokens: v.Self}}})
+		stakes = append(stakes, stake{delegator: v.Operator, lots: []lot{{ID: "0", Tokens: v.Self}}})
 	}
 	for _, s := range people.Stakes {
 		if delegators > 0 && s.Validator == v.index {
-			stakes = append(stakes, stake{delegator: people.Delegators[s.Delegator], lots: slices.Clone(s.Lots)})
+			stakes = append(stakes, stake{delegator: people.Delegators[s.Delegator], lots: s.Lots})
 		}
 	}
 	for i := crowd; v.index == popular && len(stakes) < delegators; i++ {
-		tokens := step + noise(seed, "stake", i, 700)*billion + uint64(i)
-		stakes = append(stakes, stake{delegator: people.delegator(seed, i), lots: []lot{{Tokens: tokens, Period: uint8(noise(seed, "period", i, 4))}}})
+		l := lot{ID: "0", Tokens: step + noise(seed, "stake", i, 700)*billion + uint64(i), Period: uint8(noise(seed, "period", i, 4))}
+		if l.Period > 0 {
+			l.ID = strconv.Itoa(2000 + i)
+		}
+		stakes = append(stakes, stake{delegator: people.delegator(seed, i), lots: []lot{l}})
 	}
 	return stakes
 }
@@ -133,15 +132,7 @@ func (v *validator) finish() {
 	for i := range v.stakes {
 		s := &v.stakes[i]
 		s.slot = (i + max(0, v.turn)) % len(v.stakes)
-		for j := range s.lots {
-			l := &s.lots[j]
-			if v.Locked {
-				l.Period = 0 // locked tokens have no terms
-			}
-			if l.ID == "" && l.Period > 0 {
-				l.ID = strconv.Itoa(2000 + s.slot)
-			}
-			l.ID = cmp.Or(l.ID, "0")
+		for _, l := range s.lots {
 			s.tokens += l.Tokens
 		}
 		v.staked += s.tokens

@@ -59,7 +59,8 @@ func (n *Node) CometURL() string { return n.comet.url() }
 // Height is the newest block that this node can read.
 func (n *Node) Height() int64 { return max(1, n.chain.height()-n.lag.Load()) }
 
-// ahead is how many blocks more than there are the CometBFT server tells of.
+// ahead is by how many blocks the heights that the CometBFT server tells are too
+// high.
 func (n *Node) ahead() int64 { return n.comet.fault.Load().Ahead }
 
 // oldest is the lowest height that has not been pruned.

@@ -11,8 +11,9 @@ const communityAddress = "0xccCCcC0000000000000000000000000000000002"
 // queueLengths are how many withdrawals wait, for four blocks each, over and over.
 var queueLengths = [...]int{0, 0, 0, 1, 0, 2, 0, 142}
 
-// withdrawals answers with what waits to be paid out on the execution chain. Those of
-// rewards have a kind. A stake that would wait alone is the community's share instead.
+// withdrawals answers with what waits to be paid out on the execution chain. The
+// kind is the JSON member that those of rewards have. Where one stake would wait
+// alone, the community's share does instead.
 func withdrawals(least uint64, kind string) func(*query) error {
 	return func(q *query) error {
 		span := q.height / 4

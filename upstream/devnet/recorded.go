@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
-// recordedFile has what does not move, in the words of a real node.
+// recordedFile has what is the same at every height, in the words of a real node.
 //
 //go:embed recorded.json
 var recordedFile []byte
@@ -39,7 +39,7 @@ type record struct {
 
 func (q *query) item(r record) { q.text(string(r.Item)) }
 
-// where are the items of a list that are so.
+// where is a copy of a list with the items for which so is true.
 func where[T any](all []T, so func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !so(one) })
 }

@@ -81,7 +81,7 @@ func (p parameters) read(name string, field any) (err error) {
 }
 
 // first is the first value of a parameter: by its exact name, else by a name
-// that differs in case; a list suffix does no harm.
+// that differs in case. The suffix [] is ignored.
 func (p parameters) first(name string) (string, bool) {
 	for _, exact := range []string{name, name + "[]"} {
 		if values := p[exact]; len(values) > 0 {

@@ -186,7 +186,7 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// delay is how long this answer takes longer.
+// delay is the time that this answer takes longer than it would.
 func (f Fault) delay() time.Duration {
 	if f.Jitter <= 0 {
 		return f.Latency

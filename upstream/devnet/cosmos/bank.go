@@ -12,7 +12,7 @@ func coinJSON(denom string, amount int64) string {
 // tracedDenom is what resolve_denom makes of the one ibc denomination.
 const tracedDenom = "transfer/channel-0/uatom"
 
-func (c coin) name() string { return c.denom }
+func (c coin) name() string { return c.Denom }
 
 // balances serves balances and spendable balances.
 func balances(q *query) (string, error) {
@@ -28,10 +28,10 @@ func balances(q *query) (string, error) {
 		a = &account{}
 	}
 	return list(q, "balances", a.coins, coin.name, func(c coin) string {
-		if c.denom == IBCDenom && q.args["resolve_denom"] == "true" {
+		if c.Denom == ibcDenom && q.args["resolve_denom"] == "true" {
 			return coinJSON(tracedDenom, q.balance(a, c))
 		}
-		return coinJSON(c.denom, q.balance(a, c))
+		return coinJSON(c.Denom, q.balance(a, c))
 	})
 }
 
@@ -59,5 +59,5 @@ func supplyOf(q *query) (string, error) { return q.inDenom("amount", q.supply) }
 
 func supplies(q *query) (string, error) {
 	coins := q.byAddress[mustDecode(accountPrefix, WideDelegator)].coins
-	return list(q, "supply", coins, coin.name, func(c coin) string { return coinJSON(c.denom, q.supply(c.denom)) })
+	return list(q, "supply", coins, coin.name, func(c coin) string { return coinJSON(c.Denom, q.supply(c.Denom)) })
 }

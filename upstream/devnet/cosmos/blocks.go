@@ -24,7 +24,7 @@ func (q *query) blockJSON(h int64) string {
 }
 
 // latest serves what CometBFT has at its newest height, which the state may not have
-// reached, or so many blocks later.
+// reached, or ahead of it by some blocks.
 func latest(ahead int64, serve func(*query, int64) (string, error)) handler {
 	return func(q *query) (string, error) { return serve(q, q.now.Stored+ahead) }
 }
@@ -56,18 +56,11 @@ func validatorSet(q *query, height int64) (string, error) {
 		height, gjson.Get(body, "validators").Raw, gjson.Get(document, "validators.#").Int()), err
 }
 
-func nodeStatus(q *query) (string, error) {
-	at, _, _ := q.node.Block(q.height)
-	_, _, appHash := q.node.Block(q.height - 1)
-	return fmt.Sprintf(`{"earliest_store_height":"0","height":"%d","timestamp":%q,"app_hash":%q,"validator_hash":%q}`,
-		q.height, stamp(at), base64Text(appHash), q.hash("validators", 0)), nil
-}
-
 func syncing(q *query) (string, error) {
 	return fmt.Sprintf(`{"syncing":%t}`, q.now.CatchingUp), nil
 }
 
-// evidenceOf finds none.
+// evidenceOf answers that there is no evidence with the hash.
 func evidenceOf(q *query) (string, error) {
 	if _, err := hex.DecodeString(q.args["hash"]); err != nil {
 		return "", fail(unknown, "invalid evidence hash: %v", err)

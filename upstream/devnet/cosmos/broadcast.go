@@ -15,8 +15,8 @@ type txRequest struct {
 // pending is a height that every transaction is below.
 const pending = 1 << 62
 
-// broadcastTx takes a transaction in. Refused ones are 200, too; with the mode ASYNC
-// nobody says why.
+// broadcastTx takes a transaction in. The status of a refusal is 200, too. In the mode
+// ASYNC the answer does not tell of a wrong sequence.
 func broadcastTx(q *query) (string, error) {
 	async := q.posted.Mode == "BROADCAST_MODE_ASYNC"
 	if q.posted.Mode != "BROADCAST_MODE_SYNC" && !async {

@@ -3,9 +3,6 @@ package cosmos
 import (
 	_ "embed"
 	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 )
 
@@ -17,11 +14,8 @@ const (
 	VotedProposal    = "10" // its votes come in as blocks go by
 )
 
-// IBCDenom and FactoryDenom are denominations with a slash.
-const (
-	IBCDenom     = "ibc/27394FB092D2ECCD56123C74F36E4C1F926001CEADA9CA97EA622B25F41E5EB2"
-	FactoryDenom = "factory/" + WideDelegator + "/sub/coin"
-)
+// ibcDenom is the one denomination that came from another chain.
+const ibcDenom = "ibc/27394FB092D2ECCD56123C74F36E4C1F926001CEADA9CA97EA622B25F41E5EB2"
 
 // A member is a validator as the cast has it.
 type member struct {
@@ -31,12 +25,12 @@ type member struct {
 	Jailed                   bool
 }
 
-// An extra is an account that plays a part.
+// An extra is an account of the cast that is not a validator's.
 type extra struct {
 	Address  string
 	Sequence int64
-	Denoms   string   // beside stake, by name
 	Stakes   []string // the operators of the validators
+	Coins    []coin   // by denomination
 }
 
 //go:embed cast.json
@@ -70,30 +64,4 @@ func (c *Chain) Delegators() []string {
 		addresses[i] = accountText(s.who.raw)
 	}
 	return addresses
-}
-
-// vesting is the account that cannot spend all it has.
-const vesting = "cosmos18fp56u8ule3z98rtrpf9m5avjvsgtkaccz9lcf"
-
-// manyDenoms is how many denominations "many" is.
-const manyDenoms = 150
-
-// coins are what the account has, by denomination.
-func (e extra) coins() []coin {
-	var coins []coin
-	for _, denom := range append(strings.Fields(e.Denoms), "stake") {
-		switch denom {
-		case "many":
-			for i := range manyDenoms {
-				coins = append(coins, coin{fmt.Sprintf("denom%03d", i), 1000 + int64(i)})
-			}
-			coins = append(coins, coin{FactoryDenom, 55_555}, coin{IBCDenom, 123_456_789})
-		case "stake":
-			coins = append(coins, coin{"stake", 90_000_000_000})
-		default:
-			coins = append(coins, coin{denom, 100_000_000})
-		}
-	}
-	slices.SortFunc(coins, func(a, b coin) int { return strings.Compare(a.denom, b.denom) })
-	return coins
 }

@@ -3,8 +3,9 @@
 //
 // The state is a pure function of seed, sizes and height, but for the
 // transactions that were broadcast to it. What stands still on a quiet chain (parameters,
-// authorizations, groups and the like) is data: documents.jsonl holds a path and its
-// answer in each line.
+// authorizations, groups and the like) is data and the same at every height:
+// documents.jsonl holds a path and its answer in each line, and routes.jsonl a pattern of
+// such paths with the answer where there is no document.
 //
 // What every chain of the SDK does alike, whatever its REST API is, is exported: pages,
 // redirects, bech32 and the source of all that looks random.

@@ -75,7 +75,8 @@ func (d documentRoute) serve(q *query) (string, error) {
 	})(q)
 }
 
-// fill is a document with values for the {names} in it, which come in pairs.
+// fill is a document in which {names} are replaced by values. In the pairs a name comes
+// before its value.
 func fill(path string, pairs ...any) string {
 	texts := make([]string, len(pairs))
 	for i := range pairs {
@@ -92,7 +93,7 @@ func document(q *query) (string, error) {
 	if _, ok := documents()[q.path]; !ok {
 		return "", notImplemented
 	}
-	return q.paged(fill(q.path, "chain", q.chain.id))
+	return q.paged(fill(q.path, "chain", q.chain.id, "height", q.height))
 }
 
 // paged is a page of a document that has pagination, else the document.

@@ -45,14 +45,14 @@ func proposals(q *query) (string, error) {
 	return list(q, "proposals", some, func(p string) string { return fmt.Sprintf("%08d", gjson.Get(p, "id").Int()) }, func(p string) string { return p })
 }
 
-// errLegacy fails the list of v1beta1, too: one proposal that it cannot show spoils it.
+// errLegacy is about a proposal that v1beta1 cannot show.
 var errLegacy = fail(unknown, "codespace sdk code 29: invalid type: can't convert a gov/v1 Proposal to gov/v1beta1 Proposal when amount of proposal messages not exactly one")
 
 func legacyProposal(q *query, _ string) (string, error) {
 	return documentElse(failing(errLegacy))(q)
 }
 
-// votesPerBlock come in while a proposal is voted on.
+// votesPerBlock is how many tokens vote with yes in each block.
 const votesPerBlock = 45_000
 
 // tally counts the votes, or says how the vote ended. The names of its counts have a suffix.

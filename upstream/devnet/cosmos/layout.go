@@ -27,8 +27,8 @@ type account struct {
 
 // A coin is an amount of one denomination.
 type coin struct {
-	denom  string
-	amount int64
+	Denom  string
+	Amount int64
 }
 
 // A validator and those who delegate to it.
@@ -85,7 +85,7 @@ func (l *layout) add(raw string, sequence int64, coins ...coin) *account {
 // populate adds the named accounts and those that delegate to the popular validator.
 func (l *layout) populate(delegators int) {
 	for _, e := range cast().Accounts {
-		a := l.add(mustDecode(accountPrefix, e.Address), e.Sequence, e.coins()...)
+		a := l.add(mustDecode(accountPrefix, e.Address), e.Sequence, e.Coins...)
 		for _, operator := range e.Stakes {
 			l.delegate(a, l.operated(operator), 250_000, false)
 		}

@@ -19,7 +19,7 @@ type Page struct {
 // defaultLimit is the page of a request that names none.
 const defaultLimit = 100
 
-// errBoth is the words of most modules for a key together with an offset.
+// errBoth is how most modules refuse a key together with an offset.
 var errBoth = fail(internal, "invalid request, either offset or key is expected, got both")
 
 // Paginate cuts a page out of a list that is ordered by key, as the SDK does. Items that

@@ -43,7 +43,6 @@ var routes = append([]route{
 	{pattern: bank + "/spendable_balances/{address}/by_denom", params: "denom", serve: balanceByDenom},
 	{pattern: bank + "/supply", params: "pagination", serve: supplies},
 	{pattern: bank + "/supply/by_denom", params: "denom", serve: supplyOf},
-	{pattern: "/cosmos/base/node/v1beta1/status", serve: nodeStatus},
 	{pattern: tendermint + "/syncing", serve: syncing},
 	{pattern: tendermint + "/blocks/latest", serve: latest(0, block)},
 	{pattern: tendermint + "/blocks/{height}", serve: atHeight(block)},

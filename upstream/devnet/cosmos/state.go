@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// The heights at which the chain changes its face.
+// The heights from which on there is more in the chain.
 const (
-	opening  = 18 // delegations and validators beyond the first exist
-	building = 38 // the contract exists
-	voting   = 820
+	opening  = 18  // delegations and validators beyond the first exist
+	building = 38  // the contract exists
+	voting   = 820 // VotedProposal is voted on
 )
 
 // What one event does. In every block from opening on the wide delegator adds to the next of
@@ -36,7 +36,7 @@ func (c *Chain) at(h int64, n Node) state {
 // events is how many blocks with delegations there have been.
 func (s state) events() int64 { return max(0, s.height-opening+1) }
 
-// added is how often an event has fallen to a stake.
+// added is how many events have added to a stake.
 func (s state) added(k *stake) int64 {
 	if k.slot < 0 {
 		return 0
@@ -100,16 +100,13 @@ func (s state) sent(a *account) int64 {
 
 // balance is what an account has of a coin.
 func (s state) balance(a *account, c coin) int64 {
-	if c.denom != "stake" {
-		return c.amount
+	if c.Denom != "stake" {
+		return c.Amount
 	}
 	_, sum := s.chain.mempool.sums(a.raw, s.height)
-	sum += c.amount
+	sum += c.Amount
 	for _, k := range a.stakes {
 		sum -= s.added(k) * (step + fee)
-	}
-	if accountText(a.raw) == vesting {
-		sum += 5 * s.height
 	}
 	return sum
 }
@@ -118,7 +115,7 @@ func (s state) balance(a *account, c coin) int64 {
 func (s state) amount(a *account, denom string) int64 {
 	if a != nil {
 		for _, c := range a.coins {
-			if c.denom == denom {
+			if c.Denom == denom {
 				return s.balance(a, c)
 			}
 		}

@@ -90,7 +90,7 @@ func txsInBlock(q *query) (string, error) {
 		gjson.Get(page, "txs").Raw, gjson.Get(block, "block_id").Raw, gjson.Get(block, "block").Raw, len(txs)), err
 }
 
-// each is a member of every document.
+// each is one member of every document.
 func each(documents []string, member string) []string {
 	all := make([]string, len(documents))
 	for i, document := range documents {
@@ -108,7 +108,8 @@ var (
 // defaultSearch is the page of a search that names none.
 const defaultSearch = 100
 
-// searchTxs finds transactions by height or sender. Pages are numbered; pagination means nothing.
+// searchTxs finds the transactions of the chain itself, by height or sender. Pages are
+// numbered; pagination means nothing.
 func searchTxs(q *query) (string, error) {
 	words := q.args["query"]
 	switch {
@@ -117,7 +118,8 @@ func searchTxs(q *query) (string, error) {
 	case !searchAny.MatchString(words):
 		return "", fail(internal, "failed to search for txs: offset 4: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator")
 	}
-	size, at := q.found(words)
+	from, to := q.found(words)
+	size := int(max(0, to-from+1))
 	limit, _ := strconv.Atoi(q.args["limit"])
 	number, _ := strconv.Atoi(q.args["page"])
 	if limit <= 0 {
@@ -129,28 +131,24 @@ func searchTxs(q *query) (string, error) {
 	}
 	var txs []string
 	for i := (number - 1) * limit; i < min(size, number*limit); i++ {
+		height := from + int64(i)
 		if q.args["order_by"] == "ORDER_BY_DESC" {
-			txs = append(txs, at(size-1-i))
-		} else {
-			txs = append(txs, at(i))
+			height = to - int64(i)
 		}
+		txs = append(txs, q.made(height))
 	}
 	return fmt.Sprintf(`{"txs":[%s],"tx_responses":[%s],"pagination":null,"total":"%d"}`,
 		strings.Join(each(txs, "tx"), ","), strings.Join(each(txs, "tx_response"), ","), size), nil
 }
 
-// found is how many transactions a search finds, and each of them.
-func (q *query) found(words string) (int, func(i int) string) {
+// found are the first and the last of the blocks whose own transaction a search finds.
+func (q *query) found(words string) (from, to int64) {
 	if m := searchHeight.FindStringSubmatch(words); m != nil {
 		height, _ := strconv.ParseInt(m[1], 10, 64)
-		if height > q.now.Height {
-			return 0, nil
-		}
-		txs := q.txsOf(height)
-		return len(txs), func(i int) string { return txs[i] }
+		return max(height, opening), min(height, q.now.Height)
 	}
-	if !strings.Contains(words, WideDelegator) {
-		return 0, nil
+	if strings.Contains(words, WideDelegator) {
+		return opening, q.now.Height
 	}
-	return int(max(0, q.now.Height-opening+1)), func(i int) string { return q.made(opening + int64(i)) }
+	return 1, 0
 }
