@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -67,6 +68,14 @@ func (e *Error) Error() string {
 // Unwrap gives the private half to errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
+// KindOf is the kind of the [Error] in the chain of an error, 0 where there is none.
+func KindOf(err error) Kind {
+	if silent, ok := errors.AsType[*Error](err); ok {
+		return silent.Kind
+	}
+	return 0
+}
+
 // Silence wraps a transport's failure: Timeout when the deadline passed, else
 // Unreachable. The name is how the origin is called towards the client.
 func Silence(name string, err error) *Error {
@@ -83,4 +92,18 @@ func Bare(err error) error {
 		return wrapped.Err
 	}
 	return err
+}
+
+// RetryAfter reads the header of that name, seconds or a date; 0 if there is none,
+// or if it is past.
+func RetryAfter(header http.Header) time.Duration {
+	said := header.Get("Retry-After")
+	seconds, err := strconv.ParseUint(said, 10, 33) // as many as a Duration holds
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(seconds) * time.Second
+	}
+	if date, err := http.ParseTime(said); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
 }
