@@ -17,6 +17,9 @@ type Hash [32]byte
 // String is 0x and 40 hex digits in lower case.
 func (a Address) String() string { return "0x" + hex.EncodeToString(a[:]) }
 
+// MarshalText gives what String does.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
 // String is 0x and 64 hex digits in lower case.
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
 
