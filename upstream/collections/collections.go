@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,19 +20,19 @@ import (
 // A Collection is a contract whose tokens are registered as IP assets. Every
 // counter is cumulative: it never goes down.
 type Collection struct {
-	Address               string    // 0x and 40 hex digits, in the case it was stored in
-	AssetCount            int64     // IP assets registered
-	LicensesCount         int64     // license tokens minted
-	RaisedDisputeCount    int64     // disputes raised
-	CancelledDisputeCount int64     // disputes withdrawn
-	JudgedDisputeCount    int64     // disputes decided, whatever the decision
-	ResolvedDisputeCount  int64     // disputes settled after a judgement
-	CreatedAt             time.Time // block time of the first registration; UTC, microseconds
-	UpdatedAt             time.Time // block time of the last change; UTC, microseconds
+	Address               string    `json:"collectionAddress"`     // 0x and 40 hex digits, in the case it was stored in
+	AssetCount            int64     `json:"assetCount"`            // IP assets registered
+	LicensesCount         int64     `json:"licensesCount"`         // license tokens minted
+	RaisedDisputeCount    int64     `json:"raisedDisputeCount"`    // disputes raised
+	CancelledDisputeCount int64     `json:"cancelledDisputeCount"` // disputes withdrawn
+	JudgedDisputeCount    int64     `json:"judgedDisputeCount"`    // disputes decided, whatever the decision
+	ResolvedDisputeCount  int64     `json:"resolvedDisputeCount"`  // disputes settled after a judgement
+	CreatedAt             time.Time `json:"createdAt"`             // block time of the first registration; UTC, microseconds
+	UpdatedAt             time.Time `json:"updatedAt"`             // block time of the last change; UTC, microseconds
 
 	// Metadata is the documented collectionMetadata object if the store itself
 	// knows it, else nil. Only the http driver does; Import ignores it.
-	Metadata json.RawMessage
+	Metadata json.RawMessage `json:"collectionMetadata"`
 }
 
 // OrderBy is the column a page is ordered by.
@@ -80,21 +81,18 @@ type Page struct {
 	Generation int64
 }
 
-// counts returns the counters under their documented names.
-func (c *Collection) counts() [6]count {
-	return [6]count{
-		{"assetCount", c.AssetCount},
-		{"licensesCount", c.LicensesCount},
-		{"raisedDisputeCount", c.RaisedDisputeCount},
-		{"cancelledDisputeCount", c.CancelledDisputeCount},
-		{"judgedDisputeCount", c.JudgedDisputeCount},
-		{"resolvedDisputeCount", c.ResolvedDisputeCount},
-	}
+// fields are the documented names of a collection's fields.
+var fields = [...]string{
+	"collectionAddress", "assetCount", "licensesCount", "raisedDisputeCount", "cancelledDisputeCount",
+	"judgedDisputeCount", "resolvedDisputeCount", "createdAt", "updatedAt", "collectionMetadata",
 }
 
-type count struct {
-	name  string
-	value int64
+// targets are the values of the fields, nil for the metadata.
+func (c *Collection) targets() [len(fields)]any {
+	return [...]any{
+		&c.Address, &c.AssetCount, &c.LicensesCount, &c.RaisedDisputeCount, &c.CancelledDisputeCount,
+		&c.JudgedDisputeCount, &c.ResolvedDisputeCount, &c.CreatedAt, &c.UpdatedAt, nil,
+	}
 }
 
 // check refuses what no store should hold. Errors begin with the documented
@@ -103,9 +101,9 @@ func (c *Collection) check() error {
 	if !IsAddress(c.Address) {
 		return errors.New("collectionAddress: must be 0x and 40 hexadecimal digits")
 	}
-	for _, n := range c.counts() {
-		if n.value < 0 {
-			return fmt.Errorf("%s: must not be negative", n.name)
+	for i, target := range c.targets() {
+		if n, ok := target.(*int64); ok && *n < 0 {
+			return fmt.Errorf("%s: must not be negative", fields[i])
 		}
 	}
 	if c.CreatedAt.IsZero() || c.UpdatedAt.IsZero() {
@@ -151,16 +149,10 @@ func (q Query) normal() (Query, error) {
 	return q, nil
 }
 
-// Known returns those of the addresses that are any. Nothing is stored under
-// what is none.
+// Known returns those of the texts in Addresses that are addresses. Nothing is
+// stored under the others.
 func (q Query) Known() []string {
-	var known []string
-	for _, address := range q.Addresses {
-		if IsAddress(address) {
-			known = append(known, address)
-		}
-	}
-	return known
+	return slices.DeleteFunc(slices.Clone(q.Addresses), func(s string) bool { return !IsAddress(s) })
 }
 
 // Keys returns the known addresses as stores name them.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -87,22 +88,12 @@ func parseLine(line []byte) (Collection, error) {
 	return parseObject(object)
 }
 
-// fields are the names of a line's fields, in the order of the documentation.
-// They are also the bits in which parseObject notes what it has seen.
-var fields = [...]string{
-	"collectionAddress", "assetCount", "licensesCount", "raisedDisputeCount", "cancelledDisputeCount",
-	"judgedDisputeCount", "resolvedDisputeCount", "createdAt", "updatedAt", "collectionMetadata",
-}
-
 // parseObject fills a collection from an object that is valid JSON.
 func parseObject(object gjson.Result) (c Collection, err error) {
-	targets := [len(fields)]any{
-		&c.Address, &c.AssetCount, &c.LicensesCount, &c.RaisedDisputeCount, &c.CancelledDisputeCount,
-		&c.JudgedDisputeCount, &c.ResolvedDisputeCount, &c.CreatedAt, &c.UpdatedAt, nil,
-	}
+	targets := c.targets()
 	var seen [len(fields)]bool
 	object.ForEach(func(name, value gjson.Result) bool {
-		i := fieldIndex(name.String())
+		i := slices.Index(fields[:], name.String())
 		switch {
 		case i < 0:
 			err = fmt.Errorf("%.40q: unknown field", name.String())
@@ -123,15 +114,6 @@ func parseObject(object gjson.Result) (c Collection, err error) {
 		}
 	}
 	return c, c.check()
-}
-
-func fieldIndex(name string) int {
-	for i, field := range fields {
-		if field == name {
-			return i
-		}
-	}
-	return -1
 }
 
 // parseField reads a value into the target, whose type is that of the field.

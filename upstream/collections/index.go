@@ -108,10 +108,3 @@ func (s *Store) Lead(ctx context.Context, work func(context.Context) error) erro
 	}
 	return l.Lead(ctx, work)
 }
-
-// within bounds a read by the store's timeout.
-func (s *Store) within(ctx context.Context, read func(context.Context) error) error {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.noted(givenUp(ctx, read(bounded)))
-}

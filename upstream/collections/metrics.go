@@ -1,6 +1,7 @@
 package collections
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -44,9 +45,5 @@ func result(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "canceled"
 	}
-	silent, ok := errors.AsType[*upstream.Error](err)
-	if !ok {
-		return "refused"
-	}
-	return silent.Kind.String()
+	return cmp.Or(upstream.KindOf(err).String(), "refused")
 }

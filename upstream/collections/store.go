@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tipcache/tipcache/upstream"
 )
@@ -85,36 +86,40 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	began := time.Now()
 	defer func() {
 		s.metrics.observe(time.Since(began), err)
-		s.endSpan(span, page, err)
+		if span.IsRecording() {
+			span.SetAttributes(attribute.String("tipcache.store", s.name),
+				attribute.Int("tipcache.items", len(page.Items)), attribute.Int64("tipcache.total", page.Total))
+		}
+		upstream.EndSpan(span, err)
 	}()
 	if q, err = q.normal(); err != nil {
 		return Page{}, err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	page, err = s.driver.List(bounded, q)
-	return page, s.noted(givenUp(ctx, err))
+	err = s.within(ctx, func(ctx context.Context) error {
+		page, err = s.driver.List(ctx, q)
+		return err
+	})
+	return page, err
 }
 
-// noted tells the log once that the store is lost, and once that it is back. A
-// store that is busy is neither.
-func (s *Store) noted(err error) error {
-	silent, ok := errors.AsType[*upstream.Error](err)
-	switch {
-	case err == nil:
-		s.outage.End()
-	case ok && silent.Kind != upstream.Overloaded:
+// within bounds a read by the store's timeout, and tells the log once that the
+// store is lost, and once that it is back. A store that is busy is neither.
+func (s *Store) within(ctx context.Context, read func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err := givenUp(ctx, read(bounded))
+	switch upstream.KindOf(err) {
+	case upstream.Unreachable, upstream.Timeout, upstream.BadAnswer:
 		s.outage.Begin(err)
+	}
+	if err == nil {
+		s.outage.End()
 	}
 	return err
 }
 
 // Ping asks the store for a sign of life. Its errors are those of List.
-func (s *Store) Ping(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	return s.noted(givenUp(ctx, s.driver.Ping(bounded)))
-}
+func (s *Store) Ping(ctx context.Context) error { return s.within(ctx, s.driver.Ping) }
 
 // Import adds the collections, or replaces those of the same address: all of
 // them, or none when the sequence ends with an error, which is then returned as

@@ -19,18 +19,7 @@ import (
 
 // listAnswer is the documented answer. What it has beyond is not looked at.
 type listAnswer struct {
-	Data []struct {
-		Address               string          `json:"collectionAddress"`
-		AssetCount            int64           `json:"assetCount"`
-		LicensesCount         int64           `json:"licensesCount"`
-		RaisedDisputeCount    int64           `json:"raisedDisputeCount"`
-		CancelledDisputeCount int64           `json:"cancelledDisputeCount"`
-		JudgedDisputeCount    int64           `json:"judgedDisputeCount"`
-		ResolvedDisputeCount  int64           `json:"resolvedDisputeCount"`
-		CreatedAt             time.Time       `json:"createdAt"`
-		UpdatedAt             time.Time       `json:"updatedAt"`
-		Metadata              json.RawMessage `json:"collectionMetadata"`
-	} `json:"data"`
+	Data       []collections.Collection `json:"data"`
 	Pagination *struct {
 		Total *int64 `json:"total"`
 	} `json:"pagination"`
@@ -48,24 +37,18 @@ func parsePage(body []byte, limit int) (collections.Page, error) {
 	if len(answer.Data) > limit {
 		return collections.Page{}, fmt.Errorf("the answer has %d collections instead of %d", len(answer.Data), limit)
 	}
-	page := collections.Page{Items: make([]collections.Collection, len(answer.Data)), Total: *answer.Pagination.Total}
-	for i, d := range answer.Data {
-		if !collections.IsAddress(d.Address) {
+	for i := range answer.Data {
+		c := &answer.Data[i]
+		if !collections.IsAddress(c.Address) {
 			return collections.Page{}, fmt.Errorf("collection %d of the answer has no address", i)
 		}
-		metadata, err := parseMetadata(d.Metadata)
-		if err != nil {
-			return collections.Page{}, fmt.Errorf("the metadata of %s: %w", d.Address, err)
+		var err error
+		if c.Metadata, err = parseMetadata(c.Metadata); err != nil {
+			return collections.Page{}, fmt.Errorf("the metadata of %s: %w", c.Address, err)
 		}
-		page.Items[i] = collections.Collection{
-			Address: d.Address, AssetCount: d.AssetCount, LicensesCount: d.LicensesCount,
-			RaisedDisputeCount: d.RaisedDisputeCount, CancelledDisputeCount: d.CancelledDisputeCount,
-			JudgedDisputeCount: d.JudgedDisputeCount, ResolvedDisputeCount: d.ResolvedDisputeCount,
-			CreatedAt: d.CreatedAt.UTC().Truncate(time.Microsecond), UpdatedAt: d.UpdatedAt.UTC().Truncate(time.Microsecond),
-			Metadata: metadata,
-		}
+		c.CreatedAt, c.UpdatedAt = c.CreatedAt.UTC().Truncate(time.Microsecond), c.UpdatedAt.UTC().Truncate(time.Microsecond)
 	}
-	return page, nil
+	return collections.Page{Items: answer.Data, Total: *answer.Pagination.Total}, nil
 }
 
 // parseMetadata brings a collectionMetadata into the documented form: Story's
@@ -105,7 +88,7 @@ func (s *httpStore) refusal(res *http.Response, body []byte) error {
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		silent := collections.Busy(err)
-		silent.RetryAfter = retryAfter(res.Header.Get("Retry-After"))
+		silent.RetryAfter = min(max(upstream.RetryAfter(res.Header), time.Second), time.Hour) // whatever the server says
 		return silent
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		return &upstream.Error{Kind: upstream.Timeout, Msg: collections.OriginName + " did not answer in time", Err: err}
@@ -114,18 +97,6 @@ func (s *httpStore) refusal(res *http.Response, body []byte) error {
 		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
 	}
 	return collections.Unusable(err) // a key it does not know, a request it does not understand, a redirect
-}
-
-// retryAfter reads a Retry-After in either form. Without one a second is due,
-// and no server can ask for more than an hour.
-func retryAfter(header string) time.Duration {
-	wait := time.Second
-	if seconds, err := strconv.Atoi(header); err == nil {
-		wait = time.Duration(min(seconds, 3600)) * time.Second
-	} else if at, err := http.ParseTime(header); err == nil {
-		wait = time.Until(at)
-	}
-	return min(max(wait, time.Second), time.Hour)
 }
 
 // maxText bounds each string of a description, in bytes. A contract says of

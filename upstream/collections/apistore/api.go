@@ -129,13 +129,10 @@ func (s *httpStore) Close() error {
 
 // httpError classifies a failure of the transport, leaving its URL out.
 func httpError(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
-	}
 	if errors.Is(err, context.Canceled) {
 		return context.Canceled
 	}
-	return upstream.Silence(collections.OriginName, err)
+	return upstream.Silence(collections.OriginName, upstream.Bare(err))
 }
 
 // listRequest is the documented request.

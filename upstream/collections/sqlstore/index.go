@@ -1,10 +1,8 @@
 package sqlstore
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -38,19 +36,12 @@ const ownersAtOnce = 4096
 
 func (s *store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (found ledger.Owners, err error) {
 	found = ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
-	var ipIDs, disputeIDs []string
-	for _, ip := range ips {
-		ipIDs = append(ipIDs, hex.EncodeToString(ip[:]))
-	}
-	for _, id := range disputes {
-		disputeIDs = append(disputeIDs, hex.EncodeToString(id[:]))
-	}
 	err = s.read(ctx, func() error {
-		err := s.owners(ctx, "ip", ipIDs, func(id []byte, of ledger.Address) { found.IPs[ledger.Address(id)] = of })
+		err := s.owners(ctx, "ip", digits(ips), func(id []byte, of ledger.Address) { found.IPs[ledger.Address(id)] = of })
 		if err != nil {
 			return err
 		}
-		return s.owners(ctx, "dispute", disputeIDs, func(id []byte, of ledger.Address) { found.Disputes[ledger.Hash(id)] = of })
+		return s.owners(ctx, "dispute", digits(disputes), func(id []byte, of ledger.Address) { found.Disputes[ledger.Hash(id)] = of })
 	})
 	return found, err
 }
@@ -84,10 +75,10 @@ func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 			if err := s.moveCursor(ctx, w, prev, t.Cursor); err != nil {
 				return err
 			}
-			if err := s.learn(ctx, w, "ip", len(ledger.Address{}), ipPairs(t.Learned)); err != nil {
+			if err := s.learn(ctx, w, "ip", 2*len(ledger.Address{}), pairs(t.Learned.IPs)); err != nil {
 				return err
 			}
-			if err := s.learn(ctx, w, "dispute", len(ledger.Hash{}), disputePairs(t.Learned)); err != nil {
+			if err := s.learn(ctx, w, "dispute", 2*len(ledger.Hash{}), pairs(t.Learned.Disputes)); err != nil {
 				return err
 			}
 			return s.count(ctx, w, t.Changes)
@@ -117,33 +108,37 @@ func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.C
 	return err
 }
 
-// ipPairs and disputePairs are ids, each with the collection that owns it.
-func ipPairs(owners ledger.Owners) (pairs [][]byte) {
-	for ip, collection := range owners.IPs {
-		pairs = append(pairs, slices.Concat(ip[:], collection[:]))
+// digits are the hex digits of ids, without 0x.
+func digits[ID fmt.Stringer](ids []ID) []string {
+	all := make([]string, len(ids))
+	for i, id := range ids {
+		all[i] = id.String()[2:]
 	}
-	return pairs
+	return all
 }
 
-func disputePairs(owners ledger.Owners) (pairs [][]byte) {
-	for id, collection := range owners.Disputes {
-		pairs = append(pairs, slices.Concat(id[:], collection[:]))
+// pairs are ids, each with the collection that owns it, in hex digits. They are in
+// the order of the database's indexes, which spares these.
+func pairs[ID interface {
+	comparable
+	fmt.Stringer
+}](owners map[ID]ledger.Address) []string {
+	all := make([]string, 0, len(owners))
+	for id, collection := range owners {
+		all = append(all, id.String()[2:]+collection.String()[2:])
 	}
-	return pairs
+	slices.Sort(all)
+	return all
 }
 
-// learn notes the owners of ids of a kind, which names the table. The ids are of
-// so many bytes; in the order of the database's index they spare it.
-func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, size int, pairs [][]byte) error {
-	slices.SortFunc(pairs, bytes.Compare)
+// learn notes the owners of ids of a kind, which names the table. Each id has so
+// many digits.
+func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, digits int, pairs []string) error {
+	id, collection := fmt.Sprintf("substr(value, 1, %d)", digits), fmt.Sprintf("substr(value, %d)", digits+1)
 	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
-		fmt.Sprintf(s.bytes, fmt.Sprintf("substr(value, 1, %d)", 2*size)), fmt.Sprintf(s.bytes, fmt.Sprintf("substr(value, %d)", 2*size+1)), s.list)
+		fmt.Sprintf(s.bytes, id), fmt.Sprintf(s.bytes, collection), s.list)
 	for some := range slices.Chunk(pairs, ownersAtOnce) {
-		digits := make([]string, len(some))
-		for i, pair := range some {
-			digits[i] = hex.EncodeToString(pair)
-		}
-		if err := exec(ctx, w, statement, s.texts(digits)); err != nil {
+		if err := exec(ctx, w, statement, s.texts(some)); err != nil {
 			return err
 		}
 	}

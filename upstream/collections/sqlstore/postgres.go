@@ -63,8 +63,7 @@ func OpenPostgres(ctx context.Context, url string, o collections.Options) (strin
 	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	if err := s.failed(s.ready(waiting)); err != nil {
-		silent, ok := errors.AsType[*upstream.Error](err)
-		if !ok || silent.Kind == upstream.BadAnswer {
+		if kind := upstream.KindOf(err); kind == 0 || kind == upstream.BadAnswer {
 			_ = s.Close()
 			return "", nil, fmt.Errorf("collections: opening %s: %w", name, err)
 		}
@@ -150,8 +149,7 @@ func lost(err error) bool {
 	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
 		return false
 	}
-	silent, ok := errors.AsType[*upstream.Error](postgresError(err))
-	return ok && silent.Kind == upstream.Unreachable
+	return upstream.KindOf(postgresError(err)) == upstream.Unreachable
 }
 
 // postgresError classifies a failure. What is classified already stays.
