@@ -77,8 +77,8 @@ func (n *Network) decodeLog(log gjson.Result) (e Event, counts bool, err error) 
 	if err != nil {
 		return e, false, fmt.Errorf("a log's address: %w", err)
 	}
-	sig, known := n.signatureOf(contract, strings.ToLower(raw.topics[0]))
-	if !known {
+	sig, known := signatures[strings.ToLower(raw.topics[0])]
+	if !known || contract != n.contracts()[sig.emitter] {
 		return e, false, nil
 	}
 	e, err = raw.event(sig)
@@ -180,10 +180,8 @@ func blockTime(s string) (time.Time, error) {
 }
 
 func parseHash(s string) (h ledger.Hash, err error) {
-	digits, ok := strings.CutPrefix(s, "0x")
-	raw, decodeErr := hex.DecodeString(digits)
-	if !ok || decodeErr != nil || len(raw) != len(h) {
-		return h, fmt.Errorf("%.70q is not a hash", s)
+	if !readHex(h[:], s) {
+		return ledger.Hash{}, fmt.Errorf("%.70q is not a hash", s)
 	}
-	return ledger.Hash(raw), nil
+	return h, nil
 }

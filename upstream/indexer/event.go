@@ -1,6 +1,8 @@
 package indexer
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/ledger"
@@ -39,49 +41,26 @@ type Event struct {
 	Amount     int64          // Minted: license tokens
 }
 
-// signature is how the logs of an event look.
+// A signature is how the logs of an event look.
 type signature struct {
-	kind   Kind
-	topics int // how many, the signature itself included
-	words  int // 32-byte words of data, at the least
+	kind    Kind
+	emitter int // the contract, by its index in Network.contracts
+	topics  int // how many, the signature itself included
+	words   int // 32-byte words of data, at the least
 }
 
-// topic0 of each event, the Keccak-256 of its signature.
-const (
-	topicRegistered  = "0x02ad3a2e0356b65fdfe4a73c825b78071ae469db35162978518b8c258abb3767" // IPRegistered(address,uint256,address,uint256,string,string,uint256)
-	topicMinted      = "0x0d96f072d487d7f8b4891a4e4cf14e8cdad444a34248230085c20808d57caa1a" // LicenseTokensMinted(address,address,address,uint256,uint256,address,uint256)
-	topicRaised      = "0x4e5e36f19970922c3ec3bdf165b280da2032e133d27ba5ef4a78e10c8406f1e1" // DisputeRaised, with a caller
-	topicRaisedOlder = "0x0d33aef6594f31a48636b65156c5ef95cc55d30bc086f59468bb1461153e8743" // DisputeRaised, without one
-	topicJudged      = "0xfa3dcf1b0e225a1550712d56af15c1babdd6997813dfe7559f127361edeb31e3" // DisputeJudgementSet(uint256,bool,bytes)
-	topicCancelled   = "0xfebcb1416e54dcfc6be64b1ad5531b7ffe4733b94972361567dd8da40e404c03" // DisputeCancelled(uint256,bytes)
-	topicResolved    = "0xe552ae9fc3589b0b34444687568547a934871d53843ce14f33940335d4d70e71" // DisputeResolved(uint256,bytes)
-	topicTagged      = "0xf0b760f19317a7e4ea4ac34ecddaff62bcecf43c393f3994450d0499e173b327" // IpTaggedOnRelatedIpInfringement(uint256,address,address,uint256,bytes32,uint256)
-)
+// signatures are those of the events that count, by their first topic: the
+// Keccak-256 of what stands behind each.
+var signatures = map[string]signature{
+	"0x02ad3a2e0356b65fdfe4a73c825b78071ae469db35162978518b8c258abb3767": {Registered, registry, 4, 4}, // IPRegistered(address,uint256,address,uint256,string,string,uint256)
+	"0x0d96f072d487d7f8b4891a4e4cf14e8cdad444a34248230085c20808d57caa1a": {Minted, licensing, 4, 4},    // LicenseTokensMinted(address,address,address,uint256,uint256,address,uint256)
+	"0x4e5e36f19970922c3ec3bdf165b280da2032e133d27ba5ef4a78e10c8406f1e1": {Raised, disputes, 1, 8},     // DisputeRaised, with a caller
+	"0x0d33aef6594f31a48636b65156c5ef95cc55d30bc086f59468bb1461153e8743": {Raised, disputes, 1, 8},     // DisputeRaised, without one
+	"0xfa3dcf1b0e225a1550712d56af15c1babdd6997813dfe7559f127361edeb31e3": {Judged, disputes, 1, 3},     // DisputeJudgementSet(uint256,bool,bytes)
+	"0xfebcb1416e54dcfc6be64b1ad5531b7ffe4733b94972361567dd8da40e404c03": {Cancelled, disputes, 1, 2},  // DisputeCancelled(uint256,bytes)
+	"0xe552ae9fc3589b0b34444687568547a934871d53843ce14f33940335d4d70e71": {Resolved, disputes, 1, 2},   // DisputeResolved(uint256,bytes)
+	"0xf0b760f19317a7e4ea4ac34ecddaff62bcecf43c393f3994450d0499e173b327": {Tagged, disputes, 1, 6},     // IpTaggedOnRelatedIpInfringement(uint256,address,address,uint256,bytes32,uint256)
+}
 
 // topics are those that are asked for.
-var topics = []string{
-	topicRegistered, topicMinted, topicRaised, topicRaisedOlder,
-	topicJudged, topicCancelled, topicResolved, topicTagged,
-}
-
-// signatureOf returns the signature that a topic0 stands for when the contract
-// emits it.
-func (n *Network) signatureOf(contract ledger.Address, topic0 string) (s signature, ok bool) {
-	switch topic0 {
-	case topicRegistered:
-		return signature{Registered, 4, 4}, contract == n.Registry
-	case topicMinted:
-		return signature{Minted, 4, 4}, contract == n.Licensing
-	case topicRaised, topicRaisedOlder:
-		return signature{Raised, 1, 8}, contract == n.Disputes
-	case topicJudged:
-		return signature{Judged, 1, 3}, contract == n.Disputes
-	case topicCancelled:
-		return signature{Cancelled, 1, 2}, contract == n.Disputes
-	case topicResolved:
-		return signature{Resolved, 1, 2}, contract == n.Disputes
-	case topicTagged:
-		return signature{Tagged, 1, 6}, contract == n.Disputes
-	}
-	return s, false
-}
+var topics = slices.Sorted(maps.Keys(signatures))

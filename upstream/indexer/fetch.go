@@ -143,7 +143,7 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, s span) (*
 	filter := x.filter(s)
 	calls := []evm.Call{getHeader(s.to)}
 	if s.from == s.to {
-		filter = x.filterHash(answers[0].Result.Get("hash").Str)
+		filter = x.filterWith(map[string]any{"blockHash": answers[0].Result.Get("hash").Str})
 		calls = nil
 	}
 	more, err := e.Each(ctx, append(calls, evm.Call{Method: "eth_getLogs", Params: []any{filter}})...)
@@ -158,21 +158,13 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, s span) (*
 	return x.readBlocks([]span{s}, results[0], results[len(results)-2], []gjson.Result{logs})
 }
 
-// filter is the argument of eth_getLogs.
+// filter is the argument of eth_getLogs for a span.
 func (x *Indexer) filter(s span) map[string]any {
 	return x.filterWith(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
 }
 
-func (x *Indexer) filterHash(hash string) map[string]any {
-	return x.filterWith(map[string]any{"blockHash": hash})
-}
-
 func (x *Indexer) filterWith(filter map[string]any) map[string]any {
-	var contracts []string
-	for _, c := range x.o.Network.contracts() {
-		contracts = append(contracts, c.String())
-	}
-	filter["address"], filter["topics"] = contracts, [][]string{topics}
+	filter["address"], filter["topics"] = x.o.Network.contracts(), [][]string{topics}
 	return filter
 }
 

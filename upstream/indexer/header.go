@@ -40,9 +40,6 @@ func readHeader(block gjson.Result, number int64) (h header, err error) {
 	return h, nil
 }
 
-// headersAtOnce bounds what is asked for again after a failure.
-const headersAtOnce = 500
-
 // date gives each event its block's time. Newer clients say it in the log; of
 // others the blocks that have logs are asked for.
 func date(ctx context.Context, e *evm.Endpoint, b *blocks) error {
@@ -56,12 +53,8 @@ func date(ctx context.Context, e *evm.Endpoint, b *blocks) error {
 			}
 		}
 	}
-	for len(missing) > 0 {
-		some := missing[:min(headersAtOnce, len(missing))]
-		missing = missing[len(some):]
-		if err := readTimes(ctx, e, some, known); err != nil {
-			return err
-		}
+	if err := readTimes(ctx, e, missing, known); err != nil {
+		return err
 	}
 	for i := range b.events {
 		b.events[i].Time = known[b.events[i].Block]
@@ -70,6 +63,9 @@ func date(ctx context.Context, e *evm.Endpoint, b *blocks) error {
 }
 
 func readTimes(ctx context.Context, e *evm.Endpoint, numbers []int64, times map[int64]time.Time) error {
+	if len(numbers) == 0 {
+		return nil
+	}
 	calls := make([]evm.Call, len(numbers))
 	for i, n := range numbers {
 		calls[i] = getHeader(n)

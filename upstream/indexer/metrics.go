@@ -24,7 +24,7 @@ func newMetrics(r prometheus.Registerer, x *Indexer) (*metrics, error) {
 			Name: "tipcache_indexer_requests_total", Help: "Pieces of work done by an endpoint, by result.",
 		}, []string{"result"}),
 	}
-	for _, c := range []prometheus.Collector{m.logs, m.ignored, m.requests, newGauges(x.Status)} {
+	for _, c := range []prometheus.Collector{m.logs, m.ignored, m.requests, gauges{x.Status}} {
 		if err := r.Register(c); err != nil {
 			return nil, err
 		}

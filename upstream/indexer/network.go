@@ -31,12 +31,15 @@ func Networks() map[string]Network {
 	return map[string]Network{"story": story, "aeneid": aeneid}
 }
 
-func (n Network) contracts() []ledger.Address {
-	return []ledger.Address{n.Registry, n.Licensing, n.Disputes}
+// contracts are those of the network, by index.
+func (n *Network) contracts() [3]ledger.Address {
+	return [...]ledger.Address{registry: n.Registry, licensing: n.Licensing, disputes: n.Disputes}
 }
 
+const registry, licensing, disputes = 0, 1, 2
+
 // filled checks that a store was filled from this network, if it says.
-func (n Network) filled(c ledger.Cursor) error {
+func (n *Network) filled(c ledger.Cursor) error {
 	switch {
 	case c.Chain == 0:
 		return nil
@@ -49,23 +52,32 @@ func (n Network) filled(c ledger.Cursor) error {
 	return nil
 }
 
-func (n Network) counted() ledger.Contracts {
+func (n *Network) counted() ledger.Contracts {
 	return ledger.Contracts{Registry: n.Registry, Licensing: n.Licensing, Disputes: n.Disputes}
 }
 
 // cursor is that of a store that has counted a block and all before it.
-func (n Network) cursor(block int64, h header) ledger.Cursor {
+func (n *Network) cursor(block int64, h header) ledger.Cursor {
 	return ledger.Cursor{Chain: n.ChainID, Block: block, Hash: h.hash, Time: h.time, Contracts: n.counted()}
 }
 
 // ParseAddress reads 0x and 40 hex digits of any case.
 func ParseAddress(s string) (a ledger.Address, err error) {
-	digits, ok := strings.CutPrefix(s, "0x")
-	raw, decodeErr := hex.DecodeString(digits)
-	if !ok || decodeErr != nil || len(raw) != len(a) {
-		return a, fmt.Errorf("%.60q is not 0x and 40 hexadecimal digits", s)
+	if !readHex(a[:], s) {
+		return ledger.Address{}, fmt.Errorf("%.60q is not 0x and 40 hexadecimal digits", s)
 	}
-	return ledger.Address(raw), nil
+	return a, nil
+}
+
+// readHex reads 0x and twice as many digits as there are bytes, and reports whether
+// the text is that.
+func readHex(to []byte, s string) bool {
+	digits, ok := strings.CutPrefix(s, "0x")
+	if !ok || len(digits) != 2*len(to) {
+		return false
+	}
+	_, err := hex.Decode(to, []byte(digits))
+	return err == nil
 }
 
 func mustAddress(s string) ledger.Address {

@@ -3,6 +3,7 @@ package indexer
 import (
 	"context"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,8 +17,9 @@ const (
 	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
 )
 
-// resolveIPs asks IP accounts for their token's contract.
+// resolveIPs asks IP accounts whose owner is not known for their token's contract.
 func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
+	ips = c.ips.unknown(ips)
 	calls := make([]ethCall, len(ips))
 	for i, ip := range ips {
 		calls[i] = ethCall{To: ip.String(), Data: tokenSelector}
@@ -28,7 +30,7 @@ func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []ledger.Address
 	}
 	for i, ip := range ips {
 		if words[i] != (ledger.Address{}) {
-			c.learnIP(ip, words[i])
+			c.ips.learn(ip, words[i])
 		}
 	}
 	return nil
@@ -37,9 +39,6 @@ func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []ledger.Address
 // resolveDisputes asks the dispute module for the targets of disputes, and then
 // for the owners of these.
 func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []ledger.Hash, head int64) error {
-	if len(ids) == 0 {
-		return nil
-	}
 	calls := make([]ethCall, len(ids))
 	for i, id := range ids {
 		calls[i] = ethCall{To: x.o.Network.Disputes.String(), Data: disputesSelector + hex.EncodeToString(id[:])}
@@ -52,8 +51,8 @@ func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []ledger.Ha
 		return err
 	}
 	for i, id := range ids {
-		if collection, known := c.owners.IPs[targets[i]]; known {
-			c.learnDispute(id, collection)
+		if collection, known := c.ips.known[targets[i]]; known {
+			c.disputes.learn(id, collection)
 		}
 	}
 	return nil
@@ -61,7 +60,7 @@ func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []ledger.Ha
 
 func (x *Indexer) findTargets(ctx context.Context, c *count, targets []ledger.Address, head int64) error {
 	none := func(a ledger.Address) bool { return a == ledger.Address{} }
-	ips := c.unknownIPs(slices.DeleteFunc(slices.Clone(targets), none))
+	ips := c.ips.unknown(slices.DeleteFunc(slices.Clone(targets), none))
 	if len(ips) == 0 {
 		return nil
 	}
@@ -69,10 +68,8 @@ func (x *Indexer) findTargets(ctx context.Context, c *count, targets []ledger.Ad
 	if err != nil {
 		return err
 	}
-	for ip, collection := range stored.IPs {
-		c.owners.IPs[ip] = collection
-	}
-	return x.resolveIPs(ctx, c, c.unknownIPs(ips), head)
+	maps.Copy(c.ips.known, stored.IPs)
+	return x.resolveIPs(ctx, c, ips, head)
 }
 
 // An ethCall is the argument of eth_call.
@@ -87,10 +84,8 @@ type ethCall struct {
 // at least as far as head: what is asked for never changes once it is there.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
 	var words []ledger.Address
-	for len(words) < len(calls) {
+	for some := range slices.Chunk(calls, callsAtOnce) {
 		err := x.pool.Try(ctx, func(e *evm.Endpoint) error {
-			some := calls[len(words):]
-			some = some[:min(len(some), callsAtOnce)]
 			got, err := someWords(ctx, e, some, index, head)
 			words = append(words, got...)
 			return err

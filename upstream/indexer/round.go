@@ -76,7 +76,7 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 		return fmt.Errorf("blocks %d to %d: %w", b.from, b.to, err)
 	}
 	x.metrics.counted(b.events, ignored)
-	x.status.moved(b.last, len(b.events))
+	x.status.change(func(s *Status) { s.Cursor, s.Logs = b.last, s.Logs+int64(len(b.events)) })
 	return nil
 }
 

@@ -52,8 +52,8 @@ const maxRetry = 15 * time.Second
 // store that fails, with Follow they are tried again.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
-	x.status.begun()
-	defer x.status.ended()
+	x.status.change(func(s *Status) { *s = Status{Running: true} })
+	defer x.status.change(func(s *Status) { s.Running = false })
 	retry := x.o.Pause
 	for {
 		caughtUp, err := x.advance(ctx)
@@ -61,21 +61,17 @@ func (x *Indexer) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case x.final(err):
-			x.status.stopped(err)
+			x.status.change(func(s *Status) { s.Err, s.Ended = err, true })
 			return fmt.Errorf("index: %w", err)
 		case err != nil:
-			if x.status.halted(err) {
-				x.log.Warn("indexing halts", "error", err)
-			}
+			x.halt(err)
 			if err := upstream.Sleep(ctx, retry); err != nil {
 				return err
 			}
 			retry = min(2*retry, maxRetry)
 			continue
 		}
-		if x.status.resumed() {
-			x.log.Info("indexing goes on")
-		}
+		x.resume()
 		retry = x.o.Pause
 		if !caughtUp {
 			continue
@@ -94,8 +90,7 @@ func (x *Indexer) final(err error) bool {
 	if errors.Is(err, ErrDiverged) || errors.Is(err, ErrOtherChain) {
 		return true
 	}
-	silent, ok := errors.AsType[*upstream.Error](err)
-	busy := ok && silent.Kind == upstream.Overloaded
+	busy := upstream.KindOf(err) == upstream.Overloaded
 	return err != nil && !x.o.Follow && !busy && !errors.Is(err, ledger.ErrCursorMoved)
 }
 
@@ -109,12 +104,16 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	if err := x.o.Network.filled(cursor); err != nil {
 		return false, err
 	}
-	x.status.at(cursor)
+	x.status.change(func(s *Status) {
+		if s.Cursor = cursor; s.First == 0 && cursor.Chain != 0 {
+			s.First = cursor.Block + 1
+		}
+	})
 	head, err := x.head(ctx, cursor)
 	if err != nil {
 		return false, err
 	}
-	x.status.heard(head)
+	x.status.change(func(s *Status) { s.Head = head })
 	if cursor.Chain != 0 && cursor.Block == head {
 		return true, nil
 	}
@@ -123,7 +122,7 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		if next.from, err = x.start(ctx, head); err != nil {
 			return false, err
 		}
-		x.status.begin(next.from)
+		x.status.change(func(s *Status) { s.First = next.from })
 	}
 	if next.from > next.to {
 		return true, nil // the first block is yet to come
@@ -144,7 +143,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
-			x.lag(cursor, e.Name(), f)
+			x.halt(fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, e.Name(), f))
 		}
 		if err != nil || cursor.Chain == 0 {
 			return err
@@ -152,14 +151,6 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		return unchanged(answers[0], cursor)
 	})
 	return head, err
-}
-
-// lag says that an endpoint is behind the store.
-func (x *Indexer) lag(cursor ledger.Cursor, endpoint string, f *evm.Failure) {
-	err := fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, endpoint, f)
-	if x.status.halted(err) {
-		x.log.Warn("indexing halts", "error", err)
-	}
 }
 
 // unchanged checks that the block the store is at is still the same.

@@ -82,7 +82,7 @@ func (x *Indexer) codes(ctx context.Context, block int64) (codes []bool, err err
 	return codes, err
 }
 
-func haveCode(ctx context.Context, e *evm.Endpoint, contracts []ledger.Address, block int64) ([]bool, error) {
+func haveCode(ctx context.Context, e *evm.Endpoint, contracts [3]ledger.Address, block int64) ([]bool, error) {
 	var calls []evm.Call
 	for _, c := range contracts {
 		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{c.String(), evm.Hex(block)}})

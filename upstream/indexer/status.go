@@ -37,65 +37,27 @@ func (x *Indexer) Status() Status {
 // Left is how many blocks are not yet taken over, as far as known.
 func (s Status) Left() int64 { return max(0, s.Head-max(s.Cursor.Block, s.First-1)) }
 
-// begun forgets an earlier run, and ended leaves what this one came to.
-func (st *status) begun() {
+// change notes what has changed.
+func (st *status) change(note func(*Status)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.s = Status{Running: true}
+	note(&st.s)
 }
 
-func (st *status) ended() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.s.Running = false
-}
-
-// at notes where the store is, and heard what the chain says.
-func (st *status) at(cursor ledger.Cursor) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.s.Cursor = cursor; st.s.First == 0 && cursor.Chain != 0 {
-		st.s.First = cursor.Block + 1
+// halt notes why Run does not get on, and tells the log unless it did not before.
+func (x *Indexer) halt(err error) {
+	first := false
+	x.status.change(func(s *Status) { first, s.Err = s.Err == nil, err })
+	if first {
+		x.log.Warn("indexing halts", "error", err)
 	}
 }
 
-func (st *status) heard(head int64) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.s.Head = head
-}
-
-// halted notes why Run does not get on, and reports whether it did until now.
-func (st *status) halted(err error) (first bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	first, st.s.Err = st.s.Err == nil, err
-	return first
-}
-
-// resumed notes that Run gets on, and reports whether it did not until now.
-func (st *status) resumed() (was bool) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	was, st.s.Err = st.s.Err != nil, nil
-	return was
-}
-
-// begin notes the first block of a store that had none.
-func (st *status) begin(first int64) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.s.First = first
-}
-
-func (st *status) moved(to ledger.Cursor, logs int) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.s.Cursor, st.s.Logs = to, st.s.Logs+int64(logs)
-}
-
-func (st *status) stopped(err error) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.s.Err, st.s.Ended = err, true
+// resume notes that Run gets on, and tells the log unless it did before.
+func (x *Indexer) resume() {
+	halted := false
+	x.status.change(func(s *Status) { halted, s.Err = s.Err != nil, nil })
+	if halted {
+		x.log.Info("indexing goes on")
+	}
 }

@@ -12,23 +12,41 @@ import (
 
 // A count is the events of a span, by collection.
 type count struct {
-	owners  ledger.Owners // all that is known of the ids in the span
-	learned ledger.Owners // what the store may not know of it
-	changes map[ledger.Address]*ledger.Change
-	ignored [kinds]int // events of ids that belong to no collection
+	ips      owners[ledger.Address]
+	disputes owners[ledger.Hash]
+	changes  map[ledger.Address]*ledger.Change
+	ignored  [kinds]int // events of ids that belong to no collection
+}
+
+// owners says which collection an id belongs to.
+type owners[ID comparable] struct {
+	known   map[ID]ledger.Address // of the ids in the span
+	learned map[ID]ledger.Address // what the store may not know of that
+}
+
+func newOwners[ID comparable]() owners[ID] {
+	return owners[ID]{map[ID]ledger.Address{}, map[ID]ledger.Address{}}
+}
+
+// learn notes an owner that the chain told of. The first one stays.
+func (o owners[ID]) learn(id ID, collection ledger.Address) {
+	if _, known := o.known[id]; !known {
+		o.known[id], o.learned[id] = collection, collection
+	}
+}
+
+// unknown returns those of the ids whose owner is not known.
+func (o owners[ID]) unknown(ids []ID) []ID {
+	return slices.DeleteFunc(ids, func(id ID) bool { _, known := o.known[id]; return known })
 }
 
 // tally counts a span's events. An id's owner may be told by an event of the
 // same span, by the store, or else by the chain.
 func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored [kinds]int, err error) {
-	c := &count{
-		owners:  newOwners(),
-		learned: newOwners(),
-		changes: map[ledger.Address]*ledger.Change{},
-	}
+	c := &count{ips: newOwners[ledger.Address](), disputes: newOwners[ledger.Hash](), changes: map[ledger.Address]*ledger.Change{}}
 	for i := range b.events {
 		if e := &b.events[i]; e.Kind == Registered {
-			c.learnIP(e.IP, e.Collection)
+			c.ips.learn(e.IP, e.Collection)
 		}
 	}
 	if err := x.findOwners(ctx, c, b); err != nil {
@@ -37,24 +55,8 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored
 	for i := range b.events {
 		c.add(&b.events[i])
 	}
-	return ledger.Tally{Cursor: b.last, Changes: c.sorted(), Learned: c.learned}, c.ignored, nil
-}
-
-func newOwners() ledger.Owners {
-	return ledger.Owners{IPs: map[ledger.Address]ledger.Address{}, Disputes: map[ledger.Hash]ledger.Address{}}
-}
-
-// learnIP notes an owner that the chain told of. The first one stays.
-func (c *count) learnIP(ip, collection ledger.Address) {
-	if _, known := c.owners.IPs[ip]; !known {
-		c.owners.IPs[ip], c.learned.IPs[ip] = collection, collection
-	}
-}
-
-func (c *count) learnDispute(id ledger.Hash, collection ledger.Address) {
-	if _, known := c.owners.Disputes[id]; !known {
-		c.owners.Disputes[id], c.learned.Disputes[id] = collection, collection
-	}
+	learned := ledger.Owners{IPs: c.ips.learned, Disputes: c.disputes.learned}
+	return ledger.Tally{Cursor: b.last, Changes: c.sorted(), Learned: learned}, c.ignored, nil
 }
 
 // findOwners finds the owners of all ids in the span: of IPs first, since
@@ -65,42 +67,37 @@ func (x *Indexer) findOwners(ctx context.Context, c *count, b *blocks) error {
 	if err != nil {
 		return err
 	}
-	maps.Copy(c.owners.IPs, stored.IPs)
-	maps.Copy(c.owners.Disputes, stored.Disputes)
-	if err := x.resolveIPs(ctx, c, c.unknownIPs(ips), b.to); err != nil {
+	maps.Copy(c.ips.known, stored.IPs)
+	maps.Copy(c.disputes.known, stored.Disputes)
+	if err := x.resolveIPs(ctx, c, ips, b.to); err != nil {
 		return err
 	}
 	c.bornDisputes(b.events)
-	return x.resolveDisputes(ctx, c, c.unknownDisputes(disputes), b.to)
+	return x.resolveDisputes(ctx, c, c.disputes.unknown(disputes), b.to)
 }
 
 // wanted returns the ids whose owners no event of the span tells.
 func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.Hash) {
-	born := map[ledger.Hash]bool{}
-	wantedIPs, wantedDisputes := map[ledger.Address]bool{}, map[ledger.Hash]bool{}
+	wantedIPs, wantedDisputes := map[ledger.Address]bool{}, map[ledger.Hash]bool{} // false: it is born in the span
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case Registered:
 		case Raised, Tagged:
-			born[e.Dispute] = true
-			wantedIPs[e.IP] = true
+			wantedIPs[e.IP], wantedDisputes[e.Dispute] = true, false
 		case Minted:
 			wantedIPs[e.IP] = true
 		default:
-			wantedDisputes[e.Dispute] = true
+			if _, seen := wantedDisputes[e.Dispute]; !seen {
+				wantedDisputes[e.Dispute] = true
+			}
 		}
 	}
-	for ip := range wantedIPs {
-		if _, known := c.owners.IPs[ip]; !known {
-			ips = append(ips, ip)
-		}
-	}
-	for id := range wantedDisputes {
-		if !born[id] {
+	for id, wanted := range wantedDisputes {
+		if wanted {
 			disputes = append(disputes, id)
 		}
 	}
-	return ips, disputes
+	return c.ips.unknown(slices.Collect(maps.Keys(wantedIPs))), disputes
 }
 
 // bornDisputes learns the disputes that began in the span. One born of an
@@ -108,18 +105,10 @@ func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.
 func (c *count) bornDisputes(events []Event) {
 	for i := range events {
 		e := &events[i]
-		if collection, known := c.owners.IPs[e.IP]; known && (e.Kind == Raised || e.Kind == Tagged) {
-			c.learnDispute(e.Dispute, collection)
+		if collection, known := c.ips.known[e.IP]; known && (e.Kind == Raised || e.Kind == Tagged) {
+			c.disputes.learn(e.Dispute, collection)
 		}
 	}
-}
-
-func (c *count) unknownIPs(ips []ledger.Address) []ledger.Address {
-	return slices.DeleteFunc(ips, func(ip ledger.Address) bool { _, known := c.owners.IPs[ip]; return known })
-}
-
-func (c *count) unknownDisputes(ids []ledger.Hash) []ledger.Hash {
-	return slices.DeleteFunc(ids, func(id ledger.Hash) bool { _, known := c.owners.Disputes[id]; return known })
 }
 
 // add counts one event.
@@ -154,9 +143,9 @@ func (c *count) collection(e *Event) (collection ledger.Address, known bool) {
 	case Registered:
 		return e.Collection, true
 	case Minted, Raised:
-		collection, known = c.owners.IPs[e.IP]
+		collection, known = c.ips.known[e.IP]
 	default:
-		collection, known = c.owners.Disputes[e.Dispute]
+		collection, known = c.disputes.known[e.Dispute]
 	}
 	return collection, known
 }
