@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -109,8 +108,5 @@ func requests(calls []Call) any {
 
 // silence is the failure of the transport, without the URL: it may hold a key.
 func (c *client) silence(err error) *Failure {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
-	}
-	return &Failure{Reason: Silent, err: errors.New(c.secret.Replace(err.Error()))}
+	return &Failure{Reason: Silent, err: errors.New(c.secret.Replace(upstream.Bare(err).Error()))}
 }

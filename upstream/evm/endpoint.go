@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -16,8 +17,9 @@ type Endpoint struct {
 	name   string // its host: the rest of the URL may be a key
 	outage *upstream.Outage
 
+	verified atomic.Bool // its chain id is the right one
+
 	mu       sync.Mutex
-	verified bool          // its chain id is the right one
 	window   window        // blocks that it gives at once
 	batch    adaptive      // calls that it takes at once
 	pause    time.Duration // of the last rest; 0 when it is well
@@ -146,20 +148,6 @@ func (e *Endpoint) exclude(why error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.excluded = why
-}
-
-// trusted reports whether the endpoint is known to be of the chain. trust says
-// that it is or that it may have become another.
-func (e *Endpoint) trusted() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.verified
-}
-
-func (e *Endpoint) trust(verified bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.verified = verified
 }
 
 // Well notes an answer.

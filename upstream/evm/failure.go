@@ -3,11 +3,12 @@ package evm
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // Reason says what to do about an endpoint that did not give what was asked for.
@@ -63,23 +64,12 @@ func (c *client) statusFailure(resp *http.Response, body string) *Failure {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		f.Reason = Forbidden
 	case http.StatusTooManyRequests:
-		f.Reason, f.After = Limited, retryAfter(resp.Header.Get("Retry-After"))
+		f.Reason, f.After = Limited, upstream.RetryAfter(resp.Header)
 	case http.StatusRequestTimeout:
 	default:
 		f.permanent = resp.StatusCode < 500
 	}
 	return f
-}
-
-// retryAfter reads the header: seconds, or a date. 0 is none.
-func retryAfter(header string) time.Duration {
-	if seconds, err := strconv.Atoi(header); err == nil {
-		return time.Duration(max(0, seconds)) * time.Second
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }
 
 // notJSON is the failure of an answer that is none: half of one, or a page of a

@@ -154,7 +154,7 @@ func (p *Pool) at(i int64) *Endpoint { return p.endpoints[i%int64(len(p.endpoint
 // verify makes sure that the endpoint is of the chain: on the first request, and
 // again after it was silent, for what comes back may be another.
 func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
-	if e.trusted() {
+	if e.verified.Load() {
 		return nil
 	}
 	answers, err := e.each(ctx, min(e.timeout, pollTimeout), Call{Method: "eth_chainId"})
@@ -172,7 +172,7 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	if id != p.o.ChainID {
 		return &Failure{Reason: OtherChain, err: fmt.Errorf("%w: its chain id is %d, the network's is %d", ErrOtherChain, id, p.o.ChainID)}
 	}
-	e.trust(true)
+	e.verified.Store(true)
 	return nil
 }
 
@@ -190,7 +190,9 @@ func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 	case f.Reason == Lagging:
 		e.rest(began, p.o.Pause, maxLagPause, 0)
 	default:
-		e.trust(f.Reason != Silent && e.trusted())
+		if f.Reason == Silent {
+			e.verified.Store(false)
+		}
 		e.noteFailure(began, f.Reason)
 		e.rest(began, p.o.Pause, maxPause, f.After)
 	}
