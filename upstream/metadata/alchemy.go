@@ -8,25 +8,23 @@ import (
 	"strings"
 )
 
-// alchemy is version 3 of Alchemy's NFT API. The last element of its URL is
-// the key: https://story-mainnet.g.alchemy.com/nft/v3/<key>.
-type alchemy struct{ *client }
-
-// fetch asks for all contracts in one request.
-func (a *alchemy) fetch(ctx context.Context, addresses []string, learn func(string, *contract)) error {
+// fetchAlchemy asks version 3 of Alchemy's NFT API for all contracts in one request.
+// The last element of its URL is the key:
+// https://story-mainnet.g.alchemy.com/nft/v3/<key>.
+func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(string, *contract)) error {
 	body, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
 	if err != nil {
-		return a.bad(err)
+		return c.bad(err)
 	}
 	var answer alchemyAnswer
-	if err := a.do(ctx, http.MethodPost, body, &answer, "getContractMetadataBatch"); err != nil {
+	if err := c.do(ctx, http.MethodPost, body, &answer, "getContractMetadataBatch"); err != nil {
 		return err
 	}
 	switch {
 	case len(answer.Error) > 0 && string(answer.Error) != "null":
-		return a.bad(fmt.Errorf("%w: status 200 with an error", errMalformed))
+		return c.bad(fmt.Errorf("%w: status 200 with an error", errMalformed))
 	case answer.Contracts == nil:
-		return a.bad(fmt.Errorf("%w: no contracts in the answer", errMalformed))
+		return c.bad(fmt.Errorf("%w: no contracts in the answer", errMalformed))
 	}
 	known := answer.known()
 	for _, address := range addresses {
@@ -66,7 +64,7 @@ func (a *alchemyAnswer) known() map[string]*contract {
 		c := from.contract
 		c.Marketplace = from.OpenSea
 		if !c.blank() && c.TokenType != "NOT_A_CONTRACT" {
-			contracts[strings.ToLower(c.Address)] = &c
+			contracts[strings.ToLower(string(c.Address))] = &c
 		}
 	}
 	return contracts

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-)
 
-// blockscout is a Blockscout explorer. It has no batches: each contract costs
-// one request, and up to two more for who deployed it and when.
-type blockscout struct{ *client }
+	"github.com/tipcache/tipcache/upstream"
+)
 
 const (
 	blockscoutParallel = 4               // contracts asked for at the same time
 	blockscoutExtra    = 2 * time.Second // for the deployer and the block of one contract
 )
 
-// fetch asks for the contracts one by one. One that fails does not keep the
-// others from being learned, unless the explorer wants fewer requests.
-func (b *blockscout) fetch(ctx context.Context, addresses []string, learn func(string, *contract)) error {
+// fetchBlockscout asks a Blockscout explorer, which has no batches: each contract
+// costs one request, and up to two more for who deployed it and when. One that
+// fails does not keep the others from being learned, unless the explorer wants
+// fewer requests.
+func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, learn func(string, *contract)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var group errgroup.Group
@@ -30,11 +30,11 @@ func (b *blockscout) fetch(ctx context.Context, addresses []string, learn func(s
 	errs := make([]error, len(addresses))
 	for i, address := range addresses {
 		group.Go(func() error {
-			c, err := b.contract(ctx, address)
+			c, err := explored(ctx, explorer, address)
 			switch {
 			case err == nil:
 				learn(address, c)
-			case isOverloaded(err):
+			case upstream.KindOf(err) == upstream.Overloaded:
 				stop(err)
 			}
 			errs[i] = err
@@ -42,7 +42,7 @@ func (b *blockscout) fetch(ctx context.Context, addresses []string, learn func(s
 		})
 	}
 	_ = group.Wait() // errs has them all
-	if cause := context.Cause(ctx); isOverloaded(cause) {
+	if cause := context.Cause(ctx); upstream.KindOf(cause) == upstream.Overloaded {
 		return cause
 	}
 	return worst(errs)
@@ -63,19 +63,19 @@ func worst(errs []error) (about error) {
 // blockscoutToken is the answer of /api/v2/tokens/{address}. Older explorers
 // say address for address_hash.
 type blockscoutToken struct {
-	AddressHash string `json:"address_hash"`
-	Address     string `json:"address"`
-	Name        string `json:"name"`
-	Symbol      string `json:"symbol"`
-	Type        string `json:"type"` // ERC-721 and the like
+	AddressHash text   `json:"address_hash"`
+	Address     text   `json:"address"`
+	Name        text   `json:"name"`
+	Symbol      text   `json:"symbol"`
+	Type        text   `json:"type"` // ERC-721 and the like
 	TotalSupply amount `json:"total_supply"`
-	IconURL     string `json:"icon_url"`
+	IconURL     text   `json:"icon_url"`
 }
 
-// contract asks for one contract; nil is no record.
-func (b *blockscout) contract(ctx context.Context, address string) (*contract, error) {
+// explored asks for one contract; nil is no record.
+func explored(ctx context.Context, explorer *client, address string) (*contract, error) {
 	var token blockscoutToken
-	err := b.get(ctx, &token, "api/v2/tokens", address)
+	err := explorer.do(ctx, http.MethodGet, nil, &token, "api/v2/tokens", address)
 	if errors.Is(err, errNotFound) {
 		return nil, nil
 	}
@@ -83,17 +83,17 @@ func (b *blockscout) contract(ctx context.Context, address string) (*contract, e
 		return nil, err
 	}
 	c := &contract{
-		Address:     address,
+		Address:     text(address),
 		Name:        token.Name,
 		Symbol:      token.Symbol,
 		TotalSupply: token.TotalSupply,
-		TokenType:   strings.ReplaceAll(token.Type, "-", ""),
+		TokenType:   text(strings.ReplaceAll(string(token.Type), "-", "")),
 		Marketplace: marketplace{ImageURL: token.IconURL},
 	}
-	if spelled := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(spelled, address) {
+	if spelled := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(string(spelled), address) {
 		c.Address = spelled
 	}
-	c.ContractDeployer, c.DeployedBlockNumber = b.deployment(ctx, address)
+	c.ContractDeployer, c.DeployedBlockNumber = deployment(ctx, explorer, address)
 	if c.blank() {
 		return nil, nil
 	}
@@ -102,15 +102,15 @@ func (b *blockscout) contract(ctx context.Context, address string) (*contract, e
 
 // deployment asks who deployed the contract, and in which block. Both are worth
 // two requests but no failure: what cannot be learned is empty.
-func (b *blockscout) deployment(ctx context.Context, address string) (deployer string, block int64) {
+func deployment(ctx context.Context, explorer *client, address string) (deployer text, block int64) {
 	ctx, cancel := context.WithTimeout(ctx, blockscoutExtra)
 	defer cancel()
 	var creation struct {
-		Creator     string `json:"creator_address_hash"`
+		Creator     text   `json:"creator_address_hash"`
 		Transaction string `json:"creation_transaction_hash"`
 		OlderName   string `json:"creation_tx_hash"`
 	}
-	if b.get(ctx, &creation, "api/v2/addresses", address) != nil {
+	if explorer.do(ctx, http.MethodGet, nil, &creation, "api/v2/addresses", address) != nil {
 		return "", 0
 	}
 	hash := cmp.Or(creation.Transaction, creation.OlderName)
@@ -121,12 +121,8 @@ func (b *blockscout) deployment(ctx context.Context, address string) (deployer s
 		BlockNumber int64 `json:"block_number"`
 		OlderName   int64 `json:"block"`
 	}
-	if b.get(ctx, &transaction, "api/v2/transactions", hash) != nil {
+	if explorer.do(ctx, http.MethodGet, nil, &transaction, "api/v2/transactions", hash) != nil {
 		return creation.Creator, 0
 	}
 	return creation.Creator, cmp.Or(transaction.BlockNumber, transaction.OlderName)
-}
-
-func (b *blockscout) get(ctx context.Context, answer any, path ...string) error {
-	return b.do(ctx, http.MethodGet, nil, answer, path...)
 }

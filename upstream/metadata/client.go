@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ const maxBody = 8 << 20
 var errNotFound = fmt.Errorf("%w: status 404", errRefused)
 
 // A client reads JSON from a provider. Its errors never hold the URL, whose
-// path may be a key.
+// path may be a key: the name is the only thing that may be said of it.
 type client struct {
 	name   string
 	base   *url.URL
@@ -49,11 +48,6 @@ func newClient(name string, base *url.URL, transport http.RoundTripper) *client 
 		secret: upstream.NewRedactor(base, path.Base(base.Path)),
 	}
 }
-
-// String is the provider's name.
-func (c *client) String() string { return c.name }
-
-func (c *client) close() { c.http.CloseIdleConnections() }
 
 // do sends the request to the path below the base and reads the answer, a JSON
 // object or array. The error is an *upstream.Error, of kind Overloaded for
@@ -123,7 +117,7 @@ func (c *client) refusal(resp *http.Response) error {
 		return &upstream.Error{
 			Kind:       upstream.Overloaded,
 			Msg:        c.name + " wants fewer requests",
-			RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
+			RetryAfter: upstream.RetryAfter(resp.Header),
 		}
 	}
 	if aboutContract(resp.StatusCode) {
@@ -140,17 +134,6 @@ func aboutContract(status int) bool {
 		return false
 	}
 	return status >= 400 && status < 500
-}
-
-// retryAfter reads the header, seconds or a date; 0 if it is neither.
-func retryAfter(header string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	if date, err := http.ParseTime(header); err == nil {
-		return max(0, date.Sub(now))
-	}
-	return 0
 }
 
 // decode reads a JSON object or array. A member of an unexpected type costs
@@ -181,9 +164,6 @@ func (c *client) silence(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	silent := upstream.Silence(c.name, err)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err
-	}
-	silent.Err = errors.New(c.secret.Replace(err.Error()))
+	silent.Err = errors.New(c.secret.Replace(upstream.Bare(err).Error()))
 	return silent
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // A contract is the documented collectionMetadata. Its types are the documented
@@ -13,12 +13,12 @@ import (
 // missing or empty, is left out.
 type contract struct {
 	Chain               string      `json:"chain,omitempty"`
-	Address             string      `json:"address"`
-	Name                string      `json:"name,omitempty"`
-	Symbol              string      `json:"symbol,omitempty"`
+	Address             text        `json:"address"`
+	Name                text        `json:"name,omitempty"`
+	Symbol              text        `json:"symbol,omitempty"`
 	TotalSupply         amount      `json:"totalSupply,omitempty"`
-	TokenType           string      `json:"tokenType,omitempty"`
-	ContractDeployer    string      `json:"contractDeployer,omitempty"`
+	TokenType           text        `json:"tokenType,omitempty"`
+	ContractDeployer    text        `json:"contractDeployer,omitempty"`
 	DeployedBlockNumber int64       `json:"deployedBlockNumber,omitempty"`
 	Marketplace         marketplace `json:"marketplaceMetadata"`
 }
@@ -27,16 +27,16 @@ type contract struct {
 // there, so that clients may read its members without looking first.
 type marketplace struct {
 	FloorPrice            number `json:"floorPrice,omitempty"`
-	CollectionName        string `json:"collectionName,omitempty"`
-	CollectionSlug        string `json:"collectionSlug,omitempty"`
-	SafelistRequestStatus string `json:"safelistRequestStatus,omitempty"`
-	ImageURL              string `json:"imageUrl,omitempty"`
-	Description           string `json:"description,omitempty"`
-	ExternalURL           string `json:"externalUrl,omitempty"`
-	TwitterUsername       string `json:"twitterUsername,omitempty"`
-	DiscordURL            string `json:"discordUrl,omitempty"`
-	BannerImageURL        string `json:"bannerImageUrl,omitempty"`
-	LastIngestedAt        string `json:"lastIngestedAt,omitempty"`
+	CollectionName        text   `json:"collectionName,omitempty"`
+	CollectionSlug        text   `json:"collectionSlug,omitempty"`
+	SafelistRequestStatus text   `json:"safelistRequestStatus,omitempty"`
+	ImageURL              text   `json:"imageUrl,omitempty"`
+	Description           text   `json:"description,omitempty"`
+	ExternalURL           text   `json:"externalUrl,omitempty"`
+	TwitterUsername       text   `json:"twitterUsername,omitempty"`
+	DiscordURL            text   `json:"discordUrl,omitempty"`
+	BannerImageURL        text   `json:"bannerImageUrl,omitempty"`
+	LastIngestedAt        text   `json:"lastIngestedAt,omitempty"`
 }
 
 // blank reports whether a provider's answer comes down to "never heard of it".
@@ -47,11 +47,16 @@ func (c *contract) blank() bool {
 // record is what there is to remember of the contract, nil for none, from now on.
 func (c *contract) record(chain string) Record {
 	r := Record{ReadAt: time.Now()}
-	if c != nil {
-		described := *c
-		described.cut()
-		described.Chain = chain
-		r.Body = described.json()
+	if c == nil {
+		return r
+	}
+	described := *c
+	described.Chain = chain
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false)          // image URLs keep their ampersands
+	if enc.Encode(described) == nil { // strings, and numbers that were read from JSON, always encode
+		r.Body = bytes.TrimSpace(body.Bytes())
 	}
 	return r
 }
@@ -60,38 +65,18 @@ func (c *contract) record(chain string) Record {
 // itself what it likes, megabytes too, and shares its page with others.
 const maxText = 4 << 10
 
-// cut shortens the strings that are longer.
-func (c *contract) cut() {
-	m := &c.Marketplace
-	for _, s := range []*string{
-		&c.Address, &c.Name, &c.Symbol, &c.TokenType, &c.ContractDeployer,
-		&m.CollectionName, &m.CollectionSlug, &m.SafelistRequestStatus, &m.ImageURL, &m.Description, &m.ExternalURL,
-		&m.TwitterUsername, &m.DiscordURL, &m.BannerImageURL, &m.LastIngestedAt,
-	} {
-		*s = beginning(*s)
-	}
-}
+// A text is a JSON string, of which no more than maxText is kept.
+type text string
 
-// beginning is as much of a text as maxText allows, without half a character.
-func beginning(text string) string {
-	if len(text) <= maxText {
-		return text
+// UnmarshalJSON takes a string; all else is absent.
+func (t *text) UnmarshalJSON(raw []byte) error {
+	var s string
+	_ = json.Unmarshal(raw, &s) // which leaves it empty
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") // half a character at its end goes, too
 	}
-	end := maxText
-	for end > maxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end]
-}
-
-func (c *contract) json() []byte {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // image URLs keep their ampersands
-	if err := enc.Encode(c); err != nil {
-		return nil // cannot be: strings, and numbers that were read from JSON
-	}
-	return bytes.TrimSpace(body.Bytes())
+	*t = text(s)
+	return nil
 }
 
 // An amount is an integer in a JSON string; providers may send a number. Empty

@@ -92,7 +92,7 @@ func (d *divider) request(ctx context.Context, addresses []string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.s.o.Timeout)
 	defer cancel()
 	start := time.Now()
-	err := d.s.provider.fetch(ctx, addresses, func(address string, c *contract) {
+	err := providers[d.s.provider.name](ctx, d.s.provider, addresses, func(address string, c *contract) {
 		if c != nil {
 			d.s.control.Store(&address)
 		}

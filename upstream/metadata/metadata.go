@@ -66,7 +66,7 @@ type Options struct {
 // stands for "no provider": it knows nothing about any contract.
 type Service struct {
 	o        Options
-	provider provider
+	provider *client
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 	backoff  backoff
 	limited  *upstream.Outage       // while the provider wants fewer requests
@@ -95,8 +95,8 @@ func Open(spec string, o Options) (*Service, error) {
 	}
 	s := &Service{o: o, provider: p, queue: newQueue(o.Queue)}
 	s.breaker = s.newBreaker()
-	s.limited = upstream.NewOutage(o.Logger, "requests to metadata provider "+p.String())
-	if s.metrics, err = newMetrics(o.Registerer, p.String(), s.breaker.State); err != nil {
+	s.limited = upstream.NewOutage(o.Logger, "requests to metadata provider "+p.name)
+	if s.metrics, err = newMetrics(o.Registerer, p.name, s.breaker.State); err != nil {
 		return nil, err
 	}
 	s.start()
@@ -130,7 +130,7 @@ func (s *Service) Close() error {
 	s.queue.close()
 	s.stop()
 	s.workers.Wait()
-	s.provider.close()
+	s.provider.http.CloseIdleConnections()
 	s.metrics.unregister()
 	return nil
 }

@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -88,12 +87,12 @@ func outcome(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	e, ok := errors.AsType[*upstream.Error](err)
-	if !ok {
+	switch kind := upstream.KindOf(err); kind {
+	case 0:
 		return "canceled"
-	}
-	if e.Kind == upstream.Overloaded {
+	case upstream.Overloaded:
 		return "rate_limited"
+	default:
+		return kind.String()
 	}
-	return e.Kind.String()
 }

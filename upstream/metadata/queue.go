@@ -159,3 +159,20 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 }
+
+// span is that of a page which waits for one of the addresses, of a sampled
+// trace if there is one; nil if nobody waits.
+func (q *queue) span(addresses []string) (of trace.Span) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, a := range addresses {
+		f := q.flights[a]
+		if f == nil {
+			continue
+		}
+		if of = f.span; of.SpanContext().IsSampled() {
+			break
+		}
+	}
+	return of
+}

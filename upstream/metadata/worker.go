@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/upstream"
 )
@@ -66,7 +68,9 @@ func (s *Service) readStore(ctx context.Context, batch []string) (unknown []stri
 // lets it, and saves what was learned. An address that the provider refuses keeps
 // the description it had, and is asked for again when that is no longer fresh.
 func (s *Service) askProvider(ctx context.Context, addresses []string, before map[string]Record) {
-	ctx, span := s.startSpan(ctx, addresses)
+	// Several pages may share a batch. Its span goes into the first trace among
+	// theirs that is sampled.
+	ctx, span := upstream.StartSpan(trace.ContextWithSpan(ctx, s.queue.span(addresses)), "metadata.batch")
 	learned := map[string]Record{}
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		d := divider{s: s}
@@ -81,7 +85,8 @@ func (s *Service) askProvider(ctx context.Context, addresses []string, before ma
 		}
 		return struct{}{}, err
 	})
-	endSpan(span, len(addresses), len(learned), err)
+	span.SetAttributes(attribute.Int("tipcache.contracts", len(addresses)), attribute.Int("tipcache.learned", len(learned)))
+	upstream.EndSpan(span, err)
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -95,16 +100,16 @@ func (s *Service) report(d *divider, learned int, err error) {
 	case err == nil:
 		s.backoff.end()
 		s.limited.End()
-	case isOverloaded(err):
+	case upstream.KindOf(err) == upstream.Overloaded:
 		s.backoff.begin(time.Now(), err)
 		s.limited.Begin(err)
 	}
 	if len(d.refused) > 0 {
-		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.String(),
+		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.name,
 			"contracts", len(d.refused), "first", d.refused[0], "error", d.cause)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.String(), "learned", learned, "error", err)
+		s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.name, "learned", learned, "error", err)
 	}
 }
 
@@ -112,11 +117,11 @@ func (s *Service) report(d *divider, learned int, err error) {
 // limited or refused says nothing about the provider's health.
 func (s *Service) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 	return upstream.NewBreaker[struct{}](upstream.BreakerOptions{
-		Outage:   upstream.NewOutage(s.o.Logger, "metadata provider "+s.provider.String()),
+		Outage:   upstream.NewOutage(s.o.Logger, "metadata provider "+s.provider.name),
 		Failures: s.o.Failures,
 		Cooldown: s.o.Cooldown,
 		Excluded: func(err error) bool {
-			return errors.Is(err, context.Canceled) || isOverloaded(err) || errors.Is(err, errRefused)
+			return errors.Is(err, context.Canceled) || upstream.KindOf(err) == upstream.Overloaded || errors.Is(err, errRefused)
 		},
 	})
 }
