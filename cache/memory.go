@@ -138,8 +138,10 @@ func (c *Content) weight() int {
 			sum += heap.Allocated(cap(*made))
 		}
 	}
-	for name, derived := range c.variants.derived.All() {
-		sum += overhead + len(name) + derived.weight()
+	if derived := c.variants.derived.Load(); derived != nil {
+		for _, one := range derived.kept {
+			sum += overhead + len(one.name) + one.content.weight()
+		}
 	}
 	return sum
 }

@@ -1,19 +1,40 @@
 package cache
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
-	"github.com/tipcache/tipcache/cache/derived"
 )
 
 // variants are what is made of a content after it was stored, beside [Content.Made].
 // They live and weigh as long as it does. All that is in them is immutable too.
 type variants struct {
 	making  [codings.Count]sync.Mutex // held by the caller who makes the body in the coding
-	derived derived.Set[*Content]
+	derived atomic.Pointer[derivedContents]
 	passing bool // a derived content that is not kept
 }
+
+// derivedContents are those kept of one content, the oldest first.
+type derivedContents struct {
+	kept    []derivedContent
+	changed time.Time // when the last one came
+}
+
+type derivedContent struct {
+	name    string
+	content *Content
+}
+
+// maxDerived bounds the contents derived of one, and derivedLife is how long they stay
+// unchanged at least once there are so many: names that change with every request
+// cannot make all that is kept be made anew each time.
+const (
+	maxDerived  = 4
+	derivedLife = time.Second
+)
 
 // Encoded gives the body of content in a coding. The first caller makes it,
 // on its own goroutine, and it is kept with the content from then on: key is
@@ -66,16 +87,51 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, must
 // encoded only for those who must have it so, and cheaply.
 func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Content, name string) *Content) *Content {
 	derived := &of.variants.derived
-	if found, ok := derived.Get(name); ok {
+	if found := derived.Load().get(name); found != nil {
 		return found
 	}
 	made := derive(of, name)
-	kept, ok := derived.Add(name, made, c.o.Now())
-	switch {
-	case !ok:
-		made.variants.passing = true
-	case kept == made:
-		c.chain.Load().memory.reweigh(key)
+	for {
+		before := derived.Load()
+		if found := before.get(name); found != nil { // by another caller
+			return found
+		}
+		after, ok := before.with(derivedContent{name, made}, c.o.Now())
+		if !ok {
+			made.variants.passing = true
+			return made
+		}
+		if derived.CompareAndSwap(before, after) {
+			c.chain.Load().memory.reweigh(key)
+			return made
+		}
 	}
-	return kept
+}
+
+// get gives the content of a name, nil for none.
+func (d *derivedContents) get(name string) *Content {
+	if d == nil {
+		return nil
+	}
+	for _, one := range d.kept {
+		if one.name == name {
+			return one.content
+		}
+	}
+	return nil
+}
+
+// with gives d and one more, which may take the place of the oldest.
+func (d *derivedContents) with(one derivedContent, now time.Time) (after *derivedContents, ok bool) {
+	if d == nil {
+		return &derivedContents{[]derivedContent{one}, now}, true
+	}
+	kept := slices.Clone(d.kept)
+	if len(kept) == maxDerived {
+		if now.Sub(d.changed) < derivedLife {
+			return nil, false
+		}
+		kept = kept[1:]
+	}
+	return &derivedContents{append(kept, one), now}, true
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"slices"
-	"sync/atomic"
 )
 
 // KeyHeader carries the key of a client.
@@ -21,27 +20,11 @@ type Key struct {
 
 func (k *Key) owner() owner { return owner{kind: "key", name: k.Name} }
 
-// A keyring is the set of keys in force.
-type keyring struct {
-	keys atomic.Pointer[[]Key]
-}
-
-func newKeyring() *keyring {
-	k := &keyring{}
-	k.set(nil)
-	return k
-}
-
-func (k *keyring) set(keys []Key) {
-	keys = slices.Clone(keys)
-	k.keys.Store(&keys)
-}
-
-// find returns the key a request comes with. How long it takes does not depend
+// keyOf returns the key a request comes with. How long it takes does not depend
 // on how much of a key was guessed: digests are compared, and always all of them.
-func (k *keyring) find(r *http.Request) (found Key, err error) {
-	presented := r.Header.Get(KeyHeader)
-	if len(*k.keys.Load()) == 0 {
+func (a *Admission) keyOf(r *http.Request) (found Key, err error) {
+	presented, keys := r.Header.Get(KeyHeader), *a.keys.Load()
+	if len(keys) == 0 {
 		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "this is closed, for no API key is configured: " +
 			"whoever runs the server adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none"}
 	}
@@ -49,7 +32,7 @@ func (k *keyring) find(r *http.Request) (found Key, err error) {
 		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " header is required"}
 	}
 	digest, known := sha256.Sum256([]byte(presented)), false
-	for _, key := range *k.keys.Load() {
+	for _, key := range keys {
 		if subtle.ConstantTimeCompare(key.SHA256[:], digest[:]) == 1 {
 			found, known = key, true
 		}
@@ -61,12 +44,15 @@ func (k *keyring) find(r *http.Request) (found Key, err error) {
 }
 
 // SetKeys puts other keys in force, from the next request on.
-func (a *Admission) SetKeys(keys []Key) { a.keys.set(keys) }
+func (a *Admission) SetKeys(keys []Key) {
+	keys = slices.Clone(keys)
+	a.keys.Store(&keys)
+}
 
 // AdmitKey lets those pass who have a key, for as long as the name on it may ask,
 // and says so as AdmitAddress does.
 func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
-	key, err := a.keys.find(r)
+	key, err := a.keyOf(r)
 	if err != nil {
 		return Key{}, err
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -76,27 +77,33 @@ type Client struct {
 type Admission struct {
 	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
 
-	limiter *limiter
-	keys    *keyring
+	keys    atomic.Pointer[[]Key] // the same
+	local   *buckets
+	shared  *sharedBuckets // nil: none
+	counted *prometheus.CounterVec
 }
 
 // New admits nobody by key until there are keys, and everybody by address until
 // there are limits.
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
-	a := &Admission{limiter: newLimiter(shared, log, metrics), keys: newKeyring()}
+	a := &Admission{local: newBuckets(), shared: newSharedBuckets(shared, log), counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
+		Name: "tipcache_proxy_limits_total",
+		Help: "Requests counted against a rate limit, by limit, by the store that decided (memory: this process alone) and by verdict.",
+	}, []string{"limit", "store", "verdict"})}
 	a.Limits.Store(&Limits{})
+	a.SetKeys(nil)
 	return a
 }
 
 // SharesAddresses tells whether addresses are limited together with other
 // replicas.
 func (a *Admission) SharesAddresses() bool {
-	return a.limiter.shared != nil && a.Limits.Load().Address != Rate{}
+	return a.shared != nil && a.Limits.Load().Address != Rate{}
 }
 
 // admit spends a request of one limit.
 func (a *Admission) admit(ctx context.Context, who owner, rate Rate, answer http.Header) error {
-	s := Standing{who.kind, rate, a.limiter.spend(ctx, who, rate)}
+	s := Standing{who.kind, rate, a.spend(ctx, who, rate)}
 	answer.Add(StandingHeader, string(s.AppendText(nil)))
 	answer.Add(PolicyHeader, string(s.AppendPolicy(nil)))
 	if s.allowed {
@@ -116,10 +123,9 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	if address == (Rate{}) && key == (Rate{}) {
 		return true
 	}
-	local := a.limiter.local
-	return a.limiter.shared == nil &&
-		(address == Rate{} || local.has(ownerOf(c.Address), address, now)) &&
-		(key == Rate{} || local.has(c.Key.owner(), key, now))
+	return a.shared == nil &&
+		(address == Rate{} || a.local.has(ownerOf(c.Address), address, now)) &&
+		(key == Rate{} || a.local.has(c.Key.owner(), key, now))
 }
 
 // AdmitRepeated counts a request that WouldAdmit has let pass, and says how its
@@ -127,12 +133,12 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 func (a *Admission) AdmitRepeated(c *Client, now time.Time) (s Standings, ok bool) {
 	address, key := a.ratesOf(c)
 	if address != (Rate{}) {
-		if s.Address = a.limiter.repeated(ownerOf(c.Address), address, now); !s.Address.allowed {
+		if s.Address = a.repeated(ownerOf(c.Address), address, now); !s.Address.allowed {
 			return s, false
 		}
 	}
 	if key != (Rate{}) {
-		s.Key = a.limiter.repeated(c.Key.owner(), key, now)
+		s.Key = a.repeated(c.Key.owner(), key, now)
 		return s, s.Key.allowed
 	}
 	return s, true
