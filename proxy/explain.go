@@ -92,20 +92,18 @@ type ExplainedEntry struct {
 	ETag    string `json:"etag"`
 }
 
-type explanationKey struct{}
-
 // Explain says what a request would come to. It asks no origin, waits for
 // nothing but Redis, and changes nothing. An error says that the URL is none.
 func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error) {
 	s = s.now()
 	e := &Explanation{}
-	r, err := asked.request(context.WithValue(ctx, explanationKey{}, e))
+	r, err := asked.request(ctx)
 	if err != nil {
 		return *e, err
 	}
 	e.Request = r.Method + " " + r.RequestURI
 	w := &refusalWriter{header: http.Header{}}
-	s.explain.ServeHTTP(w, s.tidied(r))
+	s.visit(w, r, func(c *gin.Context, rt web.Route) { s.explain(c, rt, e) })
 	if w.status >= http.StatusBadRequest {
 		e.Refusal = &Refusal{w.status, w.body.String()}
 		e.Verdict, e.Why = "refused", "The request is answered before the cache or anybody else is asked."
@@ -136,22 +134,19 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// explained makes a handler of Gin's of what explains one route. Requests that
-// are no good are rendered as their clients would see it.
-func (s *Server) explained(rt web.Route) gin.HandlerFunc {
+// explain explains a request that takes a route. What is wrong with a request is
+// rendered as its client would see it.
+func (s *Server) explain(c *gin.Context, rt web.Route, e *Explanation) {
 	render := rt.Render
 	if render == nil {
 		render = s.writeMiss
 	}
-	return func(c *gin.Context) {
-		e, _ := c.Request.Context().Value(explanationKey{}).(*Explanation)
-		err := s.stack.Oversized(c.Request)
-		if err == nil {
-			err = s.explainRoute(c, rt, e)
-		}
-		if err != nil {
-			render(c, web.FailureOf(err))
-		}
+	err := s.stack.Oversized(c.Request)
+	if err == nil {
+		err = s.explainRoute(c, rt, e)
+	}
+	if err != nil {
+		render(c, web.FailureOf(err))
 	}
 }
 

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -31,13 +30,6 @@ func (s *Server) mountLive() {
 	h := s.streams.Handle(s.renderer(), s.chain.Admit, s.liveSources)
 	s.engine.GET(stream.LivePath, h)
 	s.engine.HEAD(stream.LivePath, h)
-	s.feeds.NoRoute(func(c *gin.Context) {
-		if s.cosmos != nil {
-			feed(s.cosmos.Route(c.Request))(c)
-		} else {
-			foundFeed(c).err = s.noPath(c)
-		}
-	})
 }
 
 // liveSources are the feeds of the paths that a request for /live names.
@@ -57,41 +49,24 @@ func (s *Server) liveSources(c *gin.Context) ([]stream.Source, error) {
 	return sources, nil
 }
 
-type feedKey struct{}
-
-// A feedResult is what a path comes to.
-type feedResult struct {
-	feed web.Feed
-	err  error
-}
-
-func foundFeed(c *gin.Context) *feedResult {
-	found, _ := c.Request.Context().Value(feedKey{}).(*feedResult)
-	return found
-}
-
 // feedOf finds the feed of a path and query, with the headers of the request that
 // names it.
-func (s *Server) feedOf(asked *http.Request, target string) (web.Feed, error) {
+func (s *Server) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {
-		return web.Feed{}, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
+		return feed, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
 	}
-	found := &feedResult{}
-	r := asked.WithContext(context.WithValue(asked.Context(), feedKey{}, found))
-	r.URL, r.RequestURI = u, target
-	s.feeds.ServeHTTP(&refusalWriter{header: http.Header{}}, s.tidied(r))
-	return found.feed, found.err
-}
-
-// feed makes a handler of Gin's of what finds the feed of a route.
-func feed(rt web.Route) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		found := foundFeed(c)
-		if rt.Feed == nil {
-			found.err = web.BadInput("%s cannot be streamed", web.Short(c.Request.URL.Path))
-			return
+	r := asked.WithContext(asked.Context())
+	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
+	s.visit(&refusalWriter{header: http.Header{}}, r, func(c *gin.Context, rt web.Route) {
+		switch {
+		case rt.Feed != nil:
+			feed, err = rt.Feed(c)
+		case s.cosmos != nil:
+			err = web.BadInput("%s cannot be streamed", web.Short(c.Request.URL.Path))
+		default:
+			err = noSuchPath(c)
 		}
-		found.feed, found.err = rt.Feed(c)
-	}
+	})
+	return feed, err
 }

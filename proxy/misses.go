@@ -20,8 +20,8 @@ func (s *Server) mountMisses() {
 	}
 	s.engine.NoRoute(s.missed(s.noPath))
 	s.engine.NoMethod(s.missed(noMethod))
-	s.explain.NoRoute(s.missExplained(s.noPath))
-	s.explain.NoMethod(s.missExplained(noMethod))
+	s.visits.NoRoute(visited(miss(s.noPath)))
+	s.visits.NoMethod(visited(miss(noMethod)))
 }
 
 // mountCosmos gives what no other route has to the chain of the SDK.
@@ -38,15 +38,15 @@ func (s *Server) mountCosmos() {
 		}
 		rt.Handler(c)
 	}
-	explain := func(c *gin.Context) {
+	visit := func(c *gin.Context) {
 		c.Status(http.StatusOK) // not Gin's, for a path without a route of its own
-		s.explained(s.cosmos.Route(c.Request))(c)
+		visited(s.cosmos.Route(c.Request))(c)
 		c.Writer.WriteHeaderNow()
 	}
 	s.engine.NoRoute(serve)
 	s.engine.NoMethod(serve)
-	s.explain.NoRoute(explain)
-	s.explain.NoMethod(explain)
+	s.visits.NoRoute(visit)
+	s.visits.NoMethod(visit)
 }
 
 func (s *Server) missed(refuse func(*gin.Context) error) gin.HandlerFunc {
@@ -54,8 +54,9 @@ func (s *Server) missed(refuse func(*gin.Context) error) gin.HandlerFunc {
 	return s.stack.Handle(web.NoRoute, s.writeMiss, s.stack.OrPreflight(serve))
 }
 
-func (s *Server) missExplained(refuse func(*gin.Context) error) gin.HandlerFunc {
-	return s.explained(web.Route{Plan: func(c *gin.Context) (web.Plan, error) { return web.Plan{}, refuse(c) }})
+// miss is the route of requests that are refused.
+func miss(refuse func(*gin.Context) error) web.Route {
+	return web.Route{Plan: func(c *gin.Context) (web.Plan, error) { return web.Plan{}, refuse(c) }}
 }
 
 func (s *Server) noPath(c *gin.Context) error {
@@ -66,6 +67,10 @@ func (s *Server) noPath(c *gin.Context) error {
 		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
+	return noSuchPath(c)
+}
+
+func noSuchPath(c *gin.Context) error {
 	return &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(c.Request.URL.Path)}
 }
 

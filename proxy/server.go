@@ -20,6 +20,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -71,8 +72,7 @@ type Server struct {
 	cosmos    *cosmos.Handler      // nil in the other dialect
 	list      *collections.Handler // nil: not served
 	engine    *gin.Engine
-	explain   *gin.Engine // the same routes, explained
-	feeds     *gin.Engine // those that can be streamed
+	visits    *gin.Engine // the same routes, for those who ask which one a request takes
 	streams   *stream.Handler
 	successor atomic.Pointer[Server] // answers in its place once the dialect is known that was not at first
 }
@@ -102,7 +102,7 @@ func New(o Options) (*Server, error) {
 
 // newServer makes a server without routes.
 func newServer(o Options, stack *web.Stack) *Server {
-	return &Server{o: o, stack: stack, engine: newEngine(), explain: newEngine(), feeds: newEngine()}
+	return &Server{o: o, stack: stack, engine: newEngine(), visits: newEngine()}
 }
 
 // mountAll mounts every route. Before it is known what the nodes speak there is nothing to describe.
@@ -149,16 +149,34 @@ func (s *Server) rows() []chain.Row {
 	return cosmos.Rows(s.o.Cosmos.Rows)
 }
 
-// mount mounts an interface's routes, and what explains them.
+// mount mounts an interface's routes.
 func (s *Server) mount(routes []web.Route) {
 	for _, rt := range routes {
 		serve := rt.Handler
 		if rt.Feed != nil {
 			serve = s.orStream(rt)
-			s.feeds.GET(rt.Pattern, feed(rt))
 		}
 		s.engine.Match(rt.Methods, rt.Pattern, serve)
-		s.explain.Handle(rt.Methods[0], rt.Pattern, s.explained(rt))
+		s.visits.Handle(rt.Methods[0], rt.Pattern, visited(rt))
+	}
+}
+
+// A visitor is called with the route that a request takes, and in place of its handler.
+type visitor = func(c *gin.Context, rt web.Route)
+
+type visitorKey struct{}
+
+// visit calls v with the route that a request would take.
+func (s *Server) visit(w http.ResponseWriter, r *http.Request, v visitor) {
+	r = r.WithContext(context.WithValue(r.Context(), visitorKey{}, v))
+	s.visits.ServeHTTP(w, s.tidied(r))
+}
+
+// visited makes a handler of Gin's that calls the visitor of a request with a route.
+func visited(rt web.Route) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		v, _ := c.Request.Context().Value(visitorKey{}).(visitor)
+		v(c, rt)
 	}
 }
 

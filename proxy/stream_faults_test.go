@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -109,8 +110,21 @@ func TestStreamsThatAreDroppedLeaveNothingBehind(t *testing.T) {
 
 func TestHEADOfSeveralStreamsIsRefusedLikeGET(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	got := s.do(t, http.MethodHead, "/live?"+strings.Repeat("path=/staking/pool&", 21), "", "Accept", "text/event-stream")
-	if got.status != http.StatusBadRequest || got.body != "" {
-		t.Errorf("status %d, body %q", got.status, got.body)
+	for name, target := range map[string]string{
+		"too many paths":            "/live?" + strings.Repeat("path=/staking/pool&", 21),
+		"a path with a bad address": "/live?path=/staking/validators/nope",
+	} {
+		got := s.do(t, http.MethodHead, target, "", "Accept", "text/event-stream")
+		if got.status != http.StatusBadRequest || got.body != "" {
+			t.Errorf("%s: status %d, body %q", name, got.status, got.body)
+		}
+	}
+}
+
+func TestAPathOfNothingIsRefusedInTheNodesShapeToo(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+	es := s.stream(t, "/live?path=/nope")
+	if body := es.next(); es.resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "no such path: /nope") {
+		t.Errorf("status %d: %s", es.resp.StatusCode, body)
 	}
 }
