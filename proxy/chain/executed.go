@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -38,8 +36,7 @@ func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Reco
 		// A block carries one of the execution client's at most.
 		err = r.Nodes.WaitHeight(ctx, tip.Height+min(block-newest, farAhead))
 		if errors.Is(err, context.DeadlineExceeded) {
-			return 0, &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
-				Public: "block " + strconv.FormatInt(block, 10) + " of the execution client does not count yet; the newest that does is " + strconv.FormatInt(newest, 10)}
+			return 0, tooLate(tip, err, "block %d of the execution client does not count yet; the newest that does is %d", block, newest)
 		}
 		if err != nil {
 			return 0, err

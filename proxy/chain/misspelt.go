@@ -44,10 +44,6 @@ func (p *parser) nearest(name string) string {
 
 // isParameterName keeps out of a header what does not belong there.
 func isParameterName(name string) bool {
-	for _, c := range []byte(name) {
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("._-", c) >= 0) {
-			return false
-		}
-	}
-	return len(name) <= 40
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return len(name) <= 40 && strings.Trim(name, allowed) == ""
 }

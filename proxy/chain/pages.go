@@ -118,7 +118,7 @@ func (p page) check(maxLimit uint64) error {
 func (p page) appendQuery(w queryWriter) queryWriter {
 	if p.key != "" {
 		w = w.name(PageKey)
-		w.text = appendEscaped(w.text, p.key)
+		w.text = AppendEscaped(w.text, p.key, Unreserved)
 	}
 	w = w.number(PageOffset, p.offset).number(PageLimit, p.limit)
 	return w.flag(PageCountTotal, p.count && p.key == "" && p.limit > 0).flag(PageReverse, p.reverse)
@@ -178,11 +178,15 @@ func (w queryWriter) flag(name string, set bool) queryWriter {
 	return w
 }
 
-// appendEscaped percent-encodes all but unreserved characters, alike in paths
-// and queries: '@' ends the path and query in a key and must not occur in one.
-func appendEscaped(dst []byte, s string) []byte {
+// Unreserved are the characters that stand for themselves anywhere in a URL, besides
+// letters and digits.
+const Unreserved = "-_.~"
+
+// AppendEscaped percent-encodes all but letters, digits and what else is safe, alike in
+// paths and queries: '@' ends the path and query in a key and must not occur in one.
+func AppendEscaped(dst []byte, s, safe string) []byte {
 	for _, c := range []byte(s) {
-		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == '~' {
+		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(safe, c) >= 0 {
 			dst = append(dst, c)
 		} else {
 			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
 
+	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -20,29 +21,40 @@ type parameter struct {
 type paramType struct {
 	// expects completes "expected ...".
 	expects string
+	// values are those that one should write: more is understood.
+	values documented.Schema
 	// canonical appends the value as it stands in the key and goes to the node,
 	// percent-encoded; false if it is malformed.
 	canonical func(dst []byte, value string) ([]byte, bool)
 }
 
-// paramTypes gives every parameter but pagination.* its type: a name means the
-// same wherever it stands.
-var paramTypes = map[string]paramType{
-	"validator_addr":     validatorAddress,
-	"src_validator_addr": validatorAddress,
-	"dst_validator_addr": validatorAddress,
-	"delegator_addr":     accountAddress,
-	"delegator_address":  accountAddress,
-	"address":            accountAddress,
-	"pubkey":             publicKey,
-	"height":             number,
-	"starting_height":    number,
-	"ending_height":      number,
-	"id":                 digits,
-	"denom":              anyText,
-	"module_name":        anyText,
-	"name":               anyText,
-	"status":             bondStatus,
+// parameters gives every parameter but pagination.* its type and its meaning: a name
+// means the same wherever it stands.
+var parameters = map[string]struct {
+	paramType
+	doc string
+}{
+	"validator_addr":     {validatorAddress, "Address of the validator: hex, or bech32 with `storyvaloper`."},
+	"src_validator_addr": {validatorAddress, "Address of the validator that the stake has left."},
+	"dst_validator_addr": {validatorAddress, "Address of the validator that the stake has gone to."},
+	"delegator_addr":     {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
+	"delegator_address":  {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
+	"address":            {accountAddress, "Address of the account: hex, or bech32 with `story`."},
+	"pubkey":             {publicKey, "Compressed secp256k1 public key of the validator: `0x` and 66 hex digits."},
+	"height":             {number, "Height of the block."},
+	"starting_height":    {number, "Height of the first block."},
+	"ending_height":      {number, "Height of the last block."},
+	"id":                 {digits, "Id of the period delegation. Leading zeros count."},
+	"denom":              {anyText, "The denomination, such as `stake`."},
+	"module_name":        {anyText, "Name of the module."},
+	"name":               {anyText, "Name of the upgrade."},
+	"status":             {bondStatus, "Only validators of this status. Case does not matter."},
+}
+
+// Describe says what a parameter means, and which values it takes.
+func Describe(name string) (doc string, values *documented.Schema) {
+	p := parameters[name]
+	return p.doc, &p.values
 }
 
 // typeOf is the type of a parameter: sent in the node's shape, whose values go to the
@@ -51,21 +63,31 @@ func (h *Handler) typeOf(name string, sent paramType) paramType {
 	if h.asSent {
 		return sent
 	}
-	return paramTypes[name]
+	return parameters[name].paramType
 }
 
 // Both kinds of address are the same 20 bytes. A bech32 address says which of
 // the two it is, and one that says the wrong one is refused, not reinterpreted.
 var (
-	validatorAddress = paramType{"0x and 40 hex digits, or a storyvaloper1... address", addressOf("storyvaloper")}
-	accountAddress   = paramType{"0x and 40 hex digits, or a story1... address", addressOf("story")}
-	publicKey        = paramType{"0x and 66 hex digits, a compressed public key", appendPublicKey}
-	number           = paramType{"an unsigned integer", appendNumber}
-	digits           = paramType{"decimal digits", appendDigits}
-	anyText          = paramType{"a text of at most 256 bytes", appendText}
-	sentSegment      = paramType{anyText.expects, appendSent}
-	bondStatus       = paramType{"1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", appendStatus}
+	validatorAddress = paramType{"0x and 40 hex digits, or a storyvaloper1... address", addressSchema("storyvaloper"), addressOf("storyvaloper")}
+	accountAddress   = paramType{"0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story")}
+	publicKey        = paramType{"0x and 66 hex digits, a compressed public key", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), appendPublicKey}
+	number           = paramType{"an unsigned integer", textSchema("^[0-9]{1,19}$", "uint64"), appendNumber}
+	digits           = paramType{"decimal digits", textSchema("^[0-9]{1,20}$", ""), appendDigits}
+	anyText          = paramType{"a text of at most 256 bytes", textSchema("", ""), appendText}
+	sentSegment      = paramType{anyText.expects, anyText.values, appendSent}
+	bondStatus       = paramType{"1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", documented.Schema{
+		Kind: documented.StringKind, Values: []string{"1", "2", "3", "unbonded", "unbonding", "bonded", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED"},
+	}, appendStatus}
 )
+
+func textSchema(pattern, format string) documented.Schema {
+	return documented.Schema{Kind: documented.StringKind, Pattern: pattern, Format: format}
+}
+
+func addressSchema(prefix string) documented.Schema {
+	return textSchema("^(0[xX][0-9a-fA-F]{40}|"+prefix+"1[02-9ac-hj-np-z]{38})$", "")
+}
 
 // addressOf reads addresses: hex in any case, or bech32 with the prefix.
 func addressOf(prefix string) func([]byte, string) ([]byte, bool) {
@@ -105,7 +127,7 @@ const maxText = 256
 
 // appendText takes any text.
 func appendText(dst []byte, value string) ([]byte, bool) {
-	return appendEscaped(dst, value), len(value) <= maxText
+	return AppendEscaped(dst, value, Unreserved), len(value) <= maxText
 }
 
 // appendSent escapes a segment of a path and spells hex in lower case, which is all
@@ -146,12 +168,7 @@ func isHex(s string, bytes int) bool {
 }
 
 func allDigits(s string) bool {
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return s != ""
+	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
 // appendLower appends ASCII in lower case.

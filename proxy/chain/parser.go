@@ -165,7 +165,8 @@ func (p *parser) appendPath(text []byte, path gin.Params) ([]byte, error) {
 		if seg.param == nil {
 			continue
 		}
-		value, ok := path[i].Value, false
+		var ok bool
+		value := path[i].Value
 		if value == "." || value == ".." { // segments that stand for another path
 			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text)+value)}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -159,8 +158,11 @@ func (r *Reader) await(ctx context.Context, height int64) error {
 // late is the failure of a request that must see a block that does not come.
 func (r *Reader) late(height int64, err error) error {
 	tip := r.Nodes.Tip()
-	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true,
-		Public: "block " + strconv.FormatInt(height, 10) + " has not come; the newest is " + strconv.FormatInt(tip.Height, 10)}
+	return tooLate(tip, err, "block %d has not come; the newest is %d", height, tip.Height)
+}
+
+func tooLate(tip node.Tip, err error, format string, args ...any) error {
+	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
 }
 
 // silence is what the cache is to be told where a node gave no answer, nil where

@@ -52,7 +52,7 @@ func (x *index) ask(decoded, rawQuery string) canonicalRequest {
 func (q canonicalRequest) keyOf(certain bool) string {
 	text := make([]byte, 0, len(keyPrefix)+len(q.path)+len(q.query)+16)
 	text = append(text, keyPrefix...)
-	text = appendEscaped(text, q.path)
+	text = chain.AppendEscaped(text, q.path, pathSafe)
 	if !certain {
 		return string(append(append(text, uncertain...), keySafe.Replace(q.query)...))
 	}
@@ -71,6 +71,10 @@ func (q canonicalRequest) large() bool {
 	limit, _ := strconv.ParseUint(values.Get("pagination.limit"), 0, 64)
 	return limit > chain.LargePage
 }
+
+// pathSafe are the characters that a path in a key has unescaped: not '?' and '@', which
+// mean something in a key.
+const pathSafe = chain.Unreserved + "/:=,"
 
 // keySafe keeps what begins a height out of a query that was not decoded.
 var keySafe = strings.NewReplacer("!", "!!", "@", "!a")
@@ -219,17 +223,4 @@ func appendPair(text []byte, name, value string) []byte {
 	text = append(text, url.QueryEscape(name)...)
 	text = append(text, '=')
 	return append(text, url.QueryEscape(value)...)
-}
-
-// appendEscaped percent-encodes a path, but for its slashes: '?' and '@' mean something
-// in a key and must not occur in one.
-func appendEscaped(text []byte, decoded string) []byte {
-	for _, c := range []byte(decoded) {
-		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("-_.~/:=,", c) >= 0 {
-			text = append(text, c)
-		} else {
-			text = append(text, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
-		}
-	}
-	return text
 }

@@ -43,7 +43,8 @@ type Handler struct {
 	index       *index
 	routes      []web.Route // of the rows, in order
 	posts       map[string]web.Route
-	special     map[string]web.Route // what no row answers, by why
+	redirect    web.Route // of a path that is not clean
+	unserved    web.Route // of a method and path that nothing answers
 	posting     *rate.Limiter
 	seed        maphash.Seed                // digests of the node's answers, of this process alone
 	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
@@ -84,19 +85,13 @@ func (h *Handler) mount() {
 		}
 		h.routes = append(h.routes, route)
 	}
-	h.posts, h.special = map[string]web.Route{}, map[string]web.Route{}
+	h.posts = map[string]web.Route{}
 	for path, name := range posts {
 		h.posts[path] = h.passed(name, (&post{Handler: h, path: path}).serve)
 	}
-	h.special[redirected] = h.passed(redirected, redirect)
-	h.special[unserved] = h.passed(web.NoRoute, h.Stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
+	h.redirect = h.passed("redirect", redirect)
+	h.unserved = h.passed(web.NoRoute, h.Stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
 }
-
-// The names of what no row answers.
-const (
-	redirected = "redirect"
-	unserved   = "unserved"
-)
 
 func (h *Handler) passed(name string, serve web.Handler) web.Route {
 	return web.Route{
@@ -117,7 +112,7 @@ func ended(handler gin.HandlerFunc) gin.HandlerFunc {
 func (h *Handler) Route(r *http.Request) web.Route {
 	switch {
 	case clean(r.URL.Path) != r.URL.Path:
-		return h.special[redirected]
+		return h.redirect
 	case slices.Contains(methods, r.Method):
 		var room [maxParts]string
 		path := dropColon(r.URL.Path)
@@ -127,7 +122,7 @@ func (h *Handler) Route(r *http.Request) web.Route {
 			return route
 		}
 	}
-	return h.special[unserved]
+	return h.unserved
 }
 
 // redirect sends a client to the clean path, as the node does.

@@ -44,21 +44,15 @@ var fieldKinds = map[string]string{
 
 func text(value string) (string, bool) { return value, true }
 
-// unsigned reads an integer in any base of Go's: "010" is 8.
+// unsigned reads an integer in any base of Go's: "010" is 8, and 0 is what an absent field has.
 func unsigned(value string) (string, bool) {
 	n, err := strconv.ParseUint(value, 0, 64)
-	if err != nil || n == 0 {
-		return "", err == nil
-	}
-	return strconv.FormatUint(n, 10), true
+	return strings.TrimPrefix(strconv.FormatUint(n, 10), "0"), err == nil
 }
 
 func signed(value string) (string, bool) {
 	n, err := strconv.ParseInt(value, 0, 64)
-	if err != nil || n == 0 {
-		return "", err == nil
-	}
-	return strconv.FormatInt(n, 10), true
+	return strings.TrimPrefix(strconv.FormatInt(n, 10), "0"), err == nil
 }
 
 func boolean(value string) (string, bool) {

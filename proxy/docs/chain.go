@@ -18,7 +18,7 @@ import (
 // addChain adds an operation for every row of the table.
 func (d *description) addChain() error {
 	schemas := d.Components.Schemas.Map()
-	schemas["Answer"] = envelope(&huma.Schema{Type: huma.TypeObject, Description: "What was asked for, in the node's own shape."})
+	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "What was asked for, in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
 	for _, rt := range chain.Table() {
@@ -26,7 +26,7 @@ func (d *description) addChain() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", rt.Name, err)
 		}
-		d.addRow(rt.Row, module(rt.Pattern), routeTexts[rt.Name], d.chainAnswer(rt), values)
+		d.addRow(rt.Row, module(rt.Pattern), operationText{rt.Summary, rt.Doc}, d.chainAnswer(rt), values)
 	}
 	return nil
 }
@@ -82,11 +82,11 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 	if d.o.Cosmos != nil {
 		return p
 	}
-	text := parameterTexts[name]
+	doc, values := chain.Describe(name)
 	p.Required = p.Required || name == "denom" // without which the node refuses
-	p.Description = text.doc
+	p.Description = doc
 	if d.o.Chain.Shape != chain.Node { // there the node is the judge
-		p.Schema = &text.schema
+		p.Schema = d.inline(values)
 	}
 	if value, ok := examples[name]; ok {
 		p.Example = value
@@ -103,16 +103,17 @@ func (d *description) responses(answer *huma.Response) map[string]*huma.Response
 	return all
 }
 
+// chainAnswer describes the answer of a row of Story's.
 func (d *description) chainAnswer(rt chain.Route) *huma.Response {
+	answer := d.answer()
+	content := answer.Content[web.JSON]
 	shaped := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
-	content := &huma.MediaType{Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}
 	if shaped {
-		content.Schema = envelope(d.schema(rt.Msg))
+		content.Schema = successOf(d.schema(rt.Msg))
 	}
-	if answer := d.examples[rt.Name].Answer; answer != nil && (shaped || rt.Msg == nil) {
-		content.Example = answer
+	if example := d.examples[rt.Name].Answer; example != nil && (shaped || rt.Msg == nil) {
+		content.Example = example
 	}
-	answer := d.answer(content)
 	if shaped && rt.Msg.Kind == documented.ListKind { // the list is all there is, and has no place for the next page key
 		answer.Headers[linkHeader] = d.header(linkHeader)
 	}
@@ -120,35 +121,36 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	return answer
 }
 
-// answer is an answer of the chain.
-func (d *description) answer(content *huma.MediaType) *huma.Response {
+// answer is an answer in the node's own shape.
+func (d *description) answer() *huma.Response {
 	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
 		Headers:     d.headersOf(web.HeightHeader, etagHeader),
-		Content:     map[string]*huma.MediaType{web.JSON: content},
+		Content:     d.content(web.JSON, "Answer", nil),
 	}
 }
 
-// envelope is what every answer is wrapped in.
-func envelope(msg *huma.Schema) *huma.Schema {
-	return &huma.Schema{
-		Type: huma.TypeObject, Required: []string{"code", "msg", "error"},
-		Properties: map[string]*huma.Schema{
-			"code":  {Type: huma.TypeInteger, Enum: []any{http.StatusOK}, Description: "The HTTP status."},
-			"msg":   msg,
-			"error": {Type: huma.TypeString, Enum: []any{""}, Description: "Empty: nothing went wrong."},
-		},
-	}
+// successOf is the envelope of an answer.
+func successOf(msg *huma.Schema) *huma.Schema {
+	return envelope(
+		&huma.Schema{Type: huma.TypeInteger, Enum: []any{http.StatusOK}, Description: "The HTTP status."}, msg,
+		&huma.Schema{Type: huma.TypeString, Enum: []any{""}, Description: "Empty: nothing went wrong."},
+	)
 }
 
 // refusal is the envelope of an answer that says no.
 func refusal(shape chain.Shape) *huma.Schema {
+	return envelope(
+		&huma.Schema{Type: huma.TypeInteger, Format: "int32", Description: "The HTTP status."},
+		&huma.Schema{Type: huma.TypeObject, Nullable: shape == chain.Node, Description: "Nothing."},
+		&huma.Schema{Type: huma.TypeString, Description: "What is wrong; the node's own words where it was the node that refused."},
+	)
+}
+
+// envelope is what every answer is wrapped in.
+func envelope(code, msg, text *huma.Schema) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"code", "msg", "error"},
-		Properties: map[string]*huma.Schema{
-			"code":  {Type: huma.TypeInteger, Format: "int32", Description: "The HTTP status."},
-			"msg":   {Type: huma.TypeObject, Nullable: shape == chain.Node, Description: "Nothing."},
-			"error": {Type: huma.TypeString, Description: "What is wrong; the node's own words where it was the node that refused."},
-		},
+		Properties: map[string]*huma.Schema{"code": code, "msg": msg, "error": text},
 	}
 }

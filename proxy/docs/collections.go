@@ -23,7 +23,7 @@ func (d *description) addListing() {
 		Parameters: referred(web.MinEVMHeader, ifNoneMatch),
 		RequestBody: &huma.RequestBody{
 			Required: true, Description: "An object; it may be empty.",
-			Content: map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + collections.RequestSchema}, Example: e.Request}},
+			Content: d.content(web.JSON, collections.RequestSchema, e.Request),
 		},
 		Responses: d.listingResponses(e.Answer),
 		Security:  d.security(!d.o.Collections.NoAuth),
@@ -35,7 +35,7 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 		"200": {
 			Description: "A page of collections.",
 			Headers:     d.headersOf(web.EVMBlockHeader, etagHeader, linkHeader),
-			Content:     map[string]*huma.MediaType{web.JSON: {Schema: &huma.Schema{Ref: schemaRefs + collections.PageSchema}, Example: answer}},
+			Content:     d.content(web.JSON, collections.PageSchema, answer),
 		},
 		"304": {Description: "The page is still what the client has.", Headers: d.headersOf(etagHeader, linkHeader)},
 	}
@@ -46,7 +46,7 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 		all[strconv.Itoa(r.Status)] = &huma.Response{
 			Description: r.Doc,
 			Headers:     d.headersOf(append(r.headers, linkHeader)...),
-			Content:     map[string]*huma.MediaType{collections.ProblemType: {Schema: &huma.Schema{Ref: schemaRefs + collections.ProblemSchema}, Example: collections.ExampleProblem(r.Status, r.error, headerTexts[web.RequestIDHeader].example)}},
+			Content:     d.content(collections.ProblemType, collections.ProblemSchema, collections.ExampleProblem(r.Status, r.error, headerTexts[web.RequestIDHeader].example)),
 		}
 	}
 	return all

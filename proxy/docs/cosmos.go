@@ -33,7 +33,7 @@ func (d *description) addCosmos() {
 		if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == module }) {
 			d.Tags = append(d.Tags, &huma.Tag{Name: module, Description: "Queries of " + module + "."})
 		}
-		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, d.answer(&huma.MediaType{Schema: &huma.Schema{Ref: schemaRefs + "Answer"}}), nil)
+		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, d.answer(), nil)
 	}
 }
 

@@ -3,8 +3,11 @@ package docs
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/chain"
@@ -23,24 +26,15 @@ type example struct {
 }
 
 func loadExamples() (map[string]example, error) {
-	const dir = "examples"
-	files, err := exampleFiles.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("examples: %w", err)
-	}
 	all := map[string]example{}
-	for _, f := range files {
-		text, err := exampleFiles.ReadFile(dir + "/" + f.Name())
-		if err != nil {
-			return nil, fmt.Errorf("examples: %w", err)
-		}
+	files, err := fs.Glob(exampleFiles, "examples/*.json")
+	for _, file := range files {
 		var e example
-		if err := json.Unmarshal(text, &e); err != nil {
-			return nil, fmt.Errorf("examples: %s: %w", f.Name(), err)
-		}
-		all[strings.TrimSuffix(f.Name(), ".json")] = e
+		text, unread := exampleFiles.ReadFile(file)
+		err = errors.Join(err, unread, json.Unmarshal(text, &e))
+		all[strings.TrimSuffix(path.Base(file), ".json")] = e
 	}
-	return all, nil
+	return all, err
 }
 
 // target is what a GET asks for.
@@ -49,11 +43,7 @@ func (e example) target() (*url.URL, error) {
 	if err := json.Unmarshal(e.Request, &text); err != nil {
 		return nil, fmt.Errorf("the example's request: %w", err)
 	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("the example's request: %w", err)
-	}
-	return u, nil
+	return url.Parse(text)
 }
 
 // values are the parameters of an example of the route, by name.

@@ -15,42 +15,14 @@ type parameterText struct {
 
 // Values of parameters, as one should write them: more than this is understood.
 var (
-	validatorValue = huma.Schema{Type: huma.TypeString, Pattern: addressPattern("storyvaloper")}
-	accountValue   = huma.Schema{Type: huma.TypeString, Pattern: addressPattern("story")}
-	publicKeyValue = huma.Schema{Type: huma.TypeString, Pattern: "^0[xX]0[23][0-9a-fA-F]{64}$"}
-	digitsValue    = huma.Schema{Type: huma.TypeString, Pattern: "^[0-9]{1,20}$"}
-	textValue      = huma.Schema{Type: huma.TypeString}
-	numberValue    = huma.Schema{Type: huma.TypeString, Format: "uint64", Pattern: "^[0-9]{1,19}$"}
-	booleanValue   = huma.Schema{Type: huma.TypeBoolean}
-	heightValue    = huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0)}
-	statusValue    = huma.Schema{Type: huma.TypeString, Enum: []any{
-		"1", "2", "3", "unbonded", "unbonding", "bonded",
-		"BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED",
-	}}
+	textValue    = huma.Schema{Type: huma.TypeString}
+	numberValue  = huma.Schema{Type: huma.TypeString, Format: "uint64", Pattern: "^[0-9]{1,19}$"}
+	booleanValue = huma.Schema{Type: huma.TypeBoolean}
+	heightValue  = huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0)}
 )
 
-func addressPattern(prefix string) string {
-	return "^(0[xX][0-9a-fA-F]{40}|" + prefix + "1[02-9ac-hj-np-z]{38})$"
-}
-
-// parameterTexts are those of the paths and queries, of pages and of headers.
+// parameterTexts are those of pages and of headers.
 var parameterTexts = map[string]parameterText{
-	"validator_addr":     {"Address of the validator: hex, or bech32 with `storyvaloper`.", validatorValue},
-	"src_validator_addr": {"Address of the validator that the stake has left.", validatorValue},
-	"dst_validator_addr": {"Address of the validator that the stake has gone to.", validatorValue},
-	"delegator_addr":     {"Address of the delegator: hex, or bech32 with `story`.", accountValue},
-	"delegator_address":  {"Address of the delegator: hex, or bech32 with `story`.", accountValue},
-	"address":            {"Address of the account: hex, or bech32 with `story`.", accountValue},
-	"pubkey":             {"Compressed secp256k1 public key of the validator: `0x` and 66 hex digits.", publicKeyValue},
-	"height":             {"Height of the block.", numberValue},
-	"starting_height":    {"Height of the first block.", numberValue},
-	"ending_height":      {"Height of the last block.", numberValue},
-	"id":                 {"Id of the period delegation. Leading zeros count.", digitsValue},
-	"denom":              {"The denomination, such as `stake`.", textValue},
-	"module_name":        {"Name of the module.", textValue},
-	"name":               {"Name of the upgrade.", textValue},
-	"status":             {"Only validators of this status. Case does not matter.", statusValue},
-
 	chain.PageKey:        {"The `next_key` of the page before. It carries the block at which that page was read, and this one is read there, too, unless the request names another. Not together with `pagination.offset`.", textValue},
 	chain.PageOffset:     {"Items to skip. Following `pagination.key` costs less.", numberValue},
 	chain.PageLimit:      {"Items on the page. Without it, or with 0, it is 100.", numberValue},

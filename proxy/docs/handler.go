@@ -65,17 +65,17 @@ func (h *Handler) Routes() []web.Route {
 	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })
 	document := once(made, web.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
 	page := once(made, "text/html; charset=utf-8", renderManual)
+	liveContent, livePolicy := live()
 	routes := []web.Route{
-		h.route("openapi", "/openapi.json", func(*gin.Context) (*cache.Content, error) { return document() }),
-		h.route("docs", "/docs", func(c *gin.Context) (*cache.Content, error) {
-			c.Header("Content-Security-Policy", manualPolicy())
+		h.route("openapi", "/openapi.json", "", func(*gin.Context) (*cache.Content, error) { return document() }),
+		h.route("docs", "/docs", manualPolicy(), func(c *gin.Context) (*cache.Content, error) {
 			everywhere, err := page()
 			if err != nil {
 				return nil, err
 			}
 			return h.placed(everywhere, h.stack.BaseURL(c.Request)), nil
 		}),
-		h.route("docs_live", "/docs/live", live()),
+		h.route("docs_live", "/docs/live", livePolicy, func(*gin.Context) (*cache.Content, error) { return liveContent, nil }),
 	}
 	if h.o.Chain.Shape == chain.Documented { // the node has nothing there
 		routes = append(routes, h.welcome())
@@ -116,9 +116,13 @@ func (h *Handler) placed(page *cache.Content, base string) *cache.Content {
 	})
 }
 
-// route serves what is the same for as long as the server runs.
-func (h *Handler) route(name, path string, content func(*gin.Context) (*cache.Content, error)) web.Route {
+// route serves what is the same for as long as the server runs. The policy says to browsers what a
+// page may do; "" for what is no page.
+func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*cache.Content, error)) web.Route {
 	serve := func(c *gin.Context, _ *web.Record) error {
+		if policy != "" {
+			c.Header("Content-Security-Policy", policy)
+		}
 		found, err := content(c)
 		if err != nil {
 			return err

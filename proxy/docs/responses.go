@@ -78,24 +78,22 @@ func (d *description) refusals() []refusalText {
 // addRefusals makes components of them.
 func (d *description) addRefusals() {
 	d.Components.Responses = map[string]*huma.Response{}
+	body := chain.ErrorEnvelope
+	if d.o.Cosmos != nil {
+		body = cosmos.ErrorBody
+	}
 	for _, r := range d.refusals() {
 		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader)...)}
 		if r.error != "" {
-			response.Content = map[string]*huma.MediaType{web.JSON: {
-				Schema:  &huma.Schema{Ref: schemaRefs + "Refusal"},
-				Example: json.RawMessage(d.errorBody(r)),
-			}}
+			response.Content = d.content(web.JSON, "Refusal", json.RawMessage(body(r.Status, r.error)))
 		}
 		d.Components.Responses[r.component()] = response
 	}
 }
 
-// errorBody is what a refusal is said with.
-func (d *description) errorBody(r refusalText) []byte {
-	if d.o.Cosmos != nil {
-		return cosmos.ErrorBody(r.Status, r.error)
-	}
-	return chain.ErrorEnvelope(r.Status, r.error)
+// content is a body of a schema that is a component; example is nil for none.
+func (d *description) content(typ, schema string, example any) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{typ: {Schema: &huma.Schema{Ref: schemaRefs + schema}, Example: example}}
 }
 
 // chainHeaders are those that all queries of the chain take.

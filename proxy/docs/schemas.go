@@ -20,6 +20,9 @@ func (d *description) schema(s *documented.Schema) *huma.Schema {
 
 func (d *description) inline(s *documented.Schema) *huma.Schema {
 	made := &huma.Schema{Type: string(s.Kind), Description: s.Doc, Pattern: s.Pattern, Format: s.Format, Nullable: s.Nullable}
+	for _, value := range s.Values {
+		made.Enum = append(made.Enum, value)
+	}
 	switch s.Kind {
 	case documented.ObjectKind:
 		made.Properties = map[string]*huma.Schema{}

@@ -51,66 +51,6 @@ var tagTexts = []huma.Tag{
 // An operationText says what an operation is for.
 type operationText struct{ summary, doc string }
 
-// routeTexts are those of the table's rows, by name.
-var routeTexts = map[string]operationText{
-	"validators":            {"List validators", "With their stake, commission and keys, in the order of their addresses."},
-	"validator":             {"Get a validator", ""},
-	"validator_delegations": {"List the delegations to a validator", "An unknown validator has none."},
-	"delegator_delegations": {"List the delegations of a delegator", "An unknown delegator has none."},
-	"redelegations":         {"List the redelegations of a delegator", "Stake that has moved from one validator to another and is not settled yet. With both validators given, it is the redelegations between the two."},
-	"delegator_validator":   {"Get a validator that a delegator delegates to", "There is no such validator where there is no delegation."},
-	"delegation":            {"Get a delegation", ""},
-	"period_delegations":    {"List the period delegations of a delegation", "The parts of a delegation by the period they are bound for; the one of id 0 is not bound. They are in the order of their ids as texts. `msg` is the array itself, and so the next page comes as a `Link` header with `rel=\"next\"`."},
-	"staking_params":        {"Get the parameters of staking", ""},
-	"delegator_rewards":     {"List the rewards of a delegator", "What each validator's delegation has earned since the last withdrawal. There is an entry for each denomination. A validator without rewards has an entry with an amount of 0."},
-	"distribution_params":   {"Get the parameters of distribution", ""},
-	"auth_params":           {"Get the parameters of transactions", ""},
-
-	"bank_params":       {"Get the parameters of transfers", ""},
-	"supply":            {"Get the supply of a denomination", "An unknown denomination has a supply of 0."},
-	"balance":           {"Get a balance", "An unknown address has a balance of 0."},
-	"spendable_balance": {"Get a spendable balance", "A balance without what is locked."},
-
-	"validator_distribution":        {"Get what a validator can withdraw", "Its own rewards and its commission."},
-	"validator_commission":          {"Get the commission of a validator", "What it has earned and not withdrawn."},
-	"validator_outstanding_rewards": {"Get the outstanding rewards of a validator", "Everything that it and its delegators have not withdrawn."},
-	"validator_slashes":             {"List the slashes of a validator", "All of them, or those between two blocks."},
-	"rewarding_validators":          {"List the validators that a delegator earns from", ""},
-	"delegation_rewards":            {"Get the rewards of a delegation", "What it has earned since the last withdrawal."},
-
-	"pending_upgrade":         {"Get the upgrade that is pending", ""},
-	"evmstaking_params":       {"Get the parameters of withdrawals", ""},
-	"withdrawal_queue":        {"List the withdrawals of stake", "Those that are due, and wait for their turn in a block."},
-	"reward_withdrawal_queue": {"List the withdrawals of rewards", "Those that are due, and wait for their turn in a block."},
-	"operator_address":        {"Get the operator of a delegator", "The address that may act for the delegator. `msg` is empty where there is none."},
-	"withdraw_address":        {"Get the withdrawal address of a delegator", "Where its stake is paid out to. `msg` is empty where there is none."},
-	"reward_address":          {"Get the reward address of a delegator", "Where its rewards are paid out to. `msg` is empty where there is none."},
-
-	"mint_params":     {"Get the parameters of inflation", ""},
-	"slashing_params": {"Get the parameters of slashing", ""},
-	"signing_info":    {"Get the signing record of a validator", "The blocks it has missed, and until when it is jailed."},
-
-	"pool":                            {"Get the sums of bonded and unbonded tokens", ""},
-	"historical_info":                 {"Get the validators of an earlier block", "With that block's header. The chain remembers as many blocks as `historical_entries` of the staking parameters says."},
-	"total_delegators_count":          {"Count the delegators", "The node reads all delegations for it."},
-	"total_staked_token":              {"Sum up the staked tokens", "The node reads all validators for it."},
-	"validator_delegations_count":     {"Count the delegations to a validator", "The node reads all of them for it."},
-	"validator_unbonding_delegations": {"List the delegations that leave a validator", "Those that are not paid out yet."},
-	"unbonding_delegation":            {"Get a delegation that leaves a validator", ""},
-	"period_delegation":               {"Get a period delegation", ""},
-	"delegator_unbonding_delegations": {"List the leaving delegations of a delegator", "Those that are not paid out yet."},
-	"delegator_validators":            {"List the validators of a delegator", ""},
-	"delegator_staked_token":          {"List what a delegator has staked, by validator", ""},
-	"delegator_total_staked_token":    {"Get the total stake of a delegator", "The sum of all its delegations."},
-	"delegator_rewards_token":         {"List the shares of a delegator in rewards, by validator", "Each delegation, multiplied by the factors of its period and of the validator's token type."},
-	"delegator_total_rewards_token":   {"Get the total share of a delegator in rewards", "The sum of all its delegations, each multiplied by the factors of its period and of the validator's token type."},
-
-	"applied_plan":      {"Get the block an upgrade was applied at", "`msg` is empty for an upgrade that was not."},
-	"upgrade_authority": {"Get the account that decides about upgrades", ""},
-	"current_plan":      {"Get the upgrade that is planned", "`msg` is empty where there is none."},
-	"module_versions":   {"List the versions of the modules", "Of all, or of the one that is named."},
-}
-
 var listingText = operationText{
 	"List collections",
 	"One page of the collections: ordered, filtered, and described by the metadata provider. One address in the filter looks one collection up. " +

@@ -39,21 +39,18 @@ func Shape(raw []byte, want *Schema) (body []byte, nextKey string, err error) {
 		return nil, "", fmt.Errorf("msg: want an object, have %.40s", msg.Raw)
 	}
 	e := &splicer{src: src, out: make([]byte, 0, len(src)+512)}
-	if nextKey, err = want.reshape(e, msg); err != nil {
+	if want.edit != nil {
+		nextKey, err = want.edit(e, msg)
+	} else {
+		err = want.normalize(e, msg)
+	}
+	if err != nil {
 		return nil, "", fmt.Errorf("msg: %w", err)
 	}
 	if e.grows {
 		return nil, "", errGrows
 	}
 	return e.bytes(), nextKey, nil
-}
-
-// reshape brings msg into the schema.
-func (s *Schema) reshape(e *splicer, msg gjson.Result) (string, error) {
-	if s.edit != nil {
-		return s.edit(e, msg)
-	}
-	return "", s.normalize(e, msg)
 }
 
 // normalized is a text of its own, normalized.
