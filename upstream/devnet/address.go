@@ -58,25 +58,18 @@ const (
 	consensusPrefix = "storyvalcons"
 )
 
-// The node's texts for what is no address.
-var (
-	errNoPrefix  = errors.New("hex string without 0x prefix")
-	errOddLength = errors.New("hex string of odd length")
-	errNotHex    = errors.New("invalid hex string")
-)
-
 // parseHex is the node's reading of an address in a path: any number of bytes
 // up to 255, in any case.
 func parseHex(s string) ([]byte, error) {
 	if !strings.HasPrefix(s, "0x") && !strings.HasPrefix(s, "0X") {
-		return nil, errNoPrefix
+		return nil, errors.New("hex string without 0x prefix")
 	}
 	raw, err := hex.DecodeString(s[2:])
 	switch {
 	case errors.As(err, new(hex.InvalidByteError)):
-		return nil, errNotHex
+		return nil, errors.New("invalid hex string")
 	case err != nil:
-		return nil, errOddLength
+		return nil, errors.New("hex string of odd length")
 	case len(raw) > 255:
 		return nil, fmt.Errorf("address max length is 255, got %d: unknown address", len(raw))
 	}

@@ -35,7 +35,7 @@ func (c *chain) block(h int64) json.RawMessage {
 // cannot be read yet.
 func (n *Node) status(int64) []byte {
 	c := n.chain
-	height := max(1, c.shown()-n.lag.Load()) + n.ahead()
+	height := max(1, c.proposed.Load()-n.lag.Load()) + n.ahead()
 	latest, first := c.at(height), c.at(1)
 	return fmt.Appendf(nil, `{"node_info":{"protocol_version":{"p2p":"8","block":"11","app":"0"},"id":"%x","listen_addr":"tcp://127.0.0.1:26656","network":%q,"version":"0.38.19",`+
 		`"channels":"40202122233038606100","moniker":"devnet","other":{"tx_index":"off","rpc_address":%q}},`+

@@ -167,9 +167,6 @@ func (c *chain) forksBelow(h int64) (n int64) {
 
 func (c *chain) height() int64 { return c.committed.Load() }
 
-// shown is the height that /status shows.
-func (c *chain) shown() int64 { return c.proposed.Load() }
-
 // blockTime is the time in the header of block h. As on a real chain it is
 // when the block before was agreed on: about one interval before the commit.
 func (c *chain) blockTime(h int64) time.Time {

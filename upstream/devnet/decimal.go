@@ -28,8 +28,6 @@ func (a decimal) add(b decimal) decimal {
 	return sum
 }
 
-func (a decimal) isZero() bool { return a == decimal{} }
-
 // appendTo appends the number with all its 18 digits.
 func (a decimal) appendTo(b []byte) []byte {
 	b = append(strconv.AppendUint(b, a.whole, 10), '.')

@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -9,19 +10,15 @@ import (
 // denom is the name of the token.
 const denom = "stake"
 
-// refusal is a text of the node that some handlers wrap and others do not.
-type refusal string
-
-func (r refusal) Error() string { return string(r) }
-
-// rpc is the refusal as a query service of the chain wraps it.
-func (r refusal) rpc() error { return fmt.Errorf("rpc error: code = Internal desc = %s", string(r)) }
-
-const (
-	errNoTuple     refusal = "no delegation for (address, validator) tuple"
-	errNoValidator refusal = "validator does not exist"
-	errNoPeriod    refusal = "period delegation does not exist"
+// What some handlers say as it is, and others as an error of a query service.
+var (
+	errNoTuple     = errors.New("no delegation for (address, validator) tuple")
+	errNoValidator = errors.New("validator does not exist")
+	errNoPeriod    = errors.New("period delegation does not exist")
 )
+
+// internal is an error as a query service of the chain wraps it.
+func internal(err error) error { return fmt.Errorf("rpc error: code = Internal desc = %w", err) }
 
 // noneFor is the error where the delegator and the validator of the path have
 // nothing of a kind.

@@ -56,7 +56,7 @@ type sdkNode struct{ *Node }
 
 func (n sdkNode) Now() cosmos.Clock {
 	return cosmos.Clock{
-		Height: n.Height(), Oldest: n.oldest(), Stored: max(1, n.chain.shown()-n.lag.Load()),
+		Height: n.Height(), Oldest: n.oldest(), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
 		Restarted: n.restartedAt.Load() == n.chain.height(), CatchingUp: n.catchingUp.Load(),
 	}
 }

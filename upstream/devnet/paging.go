@@ -36,7 +36,7 @@ func listPage[T any](q *query, name, none string, all []T, key func(T) string, k
 	}
 	items, next, total, err := cosmos.Paginate(cosmos.Page(p), all, key, keep)
 	if err != nil {
-		return fmt.Errorf("rpc error: code = Internal desc = %w", err)
+		return internal(err)
 	}
 	q.text("{")
 	if len(items) > 0 || none != "" {

@@ -40,7 +40,7 @@ func periodDelegation(q *query) error {
 	lots := q.lots()
 	i := slices.IndexFunc(lots, func(l lot) bool { return l.ID == q.http.PathValue("id") })
 	if i < 0 {
-		return errNoPeriod.rpc()
+		return internal(errNoPeriod)
 	}
 	return q.object("period_delegation_response", func() { q.lot(lots[i]) })
 }

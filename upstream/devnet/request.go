@@ -81,12 +81,10 @@ func (p parameters) read(name string, field any) (err error) {
 }
 
 // first is the first value of a parameter: by its exact name, else by a name
-// that differs in case. The suffix [] is ignored.
+// that differs in case or by the suffix [].
 func (p parameters) first(name string) (string, bool) {
-	for _, exact := range []string{name, name + "[]"} {
-		if values := p[exact]; len(values) > 0 {
-			return values[0], true
-		}
+	if values := p[name]; len(values) > 0 {
+		return values[0], true
 	}
 	for other, values := range p {
 		if strings.EqualFold(strings.TrimSuffix(other, "[]"), name) {

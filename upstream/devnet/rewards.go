@@ -34,7 +34,7 @@ func (s state) commission(v *validator) decimal {
 
 // coins is an amount as a list of coins: null where there is none.
 func coins(amount decimal) string {
-	if amount.isZero() {
+	if amount == (decimal{}) {
 		return "null"
 	}
 	return fmt.Sprintf(`[{"denom":"stake","amount":"%s"}]`, amount)

@@ -87,7 +87,7 @@ func validatorSingle(q *query) error {
 // delegatorValidator answers with one validator of a delegator.
 func delegatorValidator(q *query) error {
 	if q.stake == nil {
-		return errNoTuple.rpc()
+		return internal(errNoTuple)
 	}
 	return validatorSingle(q)
 }

@@ -13,14 +13,14 @@ import (
 func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 // blockJSON renders a block.
-func (q *query) blockJSON(h int64) string {
+func (q *query) blockJSON(h int64) (string, error) {
 	txs := ""
 	if h >= opening {
 		txs = `"` + q.hash("bytes", h) + `"`
 	}
 	at, hash, _ := q.node.Block(h)
 	_, before, appHash := q.node.Block(h - 1)
-	return fill("block", "chain", q.chain.id, "txs", txs, "hash", base64Text(hash), "before", base64Text(before), "app", base64Text(appHash), "time", stamp(at), "height", h, "below", h-1)
+	return fill("block", "chain", q.chain.id, "txs", txs, "hash", base64Text(hash), "before", base64Text(before), "app", base64Text(appHash), "time", stamp(at), "height", h, "below", h-1), nil
 }
 
 // latest serves what CometBFT has at its newest height, which the state may not have
@@ -44,8 +44,6 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 		return serve(q, height)
 	}
 }
-
-func block(q *query, height int64) (string, error) { return q.blockJSON(height), nil }
 
 // validatorSet is the document of the set with another height.
 func validatorSet(q *query, height int64) (string, error) {

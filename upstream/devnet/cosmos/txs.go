@@ -85,7 +85,7 @@ func txsInBlock(q *query) (string, error) {
 	}
 	txs := q.txsOf(height)
 	page, err := listTexts(q, "txs", each(txs, "tx"))
-	block := q.blockJSON(height)
+	block, _ := q.blockJSON(height)
 	return fmt.Sprintf(`{"txs":%s,"block_id":%s,"block":%s,"pagination":{"next_key":null,"total":"%d"}}`,
 		gjson.Get(page, "txs").Raw, gjson.Get(block, "block_id").Raw, gjson.Get(block, "block").Raw, len(txs)), err
 }
