@@ -57,7 +57,7 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignalled(context.Background())
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -68,6 +68,12 @@ func main() {
 		os.Exit(2)
 	}
 	os.Exit(1)
+}
+
+// untilSignalled ends with the signals after which all that was started is to end:
+// the last of them comes when the reader of the output has gone.
+func untilSignalled(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 }
 
 func run(ctx context.Context, args []string) error {
