@@ -42,7 +42,8 @@ func (h *Handler) query(asked listing, p Progress) cache.Query {
 	return q
 }
 
-// kind sets pages apart from what the cache learns of reads of the chain.
+// kind separates these reads from the chain's in what the cache learns of how long
+// reads take.
 const kind = 7
 
 // querySeconds asks for a page that is fresh by the time it was read at.
@@ -56,13 +57,13 @@ func (h *Handler) edition(generation int64, now time.Time) int64 {
 	return generation + now.UnixNano()/h.term()
 }
 
-// generation is that of the store in the edition of a page.
+// generation is the store's generation in the edition of a page.
 func (h *Handler) generation(e *cache.Entry) int64 { return e.Height - e.ReadAt.UnixNano()/h.term() }
 
-// term is how long a page stays as it is at most, in nanoseconds.
+// term is the longest time for which a page serves unchanged, in nanoseconds.
 func (h *Handler) term() int64 { return int64(max(h.o.Policy.Stale, time.Second)) }
 
-// editionOf is that of a page just read; 0 where the store tells no generation.
+// editionOf is the edition of a page just read; 0 where the store has no generations.
 func (h *Handler) editionOf(page store.Page, now time.Time) int64 {
 	if h.o.Progress == nil || page.Generation == 0 {
 		return 0
@@ -88,8 +89,8 @@ func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.
 const fillingRetry = 5 * time.Second
 
 // awaited returns how far the store is, once it has counted the block that the
-// client has to see, 0 for none. Each way to fail is the client's doing or the
-// chain's pace.
+// client has to see, 0 for none. Its errors are the client's, or a block that does not
+// come in time.
 func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record, block int64) (Progress, error) {
 	p := h.progress()
 	switch {

@@ -76,7 +76,7 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 		fs.DurationVar(&f.Jitter, target.flag+"-jitter", 0, "the greatest further delay, by chance")
 		fs.Float64Var(&f.ErrorRate, target.flag+"-error-rate", 0, "share of the answers of "+target.name+" that are errors, 0 to 1")
 		fs.BoolVar(&f.Stall, target.flag+"-stall", false, "have "+target.name+" accept requests and never answer")
-		fs.StringVar(&f.Outage, target.flag+"-outage", "", "refuse or reset connections to "+target.name+": refuse or reset")
+		fs.StringVar(&f.Outage, target.flag+"-outage", "", "what happens to connections to "+target.name+": refuse or reset")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// classOf is the class of a route in the dialect that is set, or in any.
+// classOf is the class of a route in the dialect that is configured, or in any dialect.
 func classOf(cfg config.Config, name string) (class chain.Class, ok bool) {
 	if cfg.Chain.Dialect != string(node.Cosmos) {
 		if class, ok = chain.ClassOf(chain.Rows(), name); ok || cfg.Chain.Dialect == string(node.Story) {
@@ -23,7 +23,7 @@ func classOf(cfg config.Config, name string) (class chain.Class, ok bool) {
 	return chain.ClassOf(cosmos.Rows(ownRows(cfg)), name)
 }
 
-// Classes are those of the chain's queries.
+// Classes are the freshness classes of the chain's queries.
 func Classes(cfg config.Config) chain.Classes {
 	return chain.Classes{
 		Live:     policy(cfg.Classes.Live),
@@ -33,7 +33,7 @@ func Classes(cfg config.Config) chain.Classes {
 	}
 }
 
-// OwnPolicies are those of single routes.
+// OwnPolicies are the policies of the routes that have settings of their own.
 func OwnPolicies(cfg config.Config) map[string]cache.Policy {
 	own := map[string]cache.Policy{}
 	for name := range cfg.Routes {
@@ -42,7 +42,7 @@ func OwnPolicies(cfg config.Config) map[string]cache.Policy {
 	return own
 }
 
-// routeClass is what is configured for a route, over its class.
+// routeClass lays the settings of a route over those of its class.
 func routeClass(cfg config.Config, name string) config.Class {
 	base := cfg.Classes.Live
 	if class, _ := classOf(cfg, name); class == chain.Params {
@@ -51,8 +51,8 @@ func routeClass(cfg config.Config, name string) config.Class {
 	return cfg.Routes[name].Over(base)
 }
 
-// Validate checks what the configuration cannot know: the route table, and
-// what is in files.
+// Validate checks what package config cannot: names against the route table, and the
+// content of files.
 func Validate(cfg config.Config) error {
 	return errors.Join(validateRoutes(cfg), validateTLS(cfg.HTTP.TLS))
 }
@@ -67,7 +67,7 @@ func validateTLS(c config.TLS) error {
 	return nil
 }
 
-// validateRoutes checks the names of routes, and what their Classes come to.
+// validateRoutes checks the names of routes, and the classes that result.
 func validateRoutes(cfg config.Config) error {
 	var problems []error
 	for i, line := range cfg.Chain.Rows {

@@ -26,7 +26,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Cache is without the shared store.
+// Cache makes the options of the cache, without the shared store.
 func Cache(cfg config.Config) cache.Options {
 	return cache.Options{
 		MemoryBytes:   cacheMemory(cfg.Cache.Memory, memlimit.FromCgroup),
@@ -36,7 +36,7 @@ func Cache(cfg config.Config) cache.Options {
 	}
 }
 
-// cacheMemory is what is configured, or what fits the container.
+// cacheMemory is the size that is configured, or one that fits the container.
 func cacheMemory(configured config.Bytes, container memlimit.Provider) int64 {
 	if configured != config.Auto {
 		return int64(configured)
@@ -44,12 +44,12 @@ func cacheMemory(configured config.Bytes, container memlimit.Provider) int64 {
 	return heap.ForAnswers(container)
 }
 
-// Shared is of the store in Redis.
+// Shared makes the options of the store in Redis.
 func Shared(cfg config.Config) redis.Options {
 	return redis.Options{Timeout: cfg.Redis.Timeout, Lease: cfg.Cache.Lease, SealKey: []byte(cfg.Redis.SealKey)}
 }
 
-// Node is without the ledger of epochs.
+// Node makes the options of the nodes' pool, without the ledger of epochs.
 func Node(cfg config.Config) node.Options {
 	c := cfg.Chain
 	o := node.Options{
@@ -75,8 +75,8 @@ func Node(cfg config.Config) node.Options {
 	return o
 }
 
-// Namespace keeps chains apart, and the epochs of one. The first epoch is told
-// only where the chain's own name could be taken for one.
+// Namespace keeps chains apart, and the epochs of one chain. The first epoch has no
+// suffix, unless the name of the chain itself has a #.
 func Namespace(chainID string, epoch int64) string {
 	if epoch == 0 && !strings.Contains(chainID, "#") {
 		return chainID
@@ -91,18 +91,18 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger, registr
 	return drivers.Open(ctx, cfg.Collections.Store, o)
 }
 
-// Collections is of the collection store, without its log and its metrics.
+// Collections makes the options of the collection store, without its log and metrics.
 func Collections(cfg config.Config) collections.Options {
 	return collections.Options{Timeout: cfg.Collections.Timeout, APIKey: cfg.Collections.StoreKey}
 }
 
-// Metadata is without the store of records.
+// Metadata makes the options of the metadata service, without the store of records.
 func Metadata(cfg config.Config) metadata.Options {
 	m := cfg.Metadata
 	return metadata.Options{Chain: m.Network, Budget: m.Budget, Timeout: m.Timeout, Batch: m.Batch}
 }
 
-// Index is without the store.
+// Index makes the options of the indexer, without the store.
 func Index(cfg config.Config) indexer.Options {
 	c := cfg.Index
 	network, public := indexer.Networks()[c.Network]
@@ -123,7 +123,7 @@ func Index(cfg config.Config) indexer.Options {
 	}
 }
 
-// Host is what of a URL is no secret.
+// Host is the part of a URL that may be shown: the rest may hold a secret.
 func Host(raw string) string {
 	_, at, ok := strings.Cut(raw, "://")
 	if u, err := url.Parse("any://" + at); ok && err == nil {

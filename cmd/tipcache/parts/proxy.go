@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Proxy is without the cache and the clients of origins.
+// Proxy makes the options of the proxy, without the cache and the clients of origins.
 func Proxy(cfg config.Config) proxy.Options {
 	c, public, pages := cfg.Chain, cfg.HTTP, cfg.Collections
 	return proxy.Options{
@@ -71,7 +71,7 @@ func ownRows(cfg config.Config) (rows []cosmos.Row) {
 	return rows
 }
 
-// Keys are those of all clients.
+// Keys are the API keys of all clients.
 func Keys(cfg config.Config) (keys []limits.Key) {
 	for _, line := range cfg.Collections.Keys {
 		key, _ := config.ParseAPIKey(line) // validated
@@ -80,7 +80,7 @@ func Keys(cfg config.Config) (keys []limits.Key) {
 	return keys
 }
 
-// Limits are those of clients and addresses.
+// Limits are the rates of keys and addresses, and the proxies that tell a client's address.
 func Limits(cfg config.Config) limits.Limits {
 	key, _ := config.ParseRate(cfg.Collections.Rate) // all validated
 	address, _ := config.ParseRate(cfg.HTTP.Rate)

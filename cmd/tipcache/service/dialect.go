@@ -13,9 +13,9 @@ import (
 // askAgain is the time between two requests to nodes that do not answer.
 const askAgain = time.Second
 
-// dialect is the one that is configured, that the nodes are found to speak, or that they spoke to another
-// replica while Redis was filled. Undetermined: none of them says so yet, and a guess could take the
-// answers of one dialect for those of the other.
+// dialect is the configured one, else the one that a node answers in, else the one that another replica
+// has noted in Redis. It is Undetermined while none of these is known: a guess could take the answers of
+// one dialect for those of the other.
 func (s *Service) dialect(ctx context.Context) node.Dialect {
 	switch {
 	case s.cfg.Chain.Dialect != "":
@@ -37,8 +37,8 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	return node.Undetermined
 }
 
-// determine asks the nodes until one says which dialect it speaks, or ctx ends. It is an error if that
-// is not the one that another replica is said to have found: what is served so far is wrong.
+// determine asks the nodes until one says which dialect it speaks, or ctx ends. A dialect that differs
+// from the one noted in Redis is an error: the answers served so far are wrong.
 func (s *Service) determine(ctx context.Context) error {
 	if !s.undetermined {
 		return nil
@@ -86,8 +86,8 @@ func (s *Service) found(ctx context.Context, d node.Dialect) {
 	}
 }
 
-// remembered is what other replicas found, "" for nothing. Where no chain is configured, nothing of Redis
-// can be served before a node answers anyway.
+// remembered is the dialect that another replica has noted, or "". Without a configured chain nothing can
+// be served from Redis before a node answers, so none is looked for.
 func (s *Service) remembered(ctx context.Context) node.Dialect {
 	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return ""
