@@ -3,6 +3,7 @@ package collections
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/ledger"
@@ -12,22 +13,25 @@ import (
 // another server fills.
 var ErrNotIndexed = errors.New("collections: the store is read-only: index into the database behind it")
 
-// An Indexable is a Driver that counts what the chain says. Its methods are
-// those of Store, without bounds of time.
-type Indexable interface {
-	Driver
-	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
-	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
-	Lead(ctx context.Context, work func(context.Context) error) error
-	Mark(ctx context.Context) (Mark, error)
+// ReadOnly has the methods of a Driver that another server fills.
+type ReadOnly struct{}
+
+// Load returns ErrReadOnly.
+func (ReadOnly) Load(context.Context, iter.Seq2[Collection, error]) error { return ErrReadOnly }
+
+// Owners returns ErrNotIndexed, as do the methods below.
+func (ReadOnly) Owners(context.Context, []ledger.Address, []ledger.Hash) (o ledger.Owners, err error) {
+	return o, ErrNotIndexed
 }
 
-func (s *Store) indexable() (Indexable, error) {
-	if l, ok := s.driver.(Indexable); ok {
-		return l, nil
-	}
-	return nil, ErrNotIndexed
-}
+// Apply returns ErrNotIndexed.
+func (ReadOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error { return ErrNotIndexed }
+
+// Lead returns ErrNotIndexed.
+func (ReadOnly) Lead(context.Context, func(context.Context) error) error { return ErrNotIndexed }
+
+// Mark returns ErrNotIndexed.
+func (ReadOnly) Mark(context.Context) (m Mark, err error) { return m, ErrNotIndexed }
 
 // A Mark is how far a store has come.
 type Mark struct {
@@ -39,12 +43,8 @@ type Mark struct {
 // Mark returns how far the store has come. It is cheap enough to be asked for
 // every second, and its errors are those of List, or ErrNotIndexed.
 func (s *Store) Mark(ctx context.Context) (m Mark, err error) {
-	l, err := s.indexable()
-	if err != nil {
-		return m, err
-	}
 	err = s.within(ctx, func(ctx context.Context) error {
-		m, err = l.Mark(ctx)
+		m, err = s.driver.Mark(ctx)
 		return err
 	})
 	return m, err
@@ -60,13 +60,9 @@ func (s *Store) Cursor(ctx context.Context) (ledger.Cursor, error) {
 // Owners returns those of the ids that the store knows. Its errors are those of
 // Mark.
 func (s *Store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (found ledger.Owners, err error) {
-	l, err := s.indexable()
-	if err != nil {
-		return found, err
-	}
 	ctx, span := upstream.StartSpan(ctx, "collections.owners")
 	err = s.within(ctx, func(ctx context.Context) error {
-		found, err = l.Owners(ctx, ips, disputes)
+		found, err = s.driver.Owners(ctx, ips, disputes)
 		return err
 	})
 	upstream.EndSpan(span, err)
@@ -83,14 +79,10 @@ const applyPatience = 12
 // not known whether the tally was counted: Cursor tells. A collection that is
 // new is created at the time of its first event. Metadata stays as it is.
 func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
-	l, err := s.indexable()
-	if err != nil {
-		return err
-	}
 	ctx, span := upstream.StartSpan(ctx, "collections.apply")
 	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
 	defer cancel()
-	err = givenUp(ctx, l.Apply(bounded, prev, t))
+	err := givenUp(ctx, s.driver.Apply(bounded, prev, t))
 	upstream.EndSpan(span, err)
 	return err
 }
@@ -102,9 +94,5 @@ func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 // or why it has lost the lock. A file has no such lock: there Apply alone keeps
 // indexers apart.
 func (s *Store) Lead(ctx context.Context, work func(context.Context) error) error {
-	l, err := s.indexable()
-	if err != nil {
-		return err
-	}
-	return l.Lead(ctx, work)
+	return s.driver.Lead(ctx, work)
 }

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // Options are common to the drivers. The zero value of each field means the
@@ -53,6 +54,13 @@ type Driver interface {
 	// Load upserts all of the sequence, or nothing. Of an address that comes
 	// several times the last counts.
 	Load(ctx context.Context, all iter.Seq2[Collection, error]) error
+
+	// The methods for indexers are those of Store, without bounds of time.
+	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
+	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
+	Lead(ctx context.Context, work func(context.Context) error) error
+	Mark(ctx context.Context) (Mark, error)
+
 	Ping(ctx context.Context) error
 	Close() error
 }

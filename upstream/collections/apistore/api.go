@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -22,6 +21,7 @@ import (
 // httpStore asks another server of the documented interface: Story's API v4 or
 // a tipcache. It is read-only and knows metadata, but no generation.
 type httpStore struct {
+	collections.ReadOnly
 	endpoint string
 	key      string
 	secret   *strings.Replacer // hides the key, which a server may echo
@@ -110,10 +110,6 @@ func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response
 	}
 	upstream.PassTrace(ctx, req.Header)
 	return s.client.Do(req)
-}
-
-func (s *httpStore) Load(context.Context, iter.Seq2[collections.Collection, error]) error {
-	return collections.ErrReadOnly
 }
 
 // ping asks for one collection: the interface has nothing smaller.
