@@ -1,16 +1,12 @@
 package apistore
 
 import (
-	"math"
-	"strings"
-
-	"github.com/tidwall/gjson"
-
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -55,11 +51,13 @@ func parsePage(body []byte, limit int) (collections.Page, error) {
 // API calls the marketplace's part openSeaMetadata, and either may give
 // totalSupply as a number. Nil, or JSON's null, is nil.
 func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber() // digit for digit
+	if err := decoder.Decode(&fields); err != nil || fields == nil {
 		return nil, err
 	}
 	if market, ok := fields["openSeaMetadata"]; ok {
@@ -68,14 +66,39 @@ func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
 			fields["marketplaceMetadata"] = market
 		}
 	}
-	for name, value := range fields {
-		fields[name] = bounded(value)
-	}
-	var supply json.Number // takes a string or a number
-	if err := json.Unmarshal(fields["totalSupply"], &supply); err == nil && supply != "" {
-		fields["totalSupply"] = json.RawMessage(strconv.Quote(supply.String()))
+	bounded(fields)
+	if supply, ok := fields["totalSupply"].(json.Number); ok {
+		fields["totalSupply"] = supply.String()
 	}
 	return json.Marshal(fields)
+}
+
+// maxText bounds each string of a description, in bytes. A contract says of
+// itself what it likes, megabytes too, and shares its page with others.
+const maxText = 4 << 10
+
+// bounded cuts the strings in a value, and makes numbers null that no client
+// could read.
+func bounded(value any) any {
+	switch value := value.(type) {
+	case string:
+		if len(value) > maxText {
+			return strings.ToValidUTF8(value[:maxText], "") // half a character at its end goes, too
+		}
+	case json.Number:
+		if _, err := value.Float64(); err != nil {
+			return nil
+		}
+	case map[string]any:
+		for name, member := range value {
+			value[name] = bounded(member)
+		}
+	case []any:
+		for i, item := range value {
+			value[i] = bounded(item)
+		}
+	}
+	return value
 }
 
 // refusal turns an answer other than 200 into an error. What the server says
@@ -97,38 +120,4 @@ func (s *httpStore) refusal(res *http.Response, body []byte) error {
 		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
 	}
 	return collections.Unusable(err) // a key it does not know, a request it does not understand, a redirect
-}
-
-// maxText bounds each string of a description, in bytes. A contract says of
-// itself what it likes, megabytes too, and shares its page with others.
-const maxText = 4 << 10
-
-// bounded cuts the strings in a value, and makes numbers null that no client
-// could read.
-func bounded(raw json.RawMessage) json.RawMessage {
-	value := gjson.ParseBytes(raw)
-	switch {
-	case value.Type == gjson.String && len(value.Str) > maxText:
-		text, _ := json.Marshal(strings.ToValidUTF8(value.Str[:maxText], "")) // half a character at its end goes, too
-		return text
-	case value.Type == gjson.Number && math.IsInf(value.Num, 0):
-		return json.RawMessage("null")
-	case value.IsObject():
-		var members map[string]json.RawMessage
-		if json.Unmarshal(raw, &members) == nil {
-			for name, member := range members {
-				members[name] = bounded(member)
-			}
-			raw, _ = json.Marshal(members)
-		}
-	case value.IsArray():
-		var items []json.RawMessage
-		if json.Unmarshal(raw, &items) == nil {
-			for i, item := range items {
-				items[i] = bounded(item)
-			}
-			raw, _ = json.Marshal(items)
-		}
-	}
-	return raw
 }
