@@ -124,6 +124,18 @@ func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
 	expect(t, s, some(2000))
 }
 
+func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
+	url := sqliteFile(t)
+	hasty := open(t, url, collections.Options{Timeout: time.Nanosecond})
+	for i := range 60 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*300*time.Microsecond)
+		_, _ = hasty.Import(ctx, each(some(300)))
+		cancel()
+	}
+	load(t, hasty, some(300))
+	expect(t, open(t, url, collections.Options{}), some(300))
+}
+
 func TestSQLiteRefusesANewerSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	run(t, shell(t, path), "PRAGMA user_version = 999")

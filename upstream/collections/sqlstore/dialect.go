@@ -135,7 +135,7 @@ INSERT INTO collections_schema VALUES (%d)`,
 	// A page is planned anew each time: a plan made for any offset is bad for most.
 	planned: []any{pgx.QueryExecModeExec},
 
-	// An import that was cancelled may have left its table to the connection.
+	// The connection of an import that was cancelled may be given back with its table.
 	beforeImport: "DROP TABLE IF EXISTS pg_temp.staged",
 
 	// Pages are read from indexes alone, which takes a visibility map, and the

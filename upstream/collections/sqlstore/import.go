@@ -10,8 +10,8 @@ import (
 )
 
 // An import gathers in a table that its connection alone sees: its sequence may
-// be slow, and nobody waits for it but, in SQLite, another import. n tells the
-// order in which collections came.
+// be slow, and only another import has to wait for it, in SQLite. n tells the order
+// in which collections came.
 const (
 	createStaged = `CREATE TEMP TABLE staged AS SELECT CAST(0 AS bigint) AS n, ` + columns + ` FROM collections LIMIT 0`
 	stageFormat  = `INSERT INTO staged SELECT n, ` + columns + ` FROM %s`
@@ -38,11 +38,7 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 		if err := whileLocked(ctx, func() error { return exec(ctx, w, createStaged) }); err != nil {
 			return err
 		}
-		defer func() {
-			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
-			defer cancel()
-			_ = exec(ending, w, "DROP TABLE staged")
-		}()
+		defer cleanUp(ctx, w, "DROP TABLE staged")
 		if err := s.stage(ctx, w, all); err != nil {
 			return err
 		}

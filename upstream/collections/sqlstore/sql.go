@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -111,7 +110,7 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 	page := collections.Page{Items: []collections.Collection{}}
 	err := s.query(ctx, stmt.sql(), args, func(row *sql.Rows) error { return scanItem(row, &page) })
 	if err == nil && ranged {
-		s.totals.put(rangeOf(q), page.Generation, page.Total)
+		s.totals.put(where(q), page.Generation, page.Total)
 	}
 	return page, err
 }
@@ -124,7 +123,7 @@ const sortable = 10_000
 // many collections it holds, so they are counted first, once per generation, and
 // the count decides between walking the order and sorting the range.
 func (s *store) plan(ctx context.Context, stmt *statement) error {
-	stmt.generation, stmt.total, stmt.counted = s.totals.get(rangeOf(stmt.Query))
+	stmt.generation, stmt.total, stmt.counted = s.totals.get(where(stmt.Query))
 	if !s.hinted {
 		return nil
 	}
@@ -140,18 +139,6 @@ func (s *store) plan(ctx context.Context, stmt *statement) error {
 		stmt.index = "collections_assets_asc"
 	}
 	return nil
-}
-
-// rangeOf is the range between the bounds.
-func rangeOf(q collections.Query) assetRange {
-	r := assetRange{0, math.MaxInt64}
-	if q.MinAssets != nil {
-		r.min = *q.MinAssets
-	}
-	if q.MaxAssets != nil {
-		r.max = *q.MaxAssets
-	}
-	return r
 }
 
 // scanItem appends a row of the answer to a statement to the page.

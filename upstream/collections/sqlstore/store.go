@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -15,20 +16,21 @@ import (
 type store struct {
 	dialect
 	engine
-	readers, writer *sql.DB       // one and the same, but in SQLite
+	readers, writer *sql.DB       // one and the same in PostgreSQL
 	patience        time.Duration // the longest that opening, imports and tallies wait for the locks of others
 	totals          totals
 }
 
 // An engine is how a database is connected to, waited for and asked again.
 type engine interface {
-	// ready returns when the schema is up to date, which it need not be before.
+	// ready waits until the schema is up to date.
 	ready(ctx context.Context) error
 	// again tries a read, and tries it again where that may help.
 	again(ctx context.Context, try func() error) error
 	// version is that of the schema, 0 where there is none.
 	version(ctx context.Context, w *sql.Conn) (int, error)
-	// failed is an error as it is told: an *upstream.Error, or the context's.
+	// failed turns a failure into an *upstream.Error, but for that of a context
+	// which was cancelled.
 	failed(err error) error
 	// close ends what goes on in the background.
 	close()
@@ -87,7 +89,7 @@ func (s *store) query(ctx context.Context, statement string, args []any, scan fu
 	return rows.Err()
 }
 
-// connect hands a connection to work, which writes, after the statement before.
+// connect runs the statement before on a connection, and then work that writes.
 func (s *store) connect(ctx context.Context, before string, work func(w *sql.Conn) error) error {
 	if err := s.ready(ctx); err != nil {
 		return s.failed(err)
@@ -106,8 +108,8 @@ func (s *store) connect(ctx context.Context, before string, work func(w *sql.Con
 	return s.failed(err)
 }
 
-// transact does a piece of work in a transaction. It waits for it while others
-// hold SQLite's lock, but for no longer than patience.
+// transact does a piece of work in a transaction. While others hold SQLite's lock
+// it waits to begin, but for no longer than patience.
 func (s *store) transact(ctx context.Context, w *sql.Conn, work func() error) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
@@ -119,13 +121,19 @@ func (s *store) transact(ctx context.Context, w *sql.Conn, work func() error) er
 		err = whileLocked(ctx, func() error { return exec(ctx, w, "COMMIT") })
 	}
 	if err != nil {
-		// Not on the caller's context: it may be what ended the work. It fails
-		// where the database has rolled back by itself, which serves as well.
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
-		defer cancel()
-		_ = exec(ending, w, "ROLLBACK")
+		cleanUp(ctx, w, "ROLLBACK")
 	}
 	return err
+}
+
+// cleanUp runs a statement for the next user of the connection, or closes it where
+// the statement fails. The caller's context may have ended.
+func cleanUp(ctx context.Context, w *sql.Conn, statement string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+	defer cancel()
+	if exec(ctx, w, statement) != nil {
+		_ = w.Raw(func(any) error { return driver.ErrBadConn })
+	}
 }
 
 // exec runs a statement, unless it is empty. It does not begin once the context
@@ -138,8 +146,8 @@ func exec(ctx context.Context, w *sql.Conn, statement string, args ...any) error
 	return err
 }
 
-// inList is the condition that an expression is in the list in parameter 1, of
-// which each value is taken as the given expression says.
+// inList is the condition that an expression is in the list in parameter 1. The
+// argument is made of each value of the list first.
 func (d *dialect) inList(value string) string {
 	return fmt.Sprintf(d.among, "SELECT "+value+" FROM "+d.list)
 }
