@@ -17,8 +17,17 @@ const (
 	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
 )
 
-// resolveIPs asks IP accounts whose owner is not known for their token's contract.
-func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
+// findIPs finds the owners of IPs: in the store, or else by asking the IP accounts
+// for their token's contract.
+func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
+	if ips = c.ips.unknown(ips); len(ips) == 0 {
+		return nil
+	}
+	stored, err := x.o.Store.Owners(ctx, ips, nil)
+	if err != nil {
+		return err
+	}
+	maps.Copy(c.ips.known, stored.IPs)
 	ips = c.ips.unknown(ips)
 	calls := make([]ethCall, len(ips))
 	for i, ip := range ips {
@@ -36,9 +45,18 @@ func (x *Indexer) resolveIPs(ctx context.Context, c *count, ips []ledger.Address
 	return nil
 }
 
-// resolveDisputes asks the dispute module for the targets of disputes, and then
-// for the owners of these.
-func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []ledger.Hash, head int64) error {
+// findDisputes finds the owners of disputes: in the store, or else by asking the
+// dispute module for their targets, whose owners are then theirs.
+func (x *Indexer) findDisputes(ctx context.Context, c *count, ids []ledger.Hash, head int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	stored, err := x.o.Store.Owners(ctx, nil, ids)
+	if err != nil {
+		return err
+	}
+	maps.Copy(c.disputes.known, stored.Disputes)
+	ids = c.disputes.unknown(ids)
 	calls := make([]ethCall, len(ids))
 	for i, id := range ids {
 		calls[i] = ethCall{To: x.o.Network.Disputes.String(), Data: disputesSelector + hex.EncodeToString(id[:])}
@@ -47,7 +65,8 @@ func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []ledger.Ha
 	if err != nil {
 		return err
 	}
-	if err := x.findTargets(ctx, c, targets, head); err != nil {
+	none := func(a ledger.Address) bool { return a == ledger.Address{} }
+	if err := x.findIPs(ctx, c, slices.DeleteFunc(slices.Clone(targets), none), head); err != nil {
 		return err
 	}
 	for i, id := range ids {
@@ -56,20 +75,6 @@ func (x *Indexer) resolveDisputes(ctx context.Context, c *count, ids []ledger.Ha
 		}
 	}
 	return nil
-}
-
-func (x *Indexer) findTargets(ctx context.Context, c *count, targets []ledger.Address, head int64) error {
-	none := func(a ledger.Address) bool { return a == ledger.Address{} }
-	ips := c.ips.unknown(slices.DeleteFunc(slices.Clone(targets), none))
-	if len(ips) == 0 {
-		return nil
-	}
-	stored, err := x.o.Store.Owners(ctx, ips, nil)
-	if err != nil {
-		return err
-	}
-	maps.Copy(c.ips.known, stored.IPs)
-	return x.resolveIPs(ctx, c, ips, head)
 }
 
 // An ethCall is the argument of eth_call.

@@ -41,7 +41,8 @@ func (o owners[ID]) unknown(ids []ID) []ID {
 }
 
 // tally counts a span's events. An id's owner may be told by an event of the
-// same span, by the store, or else by the chain.
+// same span, by the store, or else by the chain. Owners of IPs are found first,
+// since disputes belong to IPs.
 func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored [kinds]int, err error) {
 	c := &count{ips: newOwners[ledger.Address](), disputes: newOwners[ledger.Hash](), changes: map[ledger.Address]*ledger.Change{}}
 	for i := range b.events {
@@ -49,7 +50,12 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored
 			c.ips.learn(e.IP, e.Collection)
 		}
 	}
-	if err := x.findOwners(ctx, c, b); err != nil {
+	ips, disputes := c.wanted(b.events)
+	if err := x.findIPs(ctx, c, ips, b.to); err != nil {
+		return t, ignored, err
+	}
+	c.bornDisputes(b.events)
+	if err := x.findDisputes(ctx, c, disputes, b.to); err != nil {
 		return t, ignored, err
 	}
 	for i := range b.events {
@@ -57,23 +63,6 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored
 	}
 	learned := ledger.Owners{IPs: c.ips.learned, Disputes: c.disputes.learned}
 	return ledger.Tally{Cursor: b.last, Changes: c.sorted(), Learned: learned}, c.ignored, nil
-}
-
-// findOwners finds the owners of all ids in the span: of IPs first, since
-// disputes belong to IPs.
-func (x *Indexer) findOwners(ctx context.Context, c *count, b *blocks) error {
-	ips, disputes := c.wanted(b.events)
-	stored, err := x.o.Store.Owners(ctx, ips, disputes)
-	if err != nil {
-		return err
-	}
-	maps.Copy(c.ips.known, stored.IPs)
-	maps.Copy(c.disputes.known, stored.Disputes)
-	if err := x.resolveIPs(ctx, c, ips, b.to); err != nil {
-		return err
-	}
-	c.bornDisputes(b.events)
-	return x.resolveDisputes(ctx, c, c.disputes.unknown(disputes), b.to)
 }
 
 // wanted returns the ids whose owners no event of the span tells.
@@ -97,7 +86,7 @@ func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.
 			disputes = append(disputes, id)
 		}
 	}
-	return c.ips.unknown(slices.Collect(maps.Keys(wantedIPs))), disputes
+	return slices.Collect(maps.Keys(wantedIPs)), disputes
 }
 
 // bornDisputes learns the disputes that began in the span. One born of an
