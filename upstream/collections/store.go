@@ -163,8 +163,8 @@ func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n
 // Close waits for what is under way in the store and lets go of it.
 func (s *Store) Close() error { return s.driver.Close() }
 
-// givenUp prefers the reason of a caller who no longer waits to the failure
-// that his leaving caused.
+// givenUp returns context.Canceled where the caller has cancelled ctx: what failed
+// then, failed for that reason.
 func givenUp(ctx context.Context, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled

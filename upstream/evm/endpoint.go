@@ -115,7 +115,7 @@ func (e *Endpoint) batchSize() int64 {
 }
 
 // called notes how making so many calls went, and reports whether they were
-// refused and fewer make sense. Silence may be for too many as well: each takes its
+// refused and fewer make sense. Too many calls may also be why no answer came in
 // time.
 func (e *Endpoint) called(calls int, err error) (less bool) {
 	e.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Errors of Try that trying again does not help against.
+// Errors of Try for which trying again does not help.
 var (
 	ErrOtherChain = errors.New("another chain")
 	ErrForbidden  = errors.New("no endpoint lets us ask")
@@ -30,7 +30,7 @@ type Options struct {
 	MaxBody  int64             // largest answer read, in bytes; 0 is 64 MiB
 	Pause    time.Duration     // before an endpoint that failed is asked again, at first; 0 is 500 ms
 	Patient  bool              // ask again for ever, whatever the reason; otherwise Try ends where that does not help
-	Observe  func(what string) // told how each piece of work went: "ok", or a Reason; nil: nobody is
+	Observe  func(what string) // called with how each piece of work went: "ok", or a Reason; nil: not called
 	Logger   *slog.Logger      // nil discards
 
 	client *http.Client

@@ -69,8 +69,8 @@ func (x *Indexer) fetchPart(ctx context.Context, s span) (part *blocks, err erro
 				}
 				return err
 			}
-			// The words and codes for "too much" are legion, so any failure may
-			// mean it but those that say otherwise.
+			// Providers say "too much" in many words and codes, so any failure may
+			// mean it, except those that say otherwise.
 			if f.Reason != evm.Refused && f.Reason != evm.Silent {
 				return err
 			}

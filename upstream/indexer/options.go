@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
-// A Store keeps the collections. What it is told once it is not told again.
+// A Store keeps the collections, and how far they are counted.
 type Store interface {
 	// Cursor returns where the store is, the zero Cursor if nowhere yet.
 	Cursor(ctx context.Context) (ledger.Cursor, error)

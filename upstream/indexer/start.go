@@ -42,8 +42,8 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	return high, nil
 }
 
-// checkContracts makes sure that each address is one of a contract. An endpoint
-// that does not tell is believed.
+// checkContracts makes sure that each address is one of a contract, as far as the
+// endpoints tell.
 func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
 	codes, err := x.codes(ctx, head)
 	if errors.Is(err, errNoState) {

@@ -21,9 +21,10 @@ import (
 // A PostgreSQL that is silent, or an API, does not keep Open from returning a
 // Store: it connects, and migrates, when it is first asked. What cannot heal
 // by itself is an error, a schema from the future (collections.ErrNewerSchema)
-// among it. Others are waited for no longer than Options.Timeout, be it for a
-// server or for a lock; making a database file, and migrating it, may take longer.
-// Errors hold no credentials.
+// among it. Open waits for a server, or for locks of other processes, no longer
+// than Options.Timeout; making a database file, and migrating it, may take longer.
+// A migration of PostgreSQL that takes longer goes on in the background, and the
+// Store answers once it is done. Errors hold no credentials.
 func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
 	o = o.WithDefaults()
 	name, d, err := open(ctx, url, o)
