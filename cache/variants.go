@@ -84,7 +84,7 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, must
 // under a name: key is the key of its entry, which weighs more now. A few names
 // are kept of each content; another one takes the place of the oldest, once a
 // second at the most. For others derive is called each time, and what it gives is
-// encoded only for those who must have it so, and cheaply.
+// encoded only for callers who must have it in a coding, and cheaply.
 func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Content, name string) *Content) *Content {
 	derived := &of.variants.derived
 	if found := derived.Load().get(name); found != nil {

@@ -29,7 +29,7 @@ func (c *Cache) noteHot(ctx context.Context, ch *chain) {
 	}
 }
 
-// hottest are at most n keys, the one that is used most first.
+// hottest gives at most n keys, the most used one first.
 func (m *memory) hottest(n int) []string {
 	keys := make([]string, 0, min(n, m.EstimatedSize()))
 	for e := range m.Hottest() {

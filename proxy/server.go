@@ -72,7 +72,7 @@ type Server struct {
 	cosmos    *cosmos.Handler      // nil in the other dialect
 	list      *collections.Handler // nil: not served
 	engine    *gin.Engine
-	visits    *gin.Engine // the same routes, for those who ask which one a request takes
+	visits    *gin.Engine // the same routes, with visitors in place of their handlers
 	streams   *stream.Handler
 	successor atomic.Pointer[Server] // answers in its place once the dialect is known that was not at first
 }

@@ -9,9 +9,9 @@ import (
 // last byte and as one request. It is not taken for granted from the state that
 // net/http tells: a byte of the next request may be in one of its buffers then.
 //
-// What was given is followed by the goroutine that reads, and what the handler
-// was called with by the one that serves, which may be another one at that time;
-// each has fields of its own.
+// The goroutine that reads follows the bytes given, and the goroutine that serves
+// follows the handler's calls. These may be two goroutines at the same time, so each
+// has fields of its own.
 type boundary struct {
 	// Of the bytes given.
 	total  int64 // how many

@@ -28,8 +28,8 @@ type Conn struct {
 	next     candidate
 }
 
-// The phases of a connection. Only while an answer is in progress does another
-// goroutine's Close leave the closing to the one that answers.
+// The phases of a connection. While an answer is in progress, Close on another
+// goroutine leaves the closing to the goroutine that answers.
 const (
 	waiting int32 = iota
 	answering
@@ -129,8 +129,8 @@ func (c *Conn) take(request []byte, now time.Time) (n int, err error) {
 	return len(request), nil
 }
 
-// finish closes the connection, also for those who have left that to the one that
-// answers.
+// finish closes the connection, also for a Close that has left that to the goroutine
+// that answers.
 func (c *Conn) finish() {
 	_ = c.Conn.Close()
 	if c.phase.CompareAndSwap(closing, closed) {

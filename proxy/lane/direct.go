@@ -39,7 +39,7 @@ type direct struct {
 	err error
 }
 
-// directly is for a connection that is no Socket nil.
+// directly gives nil for a connection that is no Socket.
 func directly(c *Conn) *direct {
 	if s, ok := c.Conn.(Socket); ok {
 		return &direct{Socket: s, turn: c.turn}
@@ -78,8 +78,8 @@ func (c *Conn) turn(fd uintptr) (done bool) {
 	return true
 }
 
-// write writes what there is room for at once, and has package net wait for room
-// for the rest.
+// write writes as much as the socket takes at once, and has package net wait to
+// write the rest.
 func (d *direct) write(p []byte) error {
 	n, err := d.TryWrite(d.fd, p)
 	if err == nil && n == len(p) {

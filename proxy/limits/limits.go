@@ -38,7 +38,7 @@ func (r Rate) window() time.Duration {
 
 // Limits say how often clients may ask. What exceeds one is refused.
 type Limits struct {
-	Key            Rate           // of those who share a key's name; a key's own rate goes before it
+	Key            Rate           // of all keys with one name together; a key's own rate goes before it
 	Address        Rate           // of a client's IPv4 address or IPv6 /64
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For tells the client's address
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A Certificate is a listener's certificate and key in files. Who renews them
-// replaces the files: the next handshake has the new ones.
+// A Certificate is a listener's certificate and key in files. They are renewed by
+// replacing the files: the next handshake uses the new ones.
 type Certificate struct {
 	cert, key string
 	log       *slog.Logger

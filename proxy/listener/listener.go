@@ -1,15 +1,15 @@
-// Package listener is where connections of clients are accepted. There is a slot
-// for each, and the slots are for those who ask:
+// Package listener accepts the connections of clients. Each connection takes a slot,
+// and clients that send requests have slots before clients that are idle:
 //
 //   - Where all are taken, the connections that were idle for longest are closed
 //     (slots.go). Idle is a connection whose request is not being answered,
 //     counted from when the client was last heard; a stream of events is not.
 //   - Once more than half are taken, an address has a share of them. A client that
 //     exceeds it loses a connection of its own that is idle, or the new one.
-//   - Where nobody is idle, one client waits for a slot, and others behind it in
-//     the kernel's queue.
+//   - Where no connection is idle, one client waits for a slot, and the others wait
+//     behind it in the kernel's queue.
 //
-// certificate.go has the certificate of those who speak TLS.
+// certificate.go has the certificate of a listener with TLS.
 package listener
 
 import (

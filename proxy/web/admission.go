@@ -38,7 +38,7 @@ func (s *Stack) Trusts(addr netip.Addr) bool { return s.admission.Trusts(addr) }
 // the /64 of its IPv6 address.
 func (s *Stack) ClientNetwork(r *http.Request) string { return s.admission.Network(r) }
 
-// Client names who asks, for those who let clients take turns: the name on the
+// Client names a request's client, by whose name clients take turns: the name on the
 // request's key, or else its network.
 func (s *Stack) Client(r *http.Request, rec *Record) string {
 	return s.admission.Name(r, rec.Tenant)

@@ -65,8 +65,8 @@ func (c CORS) originLines(request http.Header) (lines []byte) {
 }
 
 // OrPreflight answers a browser that asks whether a page may make a request.
-// It is asked without a key, so it is answered to anybody, and alike on every
-// path. Other requests are h's.
+// The browser sends no key with it, so every client gets the answer, which is the same
+// on every path. Other requests are h's.
 func (c CORS) OrPreflight(h Handler) Handler {
 	return func(ctx *gin.Context, rec *Record) error {
 		if c.origins == nil || !isPreflight(ctx.Request) {

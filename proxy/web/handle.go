@@ -31,10 +31,10 @@ func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
 	s.allowOrigin(w.Header(), r.Header)
 }
 
-// allowOrigin sets the headers for a request's origin. Where anybody may read, they
-// are on every answer: a cache behind us may give one that was made for a
-// request without an origin to a page. The values are shared and full, so that
-// an append makes a copy.
+// allowOrigin sets the headers for a request's origin. Where pages of any origin may
+// read, every answer has them: a cache behind us may give a page the answer to a
+// request without an origin. The values are shared and have no spare capacity, so
+// that an append makes a copy.
 func (c CORS) allowOrigin(h, request http.Header) {
 	if c.origins == nil {
 		return

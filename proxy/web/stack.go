@@ -22,7 +22,7 @@
 // repeat.go leaves behind what answers the same bytes again, in the fast lane.
 // uncached.go writes what did not come through the cache. cors.go tells browsers
 // which pages may read the answers. route.go is how an interface names its paths to
-// those who mount them.
+// package proxy, which mounts them.
 package web
 
 import (

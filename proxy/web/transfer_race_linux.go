@@ -8,7 +8,7 @@ import (
 )
 
 // transfer reads or writes by package syscall, from which the race detector learns
-// that what was done before a write is known to those who have read it.
+// that what was done before a write happened before the read of it.
 func transfer(call, fd uintptr, p []byte) (n int, err error) {
 	do := syscall.Read
 	if call == syscall.SYS_WRITE {
