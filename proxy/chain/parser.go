@@ -95,7 +95,8 @@ func hasBody(r *http.Request) bool {
 	return n > 0
 }
 
-// readHeights reads the headers that name blocks; one that is asSent, as the node reads it.
+// readHeights reads the headers that name blocks. The height to read at is read as the
+// node reads it where requests go to the node asSent.
 func (h *Heights) readHeights(header http.Header, asSent bool) (err error) {
 	if h.Min, err = web.ReadBlock(web.MinHeightHeader, header[web.MinHeightHeader]); err != nil {
 		return err

@@ -10,16 +10,7 @@ import (
 )
 
 // A description is the OpenAPI document of what a server with its options
-// serves. It is made of what serves, so that it cannot say otherwise:
-//
-//   - chain.go makes an operation of every row of the route table;
-//   - schemas.go makes the schemas of the documented answers from the
-//     schemas that shape them;
-//   - collections.go describes the collection listing by the schemas
-//     that its requests are validated against.
-//
-// responses.go has what operations share, texts.go says in words
-// what nothing else can, and examples.go finds a real answer for each.
+// serves. It is made of what serves, so that it cannot say otherwise.
 type description struct {
 	*huma.OpenAPI
 	o          Options

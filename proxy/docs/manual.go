@@ -114,7 +114,7 @@ func (m manual) Body(op *huma.Operation) string {
 	return schemaName(op.RequestBody.Content[web.JSON].Schema)
 }
 
-// Example is what is shown of an operation; its answer, where the document has it.
+// Example is the example of an operation, with the answer only where the document has one.
 func (m manual) Example(op *huma.Operation) example {
 	e := m.examples[op.OperationID]
 	if content := answerOf(op); content.Example == nil {
