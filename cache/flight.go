@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,12 +152,8 @@ func (f *flight) endFlight(ctx context.Context, span trace.Span, r flightResult,
 
 // outcome is where the answer came from, or that there is none.
 func (r flightResult) outcome(err error) string {
-	switch {
-	case err != nil:
+	if err != nil {
 		return "failed"
-	case r.store == fromOrigin:
-		return "origin"
-	default:
-		return r.store
 	}
+	return cmp.Or(r.store, "origin")
 }

@@ -50,7 +50,7 @@ func (c *Cache) newChain(namespace string) *chain {
 		close(ch.warmed)
 	} else {
 		ctx, cancel := context.WithCancel(c.life)
-		ch.waiters, ch.leave = newWaiters(ch.memory), cancel
+		ch.waiters, ch.leave = &waiters{memory: ch.memory, byKey: map[string]chan bool{}}, cancel
 		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.waiters) })
 		c.tasks.Go(func() {
 			c.warm(ctx, ch)

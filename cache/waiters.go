@@ -24,8 +24,6 @@ type waiters struct {
 	byKey  map[string]chan bool
 }
 
-func newWaiters(m *memory) *waiters { return &waiters{memory: m, byKey: make(map[string]chan bool)} }
-
 func (w *waiters) join(key string) <-chan bool {
 	woken := make(chan bool, 1)
 	w.mu.Lock()
