@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// StartSpan begins the span of one call of an origin, below the one of ctx and
-// for whoever collects that. Where ctx has none, or its trace is not sampled,
-// the span does nothing. No attribute may hold a credential.
+// StartSpan begins the span of one call of an origin, below the span of ctx and
+// with the provider of that. Where ctx has none, or its trace is not sampled, the
+// span does nothing. No attribute may hold a credential.
 func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	above := trace.SpanFromContext(ctx)
 	if !above.SpanContext().IsSampled() {

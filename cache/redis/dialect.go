@@ -8,7 +8,7 @@ import (
 )
 
 // Dialect is what a replica has noted that the nodes of a chain speak, "" for
-// nothing. What is not sealed with our key is nothing.
+// nothing. It fails for a note that is not sealed with our key.
 func (s *Store) Dialect(ctx context.Context, chainID string) (dialect string, err error) {
 	at := dialectKey(chainID)
 	found := false

@@ -3,11 +3,12 @@
 //
 //   - codec.go, seal.go: an entry is a hash, m for its head and b for its body;
 //     an HMAC may say who wrote it
-//   - reads.go: an entry is read together with those that others want meanwhile
+//   - reads.go: entries are loaded, and one that a request wants is read together
+//     with those that others want meanwhile
 //   - epochs.go, ledger.go: replicas agree on the epoch of a chain, and note the
 //     hashes of its blocks; that is sealed, too, and so is what its nodes speak
 //     (dialect.go)
-//   - entries.go: entries are loaded and saved many at once
+//   - entries.go: entries are saved many at once, and inspected
 //   - lease.go, scripts.go: one script either gives an entry that is new enough,
 //     or the lease of the key, or says that another replica has the lease;
 //     another stores the answer, gives the lease back and publishes that

@@ -18,7 +18,7 @@ const (
 )
 
 // Agreement gives the epoch that is in force for a chain: the highest that any
-// replica has told. An epoch from the future is nobody's.
+// replica has told. An epoch that lies in the future is ignored.
 func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
 	l, err := s.amend(ctx, chainID, func(l *ledger) bool {
 		behind := l.epoch < epoch
@@ -87,7 +87,7 @@ func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) 
 	return l, err
 }
 
-// epochKey is where the ledger of a chain is. Each seal key has one of its own, lest
-// replicas that cannot read each other's, as in the midst of an update, undo each
-// other's for as long as both run.
+// epochKey is where the ledger of a chain is. Each seal key has a ledger of its own:
+// replicas with different keys, as during an update, cannot read each other's
+// ledgers, and would overwrite them in turns.
 func (s *Store) epochKey(chainID string) string { return noteKey(s.codec.named("epoch"), chainID) }

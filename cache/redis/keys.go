@@ -14,6 +14,6 @@ func leaseKey(entry string) string { return entry + ":l" }
 // channelOf is the channel for messages among the replicas of a namespace.
 func channelOf(namespace string) string { return "tipcache:1:" + url.QueryEscape(namespace) }
 
-// noteKey is that of what is kept once for a chain, or a namespace. Its form is none
-// of an entry or a lease.
+// noteKey is the key of what is kept once for a chain, or a namespace. No entry and
+// no lease has a key of this form.
 func noteKey(kind, of string) string { return "tipcache:1:" + kind + ":{" + url.QueryEscape(of) + "}" }

@@ -12,10 +12,10 @@ import (
 	"github.com/tipcache/tipcache/cache/tracing"
 )
 
-// Reads of one key each go to Redis alone as long as no more are under way than
-// there are processors. Those that come meanwhile go together, so many at the
-// most, when one of them has ended: an exchange for all of them costs little more
-// than one for each.
+// maxTogether bounds the reads of one exchange. A read goes to Redis alone while
+// fewer exchanges are under way than there are processors. Reads that come
+// meanwhile go together when an exchange has ended: one exchange for all of them
+// costs little more than one for a single read.
 const maxTogether = 32
 
 // reads are the reads of one key each that are under way.

@@ -28,8 +28,8 @@ end
 // acquireScript gives {verdict, m, b, milliseconds left}. b is left out if the
 // caller has it already. A caller that did not get the reply may ask again with
 // the same token and finds the lease its own; a lease without an expiry is none,
-// and one that would last longer than the caller's is cut to that: it is no
-// replica's, or one's that renews it.
+// and one that would last longer than the caller's is cut to the caller's: either no
+// replica holds it, or its holder renews it.
 //
 // An entry above the highest height that is believed is as good as absent.
 //

@@ -68,7 +68,7 @@ func (s *Store) handle(msg any, to cache.Subscriber) {
 		} else if sel, err := s.readAnnouncement(msg.Channel, about); err == nil {
 			to.Purged(sel)
 		} else {
-			s.countUnreadable(err) // who sends it can do so as often as they like
+			s.countUnreadable(err) // without a line in the log, which a sender could fill
 		}
 	}
 }

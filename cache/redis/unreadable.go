@@ -6,7 +6,7 @@ import (
 )
 
 // unreadable tells of an entry that cannot be decoded. While replicas with another
-// seal key, or none, write to the same store, that is every one of theirs.
+// seal key, or none, write to the same store, every entry of theirs is one.
 func (s *Store) unreadable(at string, err error) {
 	kind := s.countUnreadable(err)
 	s.untold[kind].Add(1)

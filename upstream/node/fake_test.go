@@ -70,12 +70,7 @@ func (n *fakeNode) start(address string) {
 
 // stop is the end of the process: sockets die without a close frame.
 func (n *fakeNode) stop() {
-	n.change(func() {
-		for _, conn := range n.sockets {
-			_ = conn.CloseNow()
-		}
-		n.sockets = nil
-	})
+	n.drop()
 	n.server.CloseClientConnections()
 	n.server.Close()
 }

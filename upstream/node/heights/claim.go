@@ -9,8 +9,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/heights/tip"
 )
 
-// maxProof bounds a read that is to prove a claim: whoever waits for it does
-// not follow meanwhile.
+// maxProof bounds a read that is to prove a claim: the source that waits for it
+// follows nothing meanwhile.
 const maxProof = 2 * time.Second
 
 // proofPause is between two reads of a block that has just been committed.

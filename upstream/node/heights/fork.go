@@ -69,7 +69,7 @@ func (f *follower) excludeFork(ctx context.Context, height int64) {
 	f.chain.claimsChanged(ctx)
 }
 
-// rejoin ends that.
+// rejoin has an endpoint used again that excludeFork kept from being read.
 func (f *follower) rejoin() {
 	if f.fork > 0 {
 		f.node.Logger.Info("node is on our chain again")

@@ -40,8 +40,8 @@ func (t *Tracker) settle(now time.Time, heard bool) {
 }
 
 // best is the highest claim that is believed: of the sources that were heard from
-// lately, or of all where none was. What is gone holds nothing up that others do
-// not see.
+// lately, or of all where none was. A source that is gone does not keep the tip at
+// a height that the others do not claim.
 func (t *Tracker) best(now time.Time) (best Claim) {
 	heard := func(s source) bool { return t.heard(s, now) }
 	some := slices.ContainsFunc(t.sources, heard)
@@ -97,8 +97,8 @@ func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 }
 
 // SetBack says that the chain has gone back: all usable sources have been lower
-// than what was proved, for long enough. One that makes blocks faster than the
-// chain does catches up, also where it cannot say so.
+// than what was proved, for long enough. Sources whose height grows faster than the
+// chain makes blocks catch up, even if they cannot say so, and do not count.
 func (t *Tracker) SetBack() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
