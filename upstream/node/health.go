@@ -49,9 +49,7 @@ func (p *Pool) Health() []Health {
 		if err := errors.Join(v.restErr, v.CometErr); err != nil {
 			h.LastError = err.Error()
 		}
-		if why := p.unfit(h); why != nil {
-			h.Unfit = why.Error()
-		}
+		h.Unfit = p.unfit(h)
 		all = append(all, h)
 	}
 	return all
@@ -73,25 +71,25 @@ func (p *Pool) Ready() error {
 	return errors.Join(lacks...)
 }
 
-// unfit is what keeps an endpoint from being ready. That its height source is
-// away is no cause: answers then age in seconds instead of blocks.
-func (p *Pool) unfit(h Health) error {
+// unfit is what keeps an endpoint from being ready, "" for nothing. That its height
+// source is away is no cause: answers then age in seconds instead of blocks.
+func (p *Pool) unfit(h Health) string {
 	switch {
 	case h.WrongChain && h.ChainID == p.ChainID():
-		return errors.New("is on another fork of its chain")
+		return "is on another fork of its chain"
 	case h.WrongChain:
-		return fmt.Errorf("serves chain %q instead of %q", h.ChainID, p.ChainID())
+		return fmt.Sprintf("serves chain %q instead of %q", h.ChainID, p.ChainID())
 	case h.Unasked || !h.Answering && h.LastError == "":
-		return errors.New("has not answered yet")
+		return "has not answered yet"
 	case !h.Answering:
-		return fmt.Errorf("does not answer: %s", h.LastError)
+		return fmt.Sprintf("does not answer: %s", h.LastError)
 	case h.CatchingUp:
-		return errors.New("is catching up with its chain")
+		return "is catching up with its chain"
 	case h.Heard && h.BlockAge > p.maxBlockAge:
-		return fmt.Errorf("has no block newer than %s", h.BlockAge.Round(time.Second))
+		return fmt.Sprintf("has no block newer than %s", h.BlockAge.Round(time.Second))
 	case h.Height > 0 && p.Tip().Height-h.Height > nearby:
-		return fmt.Errorf("is %d blocks behind the newest that was read", p.Tip().Height-h.Height)
+		return fmt.Sprintf("is %d blocks behind the newest that was read", p.Tip().Height-h.Height)
 	default:
-		return nil
+		return ""
 	}
 }

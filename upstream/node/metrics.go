@@ -12,8 +12,7 @@ import (
 
 // metrics is the pool as Prometheus sees it. The label node is host:port.
 type metrics struct {
-	pool       *Pool
-	registerer prometheus.Registerer // nil: none
+	pool *Pool
 
 	seconds    *prometheus.HistogramVec // node, cost
 	answers    *prometheus.CounterVec   // node, reason
@@ -22,12 +21,12 @@ type metrics struct {
 	epochs     prometheus.Counter
 }
 
-func newMetrics(p *Pool, r prometheus.Registerer) *metrics {
+func newMetrics(p *Pool) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_node_" + name, Help: help}, labels)
 	}
 	return &metrics{
-		pool: p, registerer: r,
+		pool: p,
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_node_request_duration_seconds",
 			Help:    "Time a node took to answer or to fail, by cost class; waiting for a turn is not included.",
@@ -161,17 +160,4 @@ func flag(ch chan<- prometheus.Metric, d *prometheus.Desc, on bool, labels ...st
 		v = 1
 	}
 	gauge(ch, d, v, labels...)
-}
-
-func (m *metrics) register() error {
-	if m.registerer == nil {
-		return nil
-	}
-	return m.registerer.Register(m)
-}
-
-func (m *metrics) unregister() {
-	if m.registerer != nil {
-		m.registerer.Unregister(m)
-	}
 }

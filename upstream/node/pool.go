@@ -1,12 +1,15 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node/heights"
@@ -22,6 +25,7 @@ type Pool struct {
 	hedge       time.Duration
 	maxBlockAge time.Duration
 	metrics     *metrics
+	registry    prometheus.Registerer
 
 	chain     *heights.Chain
 	execution execution
@@ -37,6 +41,7 @@ func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
 		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, protocol: &protocol{}, determined: make(chan struct{}),
+		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()),
 	}
 	p.life, p.end = context.WithCancel(context.Background())
 	if o.Dialect != Undetermined {
@@ -44,7 +49,7 @@ func New(o Options) (*Pool, error) {
 			return nil, err
 		}
 	}
-	p.metrics = newMetrics(p, o.Registerer)
+	p.metrics = newMetrics(p)
 	for i, configured := range o.Endpoints {
 		e, err := p.build(configured, o)
 		if err != nil {
@@ -54,10 +59,7 @@ func New(o Options) (*Pool, error) {
 		p.metrics.expect(e.name)
 	}
 	p.follow(o)
-	if err := p.metrics.register(); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, p.registry.Register(p.metrics)
 }
 
 func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
@@ -136,7 +138,7 @@ func (p *Pool) Close() error {
 	p.end()
 	p.running.Lock()
 	defer p.running.Unlock()
-	p.metrics.unregister()
+	p.registry.Unregister(p.metrics)
 	for _, e := range p.endpoints {
 		e.closeIdle()
 	}
