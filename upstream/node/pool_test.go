@@ -51,18 +51,19 @@ func TestAtTipReadsTheNewestBlockThatIsKnown(t *testing.T) {
 
 func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
-	p := run(t, Options{InFlight: 1, BlockInterval: time.Minute}, n)
+	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
 	if err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{}); err != nil {
 		t.Fatal(err)
 	}
-	answered := make(chan *Answer)
-	go func() { answered <- mustFetch(t, p, Request{Height: AtTip}) }()
+	var a *Answer
+	var asking sync.WaitGroup
+	asking.Go(func() { a = mustFetch(t, p, Request{Height: AtTip}) })
 	eventually(t, "the queue", func() bool { _, waiting := p.endpoints[0].queue.Load(); return waiting == 1 })
 	n.commit(105)
 	wantTip(t, p, 105)
 	p.endpoints[0].queue.Release(queue.Request{})
-	if a := <-answered; a.Height != 105 {
+	if asking.Wait(); a != nil && a.Height != 105 {
 		t.Errorf("read at %d, want 105", a.Height)
 	}
 }
@@ -285,9 +286,11 @@ func TestASlowEndpointIsHedged(t *testing.T) {
 
 func TestABusyNodeIsSpared(t *testing.T) {
 	n := newFakeNode(t, 100)
-	p := run(t, Options{InFlight: 2, Queue: 100 * time.Millisecond}, n)
+	p := run(t, Options{InFlight: 2, Queue: 100 * time.Millisecond, Timeout: time.Minute}, n)
 	probed(t, p)
 	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open() // lest a failure has the node wait for ever
 	var inFlight, most atomic.Int32
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, _ *http.Request) {
@@ -307,7 +310,7 @@ func TestABusyNodeIsSpared(t *testing.T) {
 	if got := wantKind(t, err, upstream.Overloaded); got.RetryAfter < time.Second {
 		t.Errorf("retry after %s", got.RetryAfter)
 	}
-	close(gate)
+	open()
 	all.Wait()
 	if most.Load() != 2 {
 		t.Errorf("%d in flight, want 2", most.Load())
