@@ -113,15 +113,15 @@ func (s *store) connect(ctx context.Context, before string, work func(w *sql.Con
 func (s *store) transact(ctx context.Context, w *sql.Conn, work func() error) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	if err := whileLocked(waiting, func() error { return exec(ctx, w, s.begin) }); err != nil {
-		return err
+	err := whileLocked(waiting, func() error { return exec(ctx, w, s.begin) })
+	if err == nil {
+		err = work()
 	}
-	err := work()
 	if err == nil {
 		err = whileLocked(ctx, func() error { return exec(ctx, w, "COMMIT") })
 	}
 	if err != nil {
-		cleanUp(ctx, w, "ROLLBACK")
+		cleanUp(ctx, w, "ROLLBACK") // even of BEGIN: one that was interrupted may have begun
 	}
 	return err
 }
