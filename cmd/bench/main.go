@@ -70,10 +70,12 @@ func main() {
 	os.Exit(1)
 }
 
-// untilSignalled ends with the signals after which all that was started is to end:
-// the last of them comes when the reader of the output has gone.
+// untilSignalled ends with the signals after which all that was started is to end.
+// SIGPIPE is none of them: it comes for a connection that was lost, too. It is ignored,
+// so that a run whose reader has gone still ends in order.
 func untilSignalled(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	signal.Ignore(syscall.SIGPIPE)
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
 func run(ctx context.Context, args []string) error {

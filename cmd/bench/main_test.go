@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestARunEndsInOrderWithTheReaderOfItsOutput(t *testing.T) {
+func TestARunGoesOnWhereAConnectionWasLost(t *testing.T) {
 	ctx, stop := untilSignalled(t.Context())
 	defer stop()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGPIPE); err != nil {
@@ -15,7 +15,7 @@ func TestARunEndsInOrderWithTheReaderOfItsOutput(t *testing.T) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(time.Minute):
-		t.Error("the run goes on")
+		t.Error("the run has ended")
+	case <-time.After(200 * time.Millisecond):
 	}
 }
