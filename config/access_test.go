@@ -22,6 +22,9 @@ func TestRates(t *testing.T) {
 		"300/s burst 600": {Requests: 300, Per: time.Second, Burst: 600},
 		"10/m burst 1":    {Requests: 10, Per: time.Minute, Burst: 1},
 		"1000/h":          {Requests: 1000, Per: time.Hour, Burst: 1000},
+		"300/":            {Requests: 300, Per: time.Second, Burst: 300},
+		"05/s":            {Requests: 5, Per: time.Second, Burst: 5},
+		"2147483647/s":    {Requests: 2147483647, Per: time.Second, Burst: 2147483647},
 	}
 	for text, want := range tests {
 		got, err := config.ParseRate(text)
@@ -32,7 +35,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 	}
-	for _, text := range []string{"", "x", "-1", "0/s", "1/d", "1.5/s", "1/s burst", "1/s burst 0", "1/s burst 3601", "1/h burst 2", "99999999999/s", " 1/s"} {
+	for _, text := range []string{"", "x", "-1", "0/s", "1/d", "1.5/s", "1/s burst", "1/s burst 0", "1/s burst 3601", "1/h burst 2", "00/s", "2147483648/s", "99999999999/s", " 1/s"} {
 		if got, err := config.ParseRate(text); err == nil {
 			t.Errorf("%q: read as %v", text, got)
 		}

@@ -32,7 +32,7 @@ func ParseAPIKey(line string) (key limits.Key, err error) {
 }
 
 var (
-	rateForm = regexp.MustCompile(`^([1-9]\d{0,8})(?:/([smh]))?(?: burst ([1-9]\d{0,8}))?$`)
+	rateForm = regexp.MustCompile(`^(\d+)(?:/([smh]?))?(?: burst (\d+))?$`)
 	rateUnit = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
 )
 
@@ -44,16 +44,21 @@ func ParseRate(s string) (r limits.Rate, err error) {
 		return r, nil
 	}
 	parts := rateForm.FindStringSubmatch(s)
-	if parts == nil {
-		return r, fmt.Errorf("%q is not a rate such as 300/s, 300/s burst 600 or 1000/h, nor 0 for none", s)
+	if parts == nil || !count(&r.Requests, parts[1]) || !count(&r.Burst, cmp.Or(parts[3], parts[1])) {
+		return limits.Rate{}, fmt.Errorf("%q is not a rate such as 300/s, 300/s burst 600 or 1000/h, nor 0 for none", s)
 	}
-	r.Requests, _ = strconv.Atoi(parts[1]) // nine digits at most
 	r.Per = rateUnit[cmp.Or(parts[2], "s")]
-	r.Burst, _ = strconv.Atoi(cmp.Or(parts[3], parts[1]))
 	if float64(r.Per)/float64(r.Requests)*float64(r.Burst) > float64(time.Hour) {
 		return limits.Rate{}, fmt.Errorf("%q allows a burst that takes more than an hour to be allowed again", s)
 	}
 	return r, nil
+}
+
+// count reads a number from 1 to 2,147,483,647.
+func count(into *int, digits string) bool {
+	n, err := strconv.ParseInt(digits, 10, 32)
+	*into = int(n)
+	return err == nil && n > 0
 }
 
 // ParseNetwork reads a network such as 10.0.0.0/8, or an address.
