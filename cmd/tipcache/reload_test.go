@@ -153,3 +153,23 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 		t.Errorf("the last one is not in force: %v", got)
 	}
 }
+
+func TestSIGHUPDoesNotCutTheDrainShort(t *testing.T) {
+	d := newDevnet(t, devnet.Options{})
+	p := startProgram(t, []string{"TIPCACHE_HTTP_DRAIN_DELAY=3s", "TIPCACHE_COLLECTIONS_STORE=sqlite::memory:", "TIPCACHE_COLLECTIONS_AUTH=none"}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--node", d.NodeURL(), "--comet", d.CometURL())
+	p.admin()
+	for _, step := range []struct {
+		signal os.Signal
+		logged string
+	}{{syscall.SIGHUP, "configuration reloaded"}, {syscall.SIGTERM, "draining"}, {syscall.SIGHUP, ""}} {
+		if err := p.cmd.Process.Signal(step.signal); err != nil {
+			t.Fatal(err)
+		}
+		p.until(func() bool { return strings.Contains(p.said.String(), step.logged) })
+	}
+	<-p.ended
+	if got := p.cmd.ProcessState; !got.Success() {
+		t.Errorf("serve ended with %s: %s", got, p.said.String())
+	}
+}

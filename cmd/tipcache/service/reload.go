@@ -44,22 +44,22 @@ type reloader struct {
 	*Service
 	running config.Config // what is in force
 	load    func() (config.Config, error)
+	hangup  chan os.Signal
 }
 
 // ReloadWith has Run read the configuration again, by load, at every SIGHUP.
-// running is the one that the service was made of.
+// running is the one that the service was made of. Until Run returns, no SIGHUP ends
+// the process; one that comes while the service drains changes nothing.
 func (s *Service) ReloadWith(running config.Config, load func() (config.Config, error)) {
-	s.reloader = &reloader{s, running, load}
+	s.reloader = &reloader{s, running, load, make(chan os.Signal, 1)}
+	signal.Notify(s.reloader.hangup, syscall.SIGHUP)
 }
 
 // run reloads at every signal until ctx ends.
 func (r *reloader) run(ctx context.Context) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
 	for {
 		select {
-		case <-hangup:
+		case <-r.hangup:
 			r.reload()
 		case <-ctx.Done():
 			return

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os/signal"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -43,6 +44,7 @@ func (s *Service) Run(ctx context.Context) error {
 		group.Go(func() error { s.runIndexer(gctx); return nil })
 	}
 	if s.reloader != nil {
+		defer signal.Stop(s.reloader.hangup)
 		group.Go(func() error { s.reloader.run(gctx); return nil })
 	}
 	group.Go(func() error { return s.serve(public, s.public) })
