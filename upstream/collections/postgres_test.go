@@ -173,6 +173,16 @@ func TestPostgresWithoutItsTablesIsUnusable(t *testing.T) {
 	silent(t, err, upstream.BadAnswer)
 }
 
+func TestPostgresKeepsATableOfAnotherHandWhenAnImportFails(t *testing.T) {
+	url := postgresURL(t)
+	s := open(t, url, collections.Options{})
+	postgrestest.Execute(t, url, "CREATE TABLE staged (); DROP TABLE collections CASCADE")
+	if _, err := s.Import(t.Context(), each(some(3))); err == nil {
+		t.Error("an import without the table collections succeeded")
+	}
+	postgrestest.Execute(t, url, "SELECT FROM staged")
+}
+
 func TestPostgresNameHoldsNoCredentials(t *testing.T) {
 	s := open(t, "postgres://user:secret@127.0.0.1:1/db?sslmode=disable", collections.Options{})
 	if s.Name() != "postgres://127.0.0.1:1/db" {

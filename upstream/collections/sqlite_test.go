@@ -177,6 +177,18 @@ func TestSQLiteCountsWhatAnotherHandWrites(t *testing.T) {
 	}
 }
 
+func TestSQLiteKeepsATableOfAnotherHandWhenAnImportFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	s := open(t, "sqlite:"+path, collections.Options{})
+	other := shell(t, path)
+	run(t, other, "CREATE TABLE staged (a)")
+	run(t, other, "DROP TABLE collections")
+	if _, err := s.Import(t.Context(), each(some(3))); err == nil {
+		t.Error("an import without the table collections succeeded")
+	}
+	run(t, other, "SELECT a FROM staged")
+}
+
 func TestOpenRefusesWhatItCannotOpen(t *testing.T) {
 	noDatabase := filepath.Join(t.TempDir(), "text")
 	run(t, shell(t, noDatabase+".db"), "CREATE TABLE collections (mine)")

@@ -35,6 +35,7 @@ type dialect struct {
 	hinted  bool  // the planner is told which index has a range of asset counts
 
 	beforeImport, afterImport, beforeTally string // outside transactions
+	dropStaged                             string // drops the table of an import, and no other of its name
 }
 
 // sqliteNames names the columns of VALUES.
@@ -76,6 +77,7 @@ var sqliteDialect = dialect{
 	// the middle of every tally.
 	beforeImport: "PRAGMA temp_store = FILE",
 	beforeTally:  "PRAGMA temp_store = MEMORY",
+	dropStaged:   "DROP TABLE IF EXISTS temp.staged",
 	// The log has grown by what was imported. Its space is given back, unless a
 	// reader needs it.
 	afterImport: "PRAGMA wal_checkpoint(TRUNCATE)",
@@ -94,6 +96,8 @@ const (
 	importLock    = migrationLock + 1
 	leaderLock    = migrationLock + 2
 )
+
+const dropTemporary = "DROP TABLE IF EXISTS pg_temp.staged"
 
 // postgresDialect unpacks one array per column.
 var postgresDialect = dialect{
@@ -136,7 +140,8 @@ INSERT INTO collections_schema VALUES (%d)`,
 	planned: []any{pgx.QueryExecModeExec},
 
 	// The connection of an import that was cancelled may be given back with its table.
-	beforeImport: "DROP TABLE IF EXISTS pg_temp.staged",
+	beforeImport: dropTemporary,
+	dropStaged:   dropTemporary,
 
 	// Pages are read from indexes alone, which takes a visibility map, and the
 	// planner needs to know how asset counts are spread. Autovacuum would get

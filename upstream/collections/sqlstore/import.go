@@ -35,7 +35,7 @@ WHERE (old.address, old.asset_count, old.licenses_count, old.raised_dispute_coun
 
 func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
 	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {
-		defer cleanUp(ctx, w, "DROP TABLE staged") // it may be there even where making it was interrupted
+		defer cleanUp(ctx, w, s.dropStaged) // it may be there even where making it was interrupted
 		if err := whileLocked(ctx, func() error { return exec(ctx, w, createStaged) }); err != nil {
 			return err
 		}

@@ -6,8 +6,8 @@ import "sync"
 const maxTotals = 1000
 
 // totals remembers how many collections a range of asset counts, given as the
-// condition for it, held at one generation of the store. Counting means reading the whole range, which the
-// pages of one walk would otherwise repeat.
+// condition for it, held at one generation of the store. Counting means reading
+// the whole range, which the pages of one walk would otherwise repeat.
 type totals struct {
 	mu         sync.Mutex
 	generation int64
