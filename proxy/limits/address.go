@@ -8,10 +8,14 @@ import (
 )
 
 // AdmitAddress lets a request pass for as long as its client's address may ask,
-// and says in headers of the answer how the client stands. It is for addresses that
-// have a limit. The error is a *Refusal.
+// and says in headers of the answer how the client stands. Without a limit every
+// request passes. The error is a *Refusal.
 func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer http.Header) error {
-	return a.admit(ctx, ownerOf(client), a.Limits.Load().Address, answer)
+	rate := a.Limits.Load().Address
+	if rate == (Rate{}) { // or just replaced, after the caller has looked
+		return nil
+	}
+	return a.admit(ctx, ownerOf(client), rate, answer)
 }
 
 // ForwardedFor is where proxies on the way leave whom they were asked by, the

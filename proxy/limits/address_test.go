@@ -1,0 +1,21 @@
+package limits_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+// The limit may be taken away between a look at it and the admission.
+func TestAnAddressWithoutALimitIsLetPassAndToldNothing(t *testing.T) {
+	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	answer := http.Header{}
+	if err := a.AdmitAddress(t.Context(), netip.MustParseAddr("192.0.2.1"), answer); err != nil || len(answer) > 0 {
+		t.Errorf("error %v, headers %v", err, answer)
+	}
+}
