@@ -78,7 +78,8 @@ func (p *parser) Parse(c *gin.Context) (q Question, err error) {
 	if err = q.readHeights(c.Request.Header, p.asSent); err != nil {
 		return q, err
 	}
-	return q, p.read(&q, c.Params, c.Request.URL.RawQuery)
+	err = p.read(&q, c.Params, c.Request.URL.RawQuery)
+	return q, err
 }
 
 // hasBody says whether a request carries a body. The node lets one override
