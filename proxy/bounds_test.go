@@ -64,6 +64,8 @@ func TestDotSegmentsNeverGoUpstream(t *testing.T) {
 		} {
 			if got := s.get(t, target); got.status != http.StatusNotFound {
 				t.Errorf("%s, %s: %d %s", shape, target, got.status, got.body)
+			} else if strings.Contains(got.body, string(shape)+"/") {
+				t.Errorf("%s, %s: %q names what the client did not ask for", shape, target, got.body)
 			}
 		}
 		if s.chain.calls() > 0 {

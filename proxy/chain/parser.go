@@ -170,7 +170,7 @@ func (p *parser) appendPath(text []byte, path gin.Params) ([]byte, error) {
 		var ok bool
 		value := path[i].Value
 		if value == "." || value == ".." { // segments that stand for another path
-			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text)+value)}
+			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text[len(p.prefix):])+value)}
 		}
 		if text, ok = seg.param.canonical(text, value); !ok {
 			return nil, malformed(seg.param.name, value, seg.param.expects)
