@@ -135,7 +135,8 @@ func (r *Reader) mark(rec *web.Record, res *cache.Result, query *cache.Query, ti
 	}
 }
 
-// enter takes a place among those who wait for a block, which they name in a header.
+// enter takes a place among the requests that wait for a block; the header is the one
+// that names the block.
 func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
 		return nil, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,

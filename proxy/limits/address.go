@@ -12,7 +12,7 @@ import (
 // request passes. The error is a *Refusal.
 func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer http.Header) error {
 	rate := a.Limits.Load().Address
-	if rate == (Rate{}) { // or just replaced, after the caller has looked
+	if rate == (Rate{}) { // a reload may have taken it away after the caller has looked
 		return nil
 	}
 	return a.admit(ctx, ownerOf(client), rate, answer)

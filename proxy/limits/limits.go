@@ -83,8 +83,8 @@ type Admission struct {
 	counted *prometheus.CounterVec
 }
 
-// New admits nobody by key until there are keys, and everybody by address until
-// there are limits.
+// New admits no request by key until there are keys, and every request by address
+// until there are limits.
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
 	a := &Admission{local: newBuckets(), shared: newSharedBuckets(shared, log), counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_limits_total",
