@@ -136,3 +136,16 @@ func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
 		ask(t, node, path, 0)
 	}
 }
+
+func TestAFailureNamesNothingWhereAParameterIsLeftOut(t *testing.T) {
+	node := cosmos.NewChain(cosmos.Options{}).Handler(clock{1000, 1, false}, false, nil)
+	for path, want := range map[string]string{
+		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string":         "client metadata for denom ",
+		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string?denom=x": "client metadata for denom x",
+		"/cosmos/epochs/v1beta1/current_epoch":                         "not available identifier: ",
+	} {
+		if _, body := ask(t, node, path, 0); gjson.Get(body, "message").String() != want {
+			t.Errorf("%s: want %q in %s", path, want, body)
+		}
+	}
+}

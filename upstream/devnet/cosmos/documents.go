@@ -67,11 +67,14 @@ func (d documentRoute) serve(q *query) (string, error) {
 		if d.List != "" {
 			return listTexts(q, d.List, nil)
 		}
-		text := d.Text
+		var values []string
 		for name, value := range q.args {
-			text = strings.ReplaceAll(text, "{"+name+"}", value)
+			values = append(values, "{"+name+"}", value)
 		}
-		return "", fail(d.Code, "%s", text)
+		for _, name := range d.Key {
+			values = append(values, "{"+name+"}", "") // where it is left out
+		}
+		return "", fail(d.Code, "%s", strings.NewReplacer(values...).Replace(d.Text))
 	})(q)
 }
 
