@@ -93,9 +93,9 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 // SetFaults puts faults in force on the main node, the main execution client and
 // the provider. A server that is out comes back on the same port.
 func (d *Devnet) SetFaults(f Faults) error {
-	for _, one := range []Fault{f.Node, f.Comet, f.Provider, f.EVM} {
-		if err := one.validate(); err != nil {
-			return err // before any is in force
+	for name, fault := range map[string]Fault{"node": f.Node, "comet": f.Comet, "provider": f.Provider, "evm": f.EVM} {
+		if err := fault.validate(); err != nil {
+			return fmt.Errorf("%s: %w", name, err) // before any is in force
 		}
 	}
 	if err := d.nodes[0].SetFaults(f.Node, f.Comet); err != nil {

@@ -244,3 +244,11 @@ func TestAClosedDevnetStaysClosed(t *testing.T) {
 		t.Error("started again")
 	}
 }
+
+func TestAFaultThatCannotBeIsRefusedWithItsServer(t *testing.T) {
+	d := start(t, devnet.Options{})
+	err := d.SetFaults(devnet.Faults{EVM: devnet.Fault{Latency: -time.Second}})
+	if err == nil || err.Error() != "evm: devnet: a duration is negative" {
+		t.Errorf("refused for %v", err)
+	}
+}
