@@ -55,12 +55,23 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 	})
 }
 
-// stage writes the sequence to the table staged.
+// stage writes the sequence to the table staged, by a statement that is prepared for
+// as many rows as it takes, which nearly all runs of it have.
 func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
+	full, err := w.PrepareContext(ctx, fmt.Sprintf(stageFormat, s.rows(s.rowsAtOnce)))
+	if err != nil {
+		return err
+	}
+	defer full.Close()
 	var n int64
 	some := make([]collections.Collection, 0, s.rowsAtOnce)
 	flush := func() error {
-		err := exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(some))), s.pack(some, n)...)
+		args := s.pack(some, n)
+		if len(some) < s.rowsAtOnce {
+			err = exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(some))), args...)
+		} else if _, err = full.ExecContext(ctx, args...); err != nil {
+			return err
+		}
 		n, some = n+int64(len(some)), some[:0]
 		return err
 	}
