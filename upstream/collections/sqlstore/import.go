@@ -56,37 +56,35 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 }
 
 // stage writes the sequence to the table staged, by a statement that is prepared for
-// as many rows as it takes, which nearly all runs of it have.
+// as many rows as it takes. The last of them may be fewer.
 func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
 	full, err := w.PrepareContext(ctx, fmt.Sprintf(stageFormat, s.rows(s.rowsAtOnce)))
 	if err != nil {
 		return err
 	}
 	defer full.Close()
-	var n int64
-	some := make([]collections.Collection, 0, s.rowsAtOnce)
-	flush := func() error {
-		args := s.pack(some, n)
-		if len(some) < s.rowsAtOnce {
-			err = exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(some))), args...)
-		} else if _, err = full.ExecContext(ctx, args...); err != nil {
-			return err
-		}
-		n, some = n+int64(len(some)), some[:0]
+	rest, n, err := s.stageFull(ctx, full, all)
+	if err != nil || len(rest) == 0 {
 		return err
 	}
+	return exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(rest))), s.pack(rest, n)...)
+}
+
+// stageFull runs the statement for each rowsAtOnce of the sequence. It returns the
+// rest, and how many came before it.
+func (s *store) stageFull(ctx context.Context, full *sql.Stmt, all iter.Seq2[collections.Collection, error]) (rest []collections.Collection, n int64, err error) {
+	rest = make([]collections.Collection, 0, s.rowsAtOnce)
 	for c, err := range all {
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
-		if some = append(some, c); len(some) == s.rowsAtOnce {
-			if err := flush(); err != nil {
-				return err
-			}
+		if rest = append(rest, c); len(rest) < s.rowsAtOnce {
+			continue
 		}
+		if _, err := full.ExecContext(ctx, s.pack(rest, n)...); err != nil {
+			return nil, 0, err
+		}
+		n, rest = n+int64(len(rest)), rest[:0]
 	}
-	if len(some) == 0 {
-		return nil
-	}
-	return flush()
+	return rest, n, nil
 }
