@@ -24,12 +24,18 @@ type Row struct {
 // ClassOf names the freshness class of a row; ok is false where no row has the
 // name.
 func ClassOf(rows []Row, name string) (class Class, ok bool) {
-	for _, r := range rows {
-		if r.Name == name {
-			return r.Class, true
+	row, ok := find(rows, name)
+	return row.Class, ok
+}
+
+// find is the row of a name; ok is false where no row has it.
+func find(rows []Row, name string) (row Row, ok bool) {
+	for _, row := range rows {
+		if row.Name == name {
+			return row, true
 		}
 	}
-	return "", false
+	return Row{}, false
 }
 
 // SetClasses puts other classes, and other policies of single rows, in force
@@ -37,7 +43,7 @@ func ClassOf(rows []Row, name string) (class Class, ok bool) {
 // error says that a row does not exist; then nothing has changed.
 func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error {
 	for name := range own {
-		if _, ok := ClassOf(r.rows, name); !ok {
+		if _, ok := find(r.rows, name); !ok {
 			return fmt.Errorf("chain: no route is called %q", name)
 		}
 	}
@@ -58,10 +64,8 @@ func (r *Reader) Negative() time.Duration { return r.policies.Load().Negative }
 
 // SelectRoute selects the keys of one row: those at explicit heights too.
 func (r *Reader) SelectRoute(name string) (cache.Selection, error) {
-	for _, row := range r.rows {
-		if row.Name == name {
-			return row.selection(r.prefix), nil
-		}
+	if row, ok := find(r.rows, name); ok {
+		return row.selection(r.prefix), nil
 	}
 	return cache.Selection{}, fmt.Errorf("no route is called %q", web.Short(name))
 }
