@@ -1,0 +1,222 @@
+// Command journeys names the files that run while a request is answered, a block
+// arrives and a replica starts: what a reader has to open to follow one. Files that
+// also run while nothing is asked are subtracted, and the simulators do not count.
+//
+// It reads its own coverage, so it has to be built with it; .ci/journeys does that.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/coverage"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
+	"github.com/tipcache/tipcache/cmd/tipcache/service"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+const (
+	key         = "journeys"
+	settled     = 5 * time.Second // after which a replica that started does nothing more by itself
+	repetitions = 4               // of each journey
+	aside       = time.Second     // in which what a journey began in the background ends
+	blockTime   = time.Minute     // longer than all journeys take
+)
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "journeys:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	d, err := demo.Start(devnet.Options{Seed: 1, Collections: 30, Interval: blockTime})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r := replica{ended: make(chan error, 1)}
+	started, err := filesOf(func() error { return r.start(ctx, d) })
+	if err != nil {
+		return err
+	}
+	report("a replica starts", started)
+	time.Sleep(settled)
+	idle, err := filesOf(func() error { return nil })
+	if err != nil {
+		return err
+	}
+	err = r.follow(d, idle)
+	stop()
+	return errors.Join(err, <-r.ended)
+}
+
+// follow goes all journeys but the start.
+func (r *replica) follow(d *devnet.Devnet, idle []string) error {
+	hit := "/staking/validators/" + devnet.PopularValidator
+	for range 6 { // so that the block that a journey is about finds a key in use
+		d.Advance(1)
+		time.Sleep(aside)
+		if err := r.ask(http.MethodGet, hit, ""); err != nil {
+			return err
+		}
+	}
+	others := d.Delegators()
+	return errors.Join(
+		journey(idle, "GET, hit in memory", func(int) error { return r.ask(http.MethodGet, hit, "") }),
+		journey(idle, "GET, miss", func(i int) error { return r.ask(http.MethodGet, "/staking/delegations/"+others[i], "") }),
+		journey(idle, "a block arrives", func(int) error { d.Advance(1); return nil }),
+		journey(idle, "POST of collections with metadata", func(i int) error {
+			return r.ask(http.MethodPost, "/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
+		}),
+	)
+}
+
+// A replica serves from the simulated chain, without the fast lane.
+type replica struct {
+	*service.Service
+	ended chan error
+}
+
+func (r *replica) start(ctx context.Context, d *devnet.Devnet) (err error) {
+	cfg := config.Default()
+	cfg.Listen, cfg.Admin, cfg.HTTP.FastLane = "127.0.0.1:0", "127.0.0.1:0", false
+	cfg.Chain.MaxBlockAge = 3 * blockTime
+	demo.Embed(&cfg, d, key)
+	if r.Service, err = demo.New(ctx, cfg, d, io.Discard); err != nil {
+		return err
+	}
+	go func() { r.ended <- r.Run(ctx) }()
+	for range 100 {
+		if err = get("http://" + r.AdminAddr() + "/readyz"); err == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return err
+}
+
+func get(url string) error {
+	resp, err := http.Get(url) //nolint:noctx // the process ends with it
+	if err != nil {
+		return err
+	}
+	return read(resp)
+}
+
+func (r *replica) ask(method, path, body string) error {
+	req, err := http.NewRequest(method, "http://"+r.Addr()+path, strings.NewReader(body)) //nolint:noctx // the process ends with it
+	if err != nil {
+		return err
+	}
+	req.Close = true // each comes on a connection of its own
+	req.Header.Set("X-Api-Key", key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return read(resp)
+}
+
+func read(resp *http.Response) error {
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s %s", resp.Request.URL, resp.Status, text)
+	}
+	return nil
+}
+
+// journey reports the files of one. What runs by the clock is in few of its
+// repetitions, so it does not count.
+func journey(idle []string, name string, do func(i int) error) error {
+	var common []string
+	for i := range repetitions {
+		files, err := filesOf(func() error { return do(i) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if i == 0 {
+			common = files
+		}
+		common = slices.DeleteFunc(common, func(f string) bool { return !slices.Contains(files, f) || slices.Contains(idle, f) })
+	}
+	report(name, common)
+	return nil
+}
+
+func report(journey string, files []string) {
+	fmt.Printf("%-36s %3d files\n", journey, len(files)) //nolint:forbidigo // its output
+	for _, f := range files {
+		fmt.Println("   ", f) //nolint:forbidigo // its output
+	}
+}
+
+// filesOf gives the files of which statements run during do and shortly after it.
+func filesOf(do func() error) ([]string, error) {
+	dir, err := os.MkdirTemp("", "journey")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := errors.Join(coverage.WriteMetaDir(dir), coverage.ClearCounters(), do()); err != nil {
+		return nil, err
+	}
+	time.Sleep(aside)
+	if err := coverage.WriteCountersDir(dir); err != nil {
+		return nil, err
+	}
+	profile := filepath.Join(dir, "profile")
+	if out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+profile).CombinedOutput(); err != nil { //nolint:noctx // the process ends with it
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return filesIn(profile)
+}
+
+// filesIn gives the files of a coverage profile in which something ran.
+func filesIn(profile string) ([]string, error) {
+	f, err := os.Open(profile)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var files []string
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		file, counts, _ := strings.Cut(lines.Text(), ":")
+		file = strings.TrimPrefix(file, "github.com/tipcache/tipcache/")
+		if ours(file) && !strings.HasSuffix(counts, " 0") {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files), lines.Err()
+}
+
+// ours tells whether a line of a profile is about a file of the product.
+func ours(file string) bool {
+	for _, other := range []string{"upstream/devnet/", "cmd/tipcache/demo/", "cmd/bench/"} {
+		if strings.HasPrefix(file, other) {
+			return false
+		}
+	}
+	return strings.HasSuffix(file, ".go")
+}
