@@ -43,7 +43,6 @@ type Lane struct {
 	o        Options
 	seed     maphash.Seed
 	table    atomic.Pointer[table]
-	names    spellings
 	draining atomic.Bool
 	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but not to be answered from memory now
 

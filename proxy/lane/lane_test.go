@@ -129,6 +129,7 @@ func TestRequestIDsVary(t *testing.T) {
 		strings.Repeat("x", 70):  false,
 		"fi ve":                  false,
 		"six\r\nX-Request-ID: 7": false,
+		"six\r\nx-request-id: 7": false,
 		"":                       false,
 	} {
 		before := s.hits.Load()
@@ -138,6 +139,55 @@ func TestRequestIDsVary(t *testing.T) {
 		w.end()
 		if said := string(w.take()); s.hits.Load() > before != inLane || inLane && !strings.Contains(said, "X-Request-Id: "+id+"\r\n") {
 			t.Errorf("id %q: through the lane is %t; the answer:\n%s", id, !inLane, said)
+		}
+	}
+}
+
+// However many spellings were seen, those of other clients work.
+func TestNobodySpoilsTheRequestIDsOfOthers(t *testing.T) {
+	request := func(name, id string) string {
+		return "GET /memory/a HTTP/1.1\r\nHost: x\r\n" + name + ": " + id + "\r\n\r\n"
+	}
+	s := startServer(t, newLane())
+	name := []byte("x-request-id")
+	for i := range name {
+		if name[i] == '-' {
+			continue
+		}
+		name[i] &^= 0x20 // one more capital
+		for id := range 6 {
+			s.send(request(string(name), fmt.Sprint(i, "-", id)))
+		}
+	}
+	for _, name := range []string{"X-Request-ID", "x-request-id", "X-REQUEST-ID"} {
+		know(s, request(name, "1"), request(name, "2"))
+		before := s.hits.Load()
+		for _, id := range []string{"3", "4", "5"} {
+			s.send(request(name, id))
+		}
+		if came := s.hits.Load() - before; came != 3 {
+			t.Errorf("%s: %d of 3 came through the lane", name, came)
+		}
+	}
+}
+
+// A request that has a name twice is the same only if all its bytes are.
+func TestARequestWithTwoSpellingsOfOneHeaderComesWholeOrToTheHandler(t *testing.T) {
+	request := func(first, second string) string {
+		return "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + first + "\r\nx-request-id: " + second + "\r\ntraceparent: 00-1-01\r\n\r\n"
+	}
+	s := startServer(t, newLane())
+	know(s, request("a", "b"))
+	for _, tt := range []struct {
+		first, second string
+		inLane        bool
+	}{{"a", "b", true}, {"a", "c", false}, {"c", "b", false}, {"b", "a", false}} {
+		before := s.hits.Load()
+		w := s.dial()
+		w.send([]byte(request(tt.first, tt.second)))
+		w.settle()
+		if inLane := s.hits.Load() > before; inLane != tt.inLane || !strings.Contains(w.said(), "X-Request-Id: "+tt.first+"\r\n") {
+			t.Errorf("%s and %s: through the lane is %t; the answer:\n%s", tt.first, tt.second, inLane, w.said())
 		}
 	}
 }

@@ -3,7 +3,6 @@ package lane
 import (
 	"bytes"
 	"hash/maphash"
-	"net/http"
 	"sync"
 	"sync/atomic"
 )
@@ -80,7 +79,7 @@ func (l *Lane) look(request []byte) look {
 	if len(request) > maxRequest {
 		return found
 	}
-	found.cuts = l.names.cut(request)
+	found.cuts = cut(request)
 	found.hash = l.hash(request, &found.cuts)
 	s := found.table.shard(found.hash)
 	s.mu.RLock()
@@ -121,11 +120,8 @@ func (t *table) again(hash uint64) bool {
 }
 
 // remember keeps a request under its bytes.
-func (l *Lane) remember(t *table, request []byte, head int64, header http.Header, s Shortcut) {
-	k := &knownRequest{text: request, cuts: l.names.cut(request), post: isPost(request), shortcut: s}
-	if !k.cuts.areOf(request, head, header) {
-		return
-	}
+func (l *Lane) remember(t *table, request []byte, s Shortcut) {
+	k := &knownRequest{text: request, cuts: cut(request), post: isPost(request), shortcut: s}
 	hash := l.hash(request, &k.cuts)
 	t.shard(hash).put(hash, k)
 }
