@@ -96,3 +96,32 @@ func TestCredentialsOfAnOriginAreHidden(t *testing.T) {
 		t.Errorf("%q became %q", harmless, got)
 	}
 }
+
+// What follows a 101 is no body: nothing that bounds a read of one would end it.
+func TestAnOriginThatSwitchesProtocolsUnaskedIsAnError(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "echo")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	}))
+	defer s.Close()
+	client := upstream.NewClient(&http.Transport{})
+	defer client.CloseIdleConnections()
+	for _, asked := range []string{"", "echo"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asked != "" {
+			r.Header.Set("Connection", "Upgrade")
+			r.Header.Set("Upgrade", asked)
+		}
+		response, err := client.Do(r)
+		if ok := err == nil; ok != (asked != "") {
+			t.Errorf("asked for %q: error %v", asked, err)
+		}
+		if err == nil {
+			_ = response.Body.Close()
+		}
+	}
+}
