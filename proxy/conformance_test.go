@@ -171,6 +171,10 @@ func TestNothingButTheShapeIsChanged(t *testing.T) {
 			`{"code":200,"msg":{"total":[]},"error":""}`, `{"code":200,"msg":{"rewards":[],"total":[]},"error":""}`,
 		},
 		{
+			"a total that is missing is null", "/distribution/delegators/" + del0 + "/rewards",
+			`{"code":200,"msg":{},"error":""}`, `{"code":200,"msg":{"rewards":[],"total":null},"error":""}`,
+		},
+		{
 			"what is not documented stays as it is", "/bank/params",
 			`{"code":200,"msg":{"params":null},"error":""}`, `{"code":200,"msg":{"params":null},"error":""}`,
 		},

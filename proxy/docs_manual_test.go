@@ -4,10 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"html"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
@@ -47,6 +50,18 @@ func TestTheManualTellsOfWhatAQueryMayWaitFor(t *testing.T) {
 	}
 }
 
+func TestTheTotalOfRewardsIsDocumentedAsItIs(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	if page := s.get(t, "/docs").body; !strings.Contains(page, `<code>msg.total</code> <span class="type">list of <a href="#schema-DecCoin">DecCoin</a> or null</span>`) {
+		t.Error("the manual does not say that it may be null")
+	}
+	at := `paths./distribution/delegators/{delegator_address}/rewards.get.responses.200.content.application/json.schema.properties.msg`
+	msg := gjson.Get(s.get(t, "/openapi.json").body, at)
+	if got := msg.Get("properties.total.type").Raw + msg.Get("required").Raw; got != `["array","null"]["rewards","total"]` {
+		t.Errorf("the document has %s", got)
+	}
+}
+
 func TestTheManualHoldsTogether(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")
@@ -68,7 +83,7 @@ func TestTheManualNeedsNothingElse(t *testing.T) {
 	s := startList(t, listing.Options{})
 	res, page := s.send(t, "GET", "/docs", "")
 	for _, target := range all(`(?:href|src|action)="([^#"][^"]*)"`, page) {
-		if target != "/openapi.json" && target != "data:," {
+		if !slices.Contains([]string{"openapi.json", "docs/live", "data:,"}, target) {
 			t.Errorf("it refers to %s", target)
 		}
 	}
@@ -89,6 +104,19 @@ func TestTheManualKnowsWhereItWasFound(t *testing.T) {
 	got := s.get(t, "/docs")
 	if !strings.Contains(html.UnescapeString(got.body), "curl '"+s.URL+"/staking/params'") {
 		t.Error("the commands ask another server")
+	}
+}
+
+func TestEveryRequestOfTheManualIsAnsweredAsItIsGiven(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	targets := all(`name="target" value="([^"]*)"`, s.get(t, "/docs").body)
+	if len(targets) < 40 {
+		t.Fatalf("there are %d targets", len(targets))
+	}
+	for _, target := range targets {
+		if got := s.do(t, http.MethodHead, html.UnescapeString(target), ""); got.status != http.StatusOK && got.status != http.StatusNotFound {
+			t.Errorf("%s: status %d: %s", target, got.status, got.body)
+		}
 	}
 }
 

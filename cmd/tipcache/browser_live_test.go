@@ -59,6 +59,15 @@ func TestTheLivePageShowsEachBlockAndOutlivesItsServer(t *testing.T) {
 	}
 }
 
+func TestTheLivePageKnowsTheDialectOfItsChain(t *testing.T) {
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond, Dialect: devnet.Cosmos}), nil)
+	page := openTab(t, r.base+"/docs/live")
+	page.until("changed by a block", `document.querySelector('article')?.dataset.changes >= 1`)
+	if got := page.value(`document.querySelector('article code').textContent`); !strings.Contains(got, "/cosmos/distribution/v1beta1/delegators/") {
+		t.Errorf("the first answer is %s", got)
+	}
+}
+
 // A flaky is a way to a server that can be broken: streams end, and requests get
 // what a load balancer answers.
 type flaky struct {

@@ -106,6 +106,25 @@ func TestTheManualRunsInABrowser(t *testing.T) {
 	}
 }
 
+func TestTheManualShowsAStreamAsItComesUntilItIsStopped(t *testing.T) {
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
+	page := openTab(t, r.base+"/docs#live")
+	const form, answer = `document.querySelector('article#live form.try')`, `document.querySelector('article#live .answer').textContent`
+	page.until("to be tried", form+` && !`+form+`.hidden`)
+	page.value(form + `.requestSubmit()`)
+	page.until("answered", answer+`.startsWith('200') && `+answer+`.includes('"path":"/staking/pool"')`)
+	page.until("told of blocks", answer+`.split('event: block').length > 2`)
+	page.value(form + `.requestSubmit()`)
+	page.until("stopped", form+`.querySelector('button').textContent === 'Send'`)
+	if got := page.value(answer + `.includes('event: block')`); got != "true" {
+		t.Error("what has come is gone")
+	}
+	r.eventually("without a stream", func() bool { return metric(t, r, "tipcache_proxy_streams") == 0 })
+	if got := page.complained(); len(got) > 0 {
+		t.Errorf("the browser complains of %+v", got)
+	}
+}
+
 // metric adds up what the service's metrics have under a name.
 func metric(t *testing.T, r *running, name string) (sum float64) {
 	t.Helper()

@@ -134,17 +134,17 @@ func (m manual) Members(op *huma.Operation) []manualMember {
 	msg := body.Properties["msg"]
 	switch {
 	case msg == nil:
-		return []manualMember{{Name: "body", Type: typeName(body), Schema: schemaName(body)}}
+		return []manualMember{memberOf("body", body, false)}
 	case msg.Type == huma.TypeObject:
 		return members("msg", msg)
 	default:
-		return []manualMember{{Name: "msg", Type: typeName(msg), Text: msg.Description, Schema: schemaName(msg)}}
+		return []manualMember{memberOf("msg", msg, false)}
 	}
 }
 
 // Command is a line for a shell that sends the operation's example.
 func (m manual) Command(op *huma.Operation) string {
-	command, options := "curl '"+somewhere+m.Target(op), ""
+	command, options := "curl '"+somewhere+m.Target(op)+"'", ""
 	if op.Security != nil {
 		options = " \\\n  -H '" + web.APIKeyHeader + ": <API_KEY>'"
 	}
@@ -152,13 +152,16 @@ func (m manual) Command(op *huma.Operation) string {
 	case op.RequestBody != nil:
 		options += " \\\n  -H 'Content-Type: application/json' \\\n  -d '" + indented(m.examples[op.OperationID].Request) + "'"
 	case op.Path == stream.LivePath:
-		command, options = command+"?path="+m.examplePath()+"&stream.blocks=true", " -N"+options
+		options = " -N" + options
 	}
-	return command + "'" + options
+	return command + options
 }
 
 // Target is the path and query of the operation's example.
 func (m manual) Target(op *huma.Operation) string {
+	if op.Path == stream.LivePath {
+		return op.Path + "?path=" + m.examplePath() + "&stream.blocks=true"
+	}
 	if u, err := m.examples[op.OperationID].target(); err == nil {
 		return u.String()
 	}

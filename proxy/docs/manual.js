@@ -13,6 +13,13 @@ function open() {
 addEventListener("hashchange", open);
 open();
 
+// What is unfolded is what the address names.
+for (const summary of document.querySelectorAll("summary")) {
+  summary.addEventListener("click", () => {
+    if (!summary.parentElement.open) history.replaceState(null, "", `#${summary.closest("article").id}`);
+  });
+}
+
 // --- search ---------------------------------------------------------------
 
 const search = document.getElementById("search");
@@ -53,9 +60,24 @@ all.addEventListener("click", () => {
 
 const shown = ["x-block-height", "cache-status", "age", "etag", "retry-after", "ratelimit", "x-unknown-parameters", "link", "content-encoding"];
 
+const asked = new Map(); // by form, what ends the request under way
+
+// said is a text as it comes, for as long as it comes; of a long stream the newest part.
+async function said(response, tell) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text = (text + value).slice(-100_000);
+    tell(text);
+  }
+}
+
 async function ask(form) {
   const { target, body, key } = Object.fromEntries(new FormData(form));
-  const answer = form.nextElementSibling;
+  const answer = form.nextElementSibling, button = form.querySelector("button"), ended = new AbortController();
+  asked.set(form, ended);
   answer.hidden = false;
   answer.textContent = "…";
   const headers = {};
@@ -64,18 +86,33 @@ async function ask(form) {
   const began = performance.now();
   try {
     const url = new URL(target.replace(/^\//, ""), new URL(".", location.href));
-    const response = await fetch(url, { method: body === undefined ? "GET" : "POST", headers, body, cache: "no-store" });
-    const text = await response.text(), took = performance.now() - began;
+    const response = await fetch(url, { method: body === undefined ? "GET" : "POST", headers, body, cache: "no-store", signal: ended.signal });
+    const streams = response.headers.get("content-type")?.startsWith("text/event-stream");
+    const text = streams ? "" : await response.text(), took = performance.now() - began;
     const lines = shown.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`);
+    const tell = (text) => { answer.textContent = [`${response.status} ${response.statusText}, ${took.toFixed(0)} ms`, ...lines, "", text].join("\n"); };
     let pretty = text;
     try { pretty = JSON.stringify(JSON.parse(text), null, 2); } catch { /* as it came */ }
-    answer.textContent = [`${response.status} ${response.statusText}, ${took.toFixed(0)} ms`, ...lines, "", pretty].join("\n");
+    tell(pretty);
+    if (streams) {
+      button.textContent = "Stop";
+      await said(response, tell);
+    }
   } catch (error) {
-    answer.textContent = `No answer: ${error.message}`;
+    if (!ended.signal.aborted) answer.textContent = `No answer: ${error.message}`;
+  }
+  if (asked.get(form) === ended) {
+    asked.delete(form);
+    button.textContent = "Send";
   }
 }
 
 for (const form of document.querySelectorAll("form.try")) {
   form.hidden = false;
-  form.addEventListener("submit", (event) => { event.preventDefault(); ask(form); });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const stopped = form.querySelector("button").textContent === "Stop";
+    asked.get(form)?.abort();
+    if (!stopped) ask(form);
+  });
 }

@@ -18,7 +18,13 @@ import (
 type manualMember struct {
 	Name, Type, Text string
 	Schema           string // the name of the one that says more
+	List, Nullable   bool   // of what Schema is
 	Optional         bool
+}
+
+// memberOf names a schema.
+func memberOf(name string, s *huma.Schema, optional bool) manualMember {
+	return manualMember{name, typeName(s), s.Description, schemaName(s), s.Items != nil, s.Nullable, optional}
 }
 
 // members lists those of a schema and of the objects inside it, up to the
@@ -30,7 +36,7 @@ func members(at string, s *huma.Schema) []manualMember {
 	var all []manualMember
 	for _, name := range memberNames(s) {
 		m, below := s.Properties[name], strings.TrimPrefix(at+"."+name, ".")
-		all = append(all, manualMember{below, typeName(m), m.Description, schemaName(m), !slices.Contains(s.Required, name)})
+		all = append(all, memberOf(below, m, !slices.Contains(s.Required, name)))
 		all = append(all, members(below, m)...)
 	}
 	return all

@@ -18,7 +18,7 @@ func about(o Options) string {
 		text += "This server passes the node's own answers on: its bytes, its statuses and its error texts. " +
 			"The node answers 500 to everything it refuses. What the node leaves out, such as an empty list or a zero, is missing here, too.\n\n"
 	default:
-		text += "Every body is `{\"code\", \"msg\", \"error\"}`, and `code` is the HTTP status. A list is never null. " +
+		text += "Every body is `{\"code\", \"msg\", \"error\"}`, and `code` is the HTTP status. A list is never null but where its schema says so, as for the `total` of a delegator's rewards. " +
 			"Amounts and decimals are texts, exactly as the chain has them. Members beyond the documented ones may come and should be ignored. " +
 			"Addresses are `0x` and 40 hex digits, or bech32.\n\n"
 	}

@@ -58,6 +58,15 @@ function runs(values) {
   return all;
 }
 
+// nameOf is what a chart is called where it is not seen: the heading over it, and
+// its newest figures.
+function nameOf(element, figures) {
+  const heading = element.closest("article, section")?.querySelector("h3, h2");
+  return `${heading?.firstChild?.textContent.trim() ?? "chart"}: ${figures.join(", ") || "nothing"}`;
+}
+
+const textOf = (value, format) => value === null || value === undefined ? "unknown" : format(value);
+
 // TimeChart draws series over the last ten minutes. Options: stacked, format,
 // max (a least upper end), fixed (the upper end), unit (what round ends are of), reference (a dotted line),
 // bare (neither axes nor numbers).
@@ -78,6 +87,7 @@ export class TimeChart {
   // set takes the times in milliseconds, and series of {name, color, values}.
   set(times, series) {
     this.times = times;
+    this.svg.setAttribute("aria-label", nameOf(this.element, series.map((s) => `${s.name} ${textOf(s.values.at(-1), this.options.format)}`)));
     this.series = series.filter((s) => s.values.some((v) => v !== null && v !== undefined));
     this.draw();
   }
@@ -199,7 +209,7 @@ export function drawDistribution(element, columns) {
   if (!width) return;
   const total = columns.reduce((sum, c) => sum + c.count, 0);
   if (!total) { element.replaceChildren(node("p", { class: "empty" }, "No answers whose block is known yet")); return; }
-  const svg = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const svg = node("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": nameOf(element, columns.map((c) => `${c.name}: ${(c.count / total * 100).toFixed(1)}%`)) });
   const slot = width / columns.length, bottom = height - 18, top = 20;
   columns.forEach((c, i) => {
     const share = c.count / total, x = i * slot + slot * .14, w = slot * .72, tall = share * (bottom - top);
@@ -233,7 +243,7 @@ export function bar(name, text, share, color) {
 export function drawRange(element, lowest, height, tip, text) {
   const width = element.clientWidth;
   if (!width) return;
-  const svg = node("svg:svg", { viewBox: `0 0 ${width} 34`, role: "img" });
+  const svg = node("svg:svg", { viewBox: `0 0 ${width} 34`, role: "img", "aria-label": nameOf(element, text.filter(Boolean)) });
   const rail = node("svg:rect", { x: 0, y: 6, width, height: 8, rx: 4 });
   paint(rail, "fill", "var(--grid)");
   svg.append(rail);

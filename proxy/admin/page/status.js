@@ -402,7 +402,11 @@ $("ask").addEventListener("submit", (event) => {
 });
 
 const themes = ["system", "light", "dark"];
-function showTheme() { $("theme").replaceChildren(document.documentElement.dataset.theme ?? "system"); }
+function showTheme() {
+  const name = document.documentElement.dataset.theme ?? "system";
+  $("theme").replaceChildren(name);
+  $("theme").setAttribute("aria-label", `Theme: ${name}`);
+}
 $("theme").addEventListener("click", () => {
   const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "system") + 1) % themes.length];
   if (next === "system") {

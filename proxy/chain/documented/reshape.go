@@ -93,22 +93,26 @@ func flattenPeriodDelegation(out []byte, item gjson.Result) ([]byte, error) {
 }
 
 // reshapeRewards gives every reward one {denom, amount}: a validator with
-// several denoms one entry for each, and one that gave nothing an empty one.
+// several denoms one entry for each, and one that gave nothing an empty one. A
+// total that is missing is null, as one of no rewards is.
 func reshapeRewards(e *splicer, msg gjson.Result) (string, error) {
 	rewards := msg.Get("rewards")
 	items, err := eachItem(rewards, splitReward)
 	if err != nil {
 		return "", fmt.Errorf("rewards: %w", err)
 	}
+	start, end := msg.Index+1, msg.Index+len(msg.Raw)-1
 	if rewards.Exists() {
 		e.replace(rewards.Index, rewards.Index+len(rewards.Raw), items)
-		return "", nil
+	} else {
+		if strings.TrimSpace(msg.Raw[1:len(msg.Raw)-1]) != "" {
+			items += ","
+		}
+		e.replace(start, start, `"rewards":`+items)
 	}
-	start := msg.Index + 1
-	if strings.TrimSpace(msg.Raw[1:len(msg.Raw)-1]) != "" {
-		items += ","
+	if !msg.Get("total").Exists() {
+		e.replace(end, end, `,"total":null`)
 	}
-	e.replace(start, start, `"rewards":`+items)
 	return "", nil
 }
 

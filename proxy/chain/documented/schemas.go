@@ -130,7 +130,7 @@ var (
 	PeriodDelegations = listOf(periodDelegationSchema).editedBy(reshapePeriodDelegations)
 	Rewards           = objectOf(
 		Field{"rewards", listOf(rewardSchema), Required, "The rewards."},
-		Field{"total", listOrNull(decCoinSchema), Extra, "The sums of all rewards, by denomination. Null where there are delegations but no rewards."},
+		Field{"total", listOrNull(decCoinSchema), Required, "The sums of all rewards, by denomination. Null where there are delegations but no rewards."},
 	).editedBy(reshapeRewards)
 
 	StakingParams = paramsOf("StakingParams", "What governs staking.",

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// A finding is a rule of axe-core that a page breaks, and where.
+type finding struct {
+	ID, Help string
+	Nodes    []struct {
+		Target []string
+		HTML   string
+	}
+}
+
+// String has the first places of all.
+func (f finding) String() string {
+	text := fmt.Sprintf("%s (%s), %d times:", f.ID, f.Help, len(f.Nodes))
+	for _, n := range f.Nodes[:min(4, len(f.Nodes))] {
+		text += fmt.Sprintf("\n\t%s  %.160s", strings.Join(n.Target, " "), n.HTML)
+	}
+	return text
+}
+
+// axe runs axe-core in the page and returns what it finds.
+func (b *tab) axe(script string) (found []finding) {
+	b.t.Helper()
+	b.value(script)
+	b.value(`window.found = undefined; axe.run({resultTypes: ['violations']}).then(
+		r => { window.found = JSON.stringify({violations: r.violations, passes: r.passes.length}) }, e => { window.found = JSON.stringify({failed: String(e)}) })`)
+	b.until("examined", `window.found !== undefined`)
+	var text string
+	var result struct {
+		Violations []finding
+		Passes     int
+		Failed     string
+	}
+	if err := json.Unmarshal([]byte(b.value(`window.found`)), &text); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(text), &result); err != nil || result.Failed != "" || result.Passes == 0 {
+		b.t.Fatalf("axe-core did not run: %v, %.200s", err, text)
+	}
+	return result.Violations
+}
+
+// show sets the scheme of colours and the size of the window.
+func (b *tab) show(scheme string, width int) {
+	b.t.Helper()
+	b.command("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
+		{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}}})
+	b.command("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false})
+}
+
+// accessible fails the test for what axe-core finds, and for a page that is wider
+// than a phone.
+func (b *tab) accessible(t *testing.T, what, script string) {
+	t.Helper()
+	for _, scheme := range []string{"light", "dark"} {
+		b.show(scheme, 1280)
+		for _, f := range b.axe(script) {
+			t.Errorf("%s, %s: %s", what, scheme, f)
+		}
+	}
+	b.show("light", 390)
+	if over := b.value(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over != "0" {
+		t.Errorf("%s: on a phone it is %s pixels too wide", what, over)
+	}
+}
+
+func TestAxeFindsNothingOnThePages(t *testing.T) {
+	text, err := os.ReadFile(os.Getenv("TIPCACHE_TEST_AXE"))
+	if err != nil {
+		t.Skip("set TIPCACHE_TEST_AXE to the path of axe.min.js to run this test: .ci/browser installs it")
+	}
+	const token = "a token that is long"
+	script, d := string(text), newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond})
+	r := startRunning(t, d, func(c *config.Config) { c.AdminToken = token })
+
+	manual := openTab(t, r.base+"/docs")
+	manual.until("to be tried", `document.querySelector('form.try:not([hidden])') !== null`)
+	manual.value(`document.getElementById('unfold').click(); document.querySelector('form.try').requestSubmit()`)
+	manual.accessible(t, "the manual", script)
+
+	live := openTab(t, r.base+"/docs/live?path=/staking/validators&path=/staking/pool")
+	live.until("changed by a block", `document.querySelectorAll('article mark').length > 0`)
+	live.accessible(t, "the live page", script)
+
+	status := openTab(t, r.admin+"/")
+	status.until("asking for the token", `!document.getElementById('ask').hidden`)
+	status.accessible(t, "the status page without the token", script)
+	status.value(`document.getElementById('token').value = '` + token + `'; document.getElementById('ask').requestSubmit()`)
+	status.until("drawn", `Number(document.documentElement.dataset.drawn) > 2`)
+	status.accessible(t, "the status page", script)
+	down := devnet.Fault{Outage: devnet.Refuse}
+	if err := d.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
+		t.Fatal(err)
+	}
+	status.until("in trouble", `!document.getElementById('problems').hidden`)
+	status.accessible(t, "the status page of a server in trouble", script)
+}
