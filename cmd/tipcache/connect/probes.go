@@ -22,6 +22,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -91,10 +92,14 @@ func infoOf(info, field string) string {
 // findStore makes no file and no table.
 func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	if path, ok := strings.CutPrefix(cfg.Collections.Store, "sqlite:"); ok {
-		return findFile(path)
+		return findFile(ctx, cfg, path)
 	}
 	if strings.HasPrefix(cfg.Collections.Store, "postgres") {
-		return findPostgres(ctx, cfg.Collections.Store)
+		found, err := findPostgres(ctx, cfg.Collections.Store)
+		if err != nil {
+			return "", err
+		}
+		return withMigrations(ctx, cfg, found)
 	}
 	store, err := parts.OpenStore(ctx, cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -105,7 +110,16 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	return fmt.Sprintf("%d collections", page.Total), err
 }
 
-func findFile(path string) (string, error) {
+// withMigrations adds to what was found what serve would change of the schema.
+func withMigrations(ctx context.Context, cfg config.Config, found string) (string, error) {
+	missing, err := drivers.Missing(ctx, cfg.Collections.Store, parts.Collections(cfg))
+	if err == nil && len(missing) > 0 {
+		found += ", which serve will migrate: " + strings.Join(missing, ", ")
+	}
+	return found, err
+}
+
+func findFile(ctx context.Context, cfg config.Config, path string) (string, error) {
 	if path == ":memory:" {
 		return "in memory, lost with the process", nil
 	}
@@ -118,7 +132,7 @@ func findFile(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), nil
+	return withMigrations(ctx, cfg, fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)))
 }
 
 func findPostgres(ctx context.Context, url string) (version string, err error) {

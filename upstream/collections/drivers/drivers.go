@@ -54,3 +54,18 @@ func open(ctx context.Context, url string, o collections.Options) (name string, 
 		return "", nil, errors.New("collections: the store is none of sqlite:PATH, postgres:// and https://")
 	}
 }
+
+// Missing names the migrations that Open would run on the database at a URL, and
+// writes nothing. A database file has to be there. The errors are those of Open.
+func Missing(ctx context.Context, url string, o collections.Options) ([]string, error) {
+	o = o.WithDefaults()
+	scheme, rest, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return sqlstore.MissingInSQLite(ctx, rest, o)
+	case "postgres", "postgresql":
+		return sqlstore.MissingInPostgres(ctx, url, o)
+	default:
+		return nil, nil // another server's
+	}
+}

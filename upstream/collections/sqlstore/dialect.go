@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -14,12 +15,17 @@ import (
 // A dialect is the SQL in which the databases differ: pieces of statements, and
 // whole statements, of which an empty one is left out.
 type dialect struct {
-	scripts string // the directory of the schema
+	scripts    fs.FS  // the scripts of the schema, in the folder scriptsDir
+	scriptsDir string // of this database
 
 	begin      string // begins a transaction that writes
 	lockSchema string // keeps other processes from migrating until the transaction ends
 	lockRows   string // makes other imports and tallies wait, which otherwise might wait for rows crosswise
 	setVersion string // sets the version of the schema, its verb
+
+	schemaTimeout  time.Duration // in which the version of the schema is read
+	tableExists    string        // tells whether there is a table of the name in parameter 1
+	makeExpansions string        // makes the table of the expansions that were run, if there is none
 
 	list  string              // a table of one column, value: the texts in parameter 1
 	among string              // the condition that an expression is in the result of a query, its verb
@@ -46,9 +52,15 @@ const sqliteNames = `column1 AS key, column2 AS address, column3 AS asset_count,
 // sqliteDialect unpacks lists from a JSON array, several times faster than SQLite
 // takes as many parameters. Of rows, which are wide, the parameters are faster.
 var sqliteDialect = dialect{
-	scripts:    "schema/sqlite",
+	scripts:    schemaFiles,
+	scriptsDir: "schema/sqlite",
 	begin:      "BEGIN IMMEDIATE",
 	setVersion: "PRAGMA user_version = %d",
+
+	schemaTimeout: migrationTimeout, // a file may have to be recovered first
+	tableExists:   "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)",
+	makeExpansions: `CREATE TABLE IF NOT EXISTS collections_expansions (
+	name TEXT NOT NULL PRIMARY KEY, applied TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) STRICT`,
 
 	list:  "json_each($1)",
 	among: "IN (%s)",
@@ -101,12 +113,19 @@ const dropTemporary = "DROP TABLE IF EXISTS pg_temp.staged"
 
 // postgresDialect unpacks one array per column.
 var postgresDialect = dialect{
-	scripts:    "schema/postgres",
+	scripts:    schemaFiles,
+	scriptsDir: "schema/postgres",
 	begin:      "BEGIN",
 	lockSchema: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock),
 	lockRows:   fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", importLock),
 	setVersion: `CREATE TABLE IF NOT EXISTS collections_schema (version integer NOT NULL);
 INSERT INTO collections_schema VALUES (%d)`,
+
+	schemaTimeout: answerTimeout,
+	// pg_class, since to_regclass may repeat what it found before another process migrated.
+	tableExists: "SELECT EXISTS (SELECT FROM pg_class WHERE relname = $1 AND pg_table_is_visible(oid))",
+	makeExpansions: `CREATE TABLE IF NOT EXISTS collections_expansions (
+	name text PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())`,
 
 	list:  "unnest($1::text[]) AS list (value)",
 	among: "= ANY(ARRAY(%s))",

@@ -44,10 +44,27 @@ type postgresEngine struct {
 // takes longer than Options.Timeout goes on in the background. What cannot heal by
 // itself is an error, which holds no credentials.
 func OpenPostgres(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
+	s, err := connectPostgres(ctx, url, o)
+	if err != nil {
+		return "", nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	if err := s.failed(s.ready(waiting)); err != nil {
+		if kind := upstream.KindOf(err); kind == 0 || kind == upstream.BadAnswer {
+			_ = s.Close()
+			return "", nil, fmt.Errorf("collections: opening %s: %w", s.name, err)
+		}
+	}
+	return s.name, s, nil
+}
+
+// connectPostgres makes a store that has asked the database nothing yet.
+func connectPostgres(ctx context.Context, url string, o collections.Options) (*store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The cause quotes the URL, in which any part may be a password.
-		return "", nil, errors.New("collections: the postgres URL is malformed (not shown: it may hold a password)")
+		return nil, errors.New("collections: the postgres URL is malformed (not shown: it may hold a password)")
 	}
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.ConnectTimeout = min(connectTimeout, o.Timeout)
@@ -57,23 +74,14 @@ func OpenPostgres(ctx context.Context, url string, o collections.Options) (strin
 	hide := upstream.NewRedactor(nil, config.ConnConfig.Password)
 	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), config)
 	if err != nil {
-		return "", nil, fmt.Errorf("collections: %w", upstream.RedactError(err, hide))
+		return nil, fmt.Errorf("collections: %w", upstream.RedactError(err, hide))
 	}
-	name, s := postgresName(config.ConnConfig), newPostgres(context.WithoutCancel(ctx), pool, hide, o)
-	waiting, cancel := context.WithTimeout(ctx, o.Timeout)
-	defer cancel()
-	if err := s.failed(s.ready(waiting)); err != nil {
-		if kind := upstream.KindOf(err); kind == 0 || kind == upstream.BadAnswer {
-			_ = s.Close()
-			return "", nil, fmt.Errorf("collections: opening %s: %w", name, err)
-		}
-	}
-	return name, s, nil
+	return newPostgres(context.WithoutCancel(ctx), postgresName(config.ConnConfig), pool, hide, o), nil
 }
 
-func newPostgres(ctx context.Context, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
+func newPostgres(ctx context.Context, name string, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
 	db, e := stdlib.OpenDBFromPool(pool), &postgresEngine{pool: pool, hide: hide}
-	s := &store{dialect: postgresDialect, engine: e, readers: db, writer: db, patience: o.Timeout}
+	s := &store{dialect: postgresDialect, engine: e, name: name, log: o.Logger, readers: db, writer: db, patience: o.Timeout}
 	ctx, e.end = context.WithCancel(ctx)
 	e.migrate = func() (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, migrationTimeout)
@@ -108,14 +116,9 @@ func (e *postgresEngine) ready(ctx context.Context) error {
 }
 
 // version does not make the table where there is none: a role that may only read
-// would be refused even a CREATE IF NOT EXISTS that does nothing. It looks into
-// pg_class, since to_regclass may repeat what it found before another process
-// migrated.
+// would be refused even a CREATE IF NOT EXISTS that does nothing.
 func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	var known bool
-	err = w.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'collections_schema' AND pg_table_is_visible(oid))").Scan(&known)
+	known, err := postgresDialect.exists(ctx, w, "collections_schema")
 	if err == nil && known {
 		err = w.QueryRowContext(ctx, "SELECT COALESCE(max(version), 0) FROM collections_schema").Scan(&version)
 	}

@@ -6,6 +6,11 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 )
@@ -13,50 +18,147 @@ import (
 //go:embed schema
 var schemaFiles embed.FS
 
-// migrate brings the schema up to date. Its version, which is the number of
-// scripts applied, is read again under the lock: another process may have been
-// faster.
-func (s *store) migrate(ctx context.Context) error {
-	files, err := fs.Glob(schemaFiles, s.scripts+"/*.sql") // sorted by name
-	if err != nil {
-		return err
+// A script is one step of the schema: schema/DATABASE/NUMBER_NAME.sql. An expansion,
+// NUMBER_NAME.expand.sql, leaves everything in place that earlier versions of the
+// program read and write.
+type script struct {
+	number    int
+	name      string // NUMBER_NAME
+	expansion bool
+	text      string
+}
+
+// readScripts reads the scripts of a directory in the order of their numbers.
+func readScripts(files fs.FS, dir string) (all []script, err error) {
+	found, err := fs.Glob(files, dir+"/*.sql") // sorted by name
+	for _, file := range found {
+		text, err := fs.ReadFile(files, file)
+		if err != nil {
+			return nil, err
+		}
+		name, expansion := strings.CutSuffix(strings.TrimSuffix(path.Base(file), ".sql"), ".expand")
+		digits, _, _ := strings.Cut(name, "_")
+		number, err := strconv.Atoi(digits)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, script{number, name, expansion, string(text)})
 	}
+	return all, err
+}
+
+// migrate runs the scripts that the schema lacks, all or none. Which these are is
+// read again under the lock: another process may have been faster.
+func (s *store) migrate(ctx context.Context) error {
 	w, err := s.writer.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	if version, err := s.known(ctx, w, len(files)); err != nil || version == len(files) {
+	if missing, err := s.missing(ctx, w); err != nil || len(missing) == 0 {
 		return err
 	}
-	return s.transact(ctx, w, func() error {
+	var applied []script
+	began := time.Now()
+	err = s.transact(ctx, w, func() error {
 		if err := exec(ctx, w, s.lockSchema); err != nil {
 			return err
 		}
-		version, err := s.known(ctx, w, len(files))
-		for ; err == nil && version < len(files); version++ {
-			err = s.apply(ctx, w, files[version], version+1)
+		applied, err = s.missing(ctx, w)
+		if len(applied) > 0 {
+			s.log.Info("migrating the store", "store", s.name, "scripts", names(applied))
+		}
+		for i := 0; err == nil && i < len(applied); i++ {
+			err = s.apply(ctx, w, applied[i])
 		}
 		return err
 	})
-}
-
-// known is the version of the schema, at most the newest that this program knows.
-func (s *store) known(ctx context.Context, w *sql.Conn, newest int) (version int, err error) {
-	if version, err = s.version(ctx, w); err == nil && version > newest {
-		err = fmt.Errorf("%w: it has version %d, known is %d", collections.ErrNewerSchema, version, newest)
+	if err == nil && len(applied) > 0 {
+		s.log.Info("store migrated", "store", s.name, "scripts", names(applied), "took", time.Since(began).Round(time.Millisecond).String())
 	}
-	return version, err
+	return err
 }
 
-// apply runs the script that leads to a version.
-func (s *store) apply(ctx context.Context, w *sql.Conn, file string, version int) error {
-	script, err := schemaFiles.ReadFile(file)
+// missing are the scripts that the schema lacks: the expansions that it has no
+// record of, and what is above its version. A version above the newest that this
+// program knows is an error, expansions that it does not know are none.
+func (s *store) missing(ctx context.Context, w *sql.Conn) ([]script, error) {
+	all, err := readScripts(s.scripts, s.scriptsDir)
 	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.schemaTimeout)
+	defer cancel()
+	version, err := s.version(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if newest := newestVersion(all); version > newest {
+		return nil, fmt.Errorf("%w: it has version %d, known is %d", collections.ErrNewerSchema, version, newest)
+	}
+	expanded, err := s.expansions(ctx, w)
+	return slices.DeleteFunc(all, func(m script) bool {
+		if m.expansion {
+			return slices.Contains(expanded, m.name)
+		}
+		return m.number <= version
+	}), err
+}
+
+// newestVersion is the number of the last script that is no expansion.
+func newestVersion(all []script) (newest int) {
+	for _, m := range all {
+		if !m.expansion {
+			newest = m.number
+		}
+	}
+	return newest
+}
+
+// expansions are the names of those that the schema has.
+func (s *store) expansions(ctx context.Context, w *sql.Conn) (all []string, err error) {
+	known, err := s.exists(ctx, w, "collections_expansions")
+	if err != nil || !known {
+		return nil, err
+	}
+	rows, err := w.QueryContext(ctx, "SELECT name FROM collections_expansions")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		all = append(all, name)
+	}
+	return all, rows.Err()
+}
+
+// exists tells whether there is a table of that name.
+func (d *dialect) exists(ctx context.Context, w *sql.Conn, table string) (known bool, err error) {
+	err = w.QueryRowContext(ctx, d.tableExists, table).Scan(&known)
+	return known, err
+}
+
+// apply runs a script and records it.
+func (s *store) apply(ctx context.Context, w *sql.Conn, m script) error {
+	if err := exec(ctx, w, m.text); err != nil {
+		return fmt.Errorf("migration %s: %w", m.name, err)
+	}
+	if !m.expansion {
+		return exec(ctx, w, fmt.Sprintf(s.setVersion, m.number))
+	}
+	if err := exec(ctx, w, s.makeExpansions); err != nil {
 		return err
 	}
-	if err := exec(ctx, w, string(script)); err != nil {
-		return err
+	return exec(ctx, w, "INSERT INTO collections_expansions (name) VALUES ($1)", m.name)
+}
+
+func names(scripts []script) (all []string) {
+	for _, m := range scripts {
+		all = append(all, m.name)
 	}
-	return exec(ctx, w, fmt.Sprintf(s.setVersion, version))
+	return all
 }

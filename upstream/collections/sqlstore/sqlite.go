@@ -25,14 +25,14 @@ func OpenSQLite(ctx context.Context, path string, o collections.Options) (string
 	if path == "" {
 		return "", nil, errors.New("collections: sqlite: the path is missing")
 	}
-	s, err := openSQLite(ctx, path, o)
+	s, err := openSQLite(ctx, path, sqliteDialect, o)
 	if err != nil {
 		return "", nil, fmt.Errorf("collections: opening %s: %w", name, sqliteEngine{}.failed(err))
 	}
 	return name, s, nil
 }
 
-func openSQLite(ctx context.Context, path string, o collections.Options) (*store, error) {
+func openSQLite(ctx context.Context, path string, d dialect, o collections.Options) (*store, error) {
 	const writing = "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-65536)"
 	dsn, err := sqliteDSN(path)
 	if err != nil {
@@ -50,7 +50,7 @@ func openSQLite(ctx context.Context, path string, o collections.Options) (*store
 	readers.SetMaxOpenConns(o.Connections + 1)
 	readers.SetMaxIdleConns(o.Connections)
 	engine := &sqliteEngine{}
-	s := &store{dialect: sqliteDialect, engine: engine, readers: readers, writer: writer, patience: o.Timeout}
+	s := &store{dialect: d, engine: engine, name: "sqlite:" + path, log: o.Logger, readers: readers, writer: writer, patience: o.Timeout}
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	err = whileLocked(waiting, func() error { return s.migrate(ctx) })

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -16,6 +17,8 @@ import (
 type store struct {
 	dialect
 	engine
+	name            string // for the log
+	log             *slog.Logger
 	readers, writer *sql.DB       // one and the same in PostgreSQL
 	patience        time.Duration // the longest that opening, imports and tallies wait for the locks of others
 	totals          totals
