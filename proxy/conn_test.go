@@ -36,10 +36,17 @@ func (c conns) Accept() (net.Conn, error) {
 // startServer serves as serve does, with or without a fast lane.
 func startServer(t testing.TB, h http.Handler, fast *lane.Lane, ended func()) *httptest.Server {
 	t.Helper()
+	s := unstarted(t, h, fast, ended)
+	s.Start()
+	return s
+}
+
+// unstarted is what startServer starts.
+func unstarted(t testing.TB, h http.Handler, fast *lane.Lane, ended func()) *httptest.Server {
+	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Listener = conns{s.Listener.(*net.TCPListener), fast, ended}
 	s.Config.ConnContext, s.Config.ConnState = web.ConnContext, web.ConnState
-	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }

@@ -55,15 +55,18 @@ func TestHeightsDoNotGoBackOnAConnectionAcrossKeys(t *testing.T) {
 	}
 }
 
+// Were it waited for each time, the test would take a minute.
 func TestABlockThatDoesNotComeIsWaitedForOnce(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: time.Millisecond}})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: 300 * time.Millisecond}})
 	client := dial(t, s.Listener.Addr())
 	client.ask(t, pool)
 	s.chain.ahead(1)
 	client.ask(t, validators)
 	s.chain.ahead(0)
 	at(t, "in vain", client.ask(t, pool), "228", true)
-	at(t, "not waited for", client.ask(t, pool), "228", false)
+	at(t, "not waited for", client.ask(t, pool), "228", true)
+	s.chain.grow(1)
+	at(t, "when it has come", client.ask(t, pool), "229", false)
 }
 
 func TestAnEpochForgetsWhatAConnectionHasSeen(t *testing.T) {

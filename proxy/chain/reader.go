@@ -99,39 +99,39 @@ func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record
 // follow waits a little for the newest block that the client has seen on its
 // connection, of which another replica may have told, and returns the tip to answer by.
 func (r *Reader) follow(ctx context.Context, rec *web.Record, tip node.Tip) node.Tip {
-	seen := rec.Seen(tip.Epoch)
-	if !tip.Known || seen <= tip.Height {
+	seen, awaited := rec.Seen(tip.Epoch)
+	if !tip.Known || awaited || seen <= tip.Height {
 		return tip
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.patience)
 	defer cancel()
-	_ = r.Nodes.WaitHeight(ctx, seen) // in vain: the answer says that it is an older one
+	if r.Nodes.WaitHeight(ctx, seen) != nil { // the answer says that it is an older one
+		rec.Awaited()
+	}
 	return r.Nodes.Tip()
 }
 
 // waits tells whether a request would wait for a block, or be refused: for the one that it
 // must see, or, unless it is pinned to one, for the newest that its client has seen.
 func (r *Reader) waits(rec *web.Record, hs *Heights, tip node.Tip) bool {
-	if hs.Pinned == 0 && tip.Known && rec.Seen(tip.Epoch) > tip.Height {
+	seen, awaited := rec.Seen(tip.Epoch)
+	if hs.Pinned == 0 && tip.Known && !awaited && seen > tip.Height {
 		return true
 	}
 	return hs.Min > tip.Height || r.strict && tip.Known && hs.Pinned > tip.Height
 }
 
 // mark calls an answer stale that is of a block before one that the client has seen on
-// its connection, by more than its class allows, and notes what the client sees. An
-// answer that could not be waited for is the new measure.
+// its connection, by more than its class allows, and notes what the client sees.
 func (r *Reader) mark(rec *web.Record, res *cache.Result, query *cache.Query, tip node.Tip) {
 	height := res.Entry.Height
 	if rec.Pinned || !tip.Known || height == 0 || query.Policy.Fixes(res.Entry) {
 		return
 	}
-	switch seen := rec.Seen(tip.Epoch); {
-	case height >= seen:
-		rec.Show(tip.Epoch, height)
-	case seen-height > query.Policy.FreshBlocks && (res.Outcome == cache.Hit || res.Outcome == cache.Miss):
+	rec.Show(tip.Epoch, height)
+	seen, _ := rec.Seen(tip.Epoch)
+	if seen-height > query.Policy.FreshBlocks && (res.Outcome == cache.Hit || res.Outcome == cache.Miss) {
 		res.Outcome = cache.StaleHit
-		rec.Show(tip.Epoch, height)
 	}
 }
 

@@ -22,7 +22,7 @@ type Conn struct {
 	lane    *lane.Conn // nil: none
 	onClose func()
 	address netip.Addr // the client's; not valid where it has none
-	seen    seen
+	seen    sights
 
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
 	pieces [2][]byte
@@ -33,29 +33,6 @@ type Conn struct {
 type writeBuffer struct {
 	text []byte
 	room [2 * 4 << 10]byte
-}
-
-// seen is the highest block that a client was answered at on its connection, so
-// that later answers there do not go back behind it.
-type seen struct{ epoch, height atomic.Int64 }
-
-// Seen is the highest block of an epoch that the request's client was answered at
-// on its connection; 0 for none.
-func (rec *Record) Seen(epoch int64) int64 {
-	if rec.client == nil || rec.client.seen.epoch.Load() != epoch {
-		return 0
-	}
-	return rec.client.seen.height.Load()
-}
-
-// Show notes the block that the client is about to be answered at. Requests of a
-// connection come one after the other.
-func (rec *Record) Show(epoch, height int64) {
-	if rec.client == nil {
-		return
-	}
-	rec.client.seen.epoch.Store(epoch)
-	rec.client.seen.height.Store(height)
 }
 
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
@@ -82,7 +59,7 @@ type connKey struct{}
 // ConnContext is for http.Server's field of the same name. Connections that are
 // no *Conn are left as they are.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	if ours, ok := c.(*Conn); ok {
+	if ours, _ := below(c); ours != nil {
 		return context.WithValue(ctx, connKey{}, ours)
 	}
 	return ctx
@@ -91,17 +68,25 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 // ConnState is for http.Server's field of the same name. A connection with TLS on
 // top has no fast lane.
 func ConnState(c net.Conn, state http.ConnState) {
-	switch c := c.(type) {
-	case *Conn:
-		c.follow(state)
-		if c.lane != nil {
-			c.lane.State(state)
-		}
-	case *tls.Conn:
-		if ours, ok := c.NetConn().(*Conn); ok {
-			ours.follow(state)
-		}
+	ours, secure := below(c)
+	if ours == nil {
+		return
 	}
+	ours.follow(state)
+	if ours.lane != nil && !secure {
+		ours.lane.State(state)
+	}
+}
+
+// below is the connection of ours that http.Server has, nil for none; secure says that
+// TLS is on top of it.
+func below(c net.Conn) (ours *Conn, secure bool) {
+	top, secure := c.(*tls.Conn)
+	if secure {
+		c = top.NetConn()
+	}
+	ours, _ = c.(*Conn)
+	return ours, secure
 }
 
 // connOf is the connection of a request's client, nil if it is not ours.
@@ -110,13 +95,22 @@ func connOf(r *http.Request) *Conn {
 	return c
 }
 
+// plainConnOf is connOf without TLS: what the handler writes is what the connection
+// carries, and one request is answered at a time.
+func plainConnOf(r *http.Request) *Conn {
+	if r.TLS != nil {
+		return nil
+	}
+	return connOf(r)
+}
+
 // laneOf is where the answer to a request may be repeated, nil for nowhere. Who
 // collects traces wants to decide for each request whether it is collected.
 func (s *Stack) laneOf(r *http.Request) *lane.Conn {
 	if s.o.Tracing != nil {
 		return nil
 	}
-	if c := connOf(r); c != nil && c.lane != nil && c.lane.Wants() {
+	if c := plainConnOf(r); c != nil && c.lane != nil && c.lane.Wants() {
 		return c.lane
 	}
 	return nil
@@ -183,7 +177,7 @@ func (c *Conn) release() {
 // writeWhole writes a body whose headers are set and whose length is among them.
 func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
 	const fits = 3 << 10 // into net/http's buffer, beside the headers
-	c := connOf(r)
+	c := plainConnOf(r)
 	if c == nil || len(body) <= fits {
 		_, _ = w.Write(body) // fails only when the client has left
 		return

@@ -25,7 +25,7 @@ import (
 // Arrived takes note of a request before it finds its route: the fast lane is told of
 // it, and a page of another origin may read the answer, whatever that is.
 func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
-	if c := connOf(r); c != nil && c.lane != nil {
+	if c := plainConnOf(r); c != nil && c.lane != nil {
 		c.lane.Called(r)
 	}
 	s.allowOrigin(w.Header(), r.Header)
@@ -57,7 +57,8 @@ func (c CORS) allowOrigin(h, request http.Header) {
 // one record of it all.
 func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}, client: connOf(c.Request), conn: s.laneOf(c.Request)}
+		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}, conn: s.laneOf(c.Request)}
+		rec.arrive(connOf(c.Request))
 		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
 		c.Request = s.recorder.Begin(c.Request, &rec.Record)
 		defer s.conclude(c, rec, render)
@@ -117,6 +118,7 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 	if rec.memory != nil && rec.Err == nil {
 		s.remember(c, rec)
 	}
+	rec.leave()
 	s.recorder.End(&rec.Record, &record.End{
 		Asked: record.AskedBy(c.Request), Client: s.address(c.Request, rec.client),
 		Status: c.Writer.Status(), Size: max(0, c.Writer.Size()), Took: time.Since(rec.Start),
@@ -130,6 +132,8 @@ type Record struct {
 
 	key    limits.Key // the request's, where one is required
 	client *Conn      // nil: it is not ours
+	before sight      // on its connection, when the request came
+	shown  sight      // that this request is answered at
 	conn   *lane.Conn // nil: the answer is of no use to the fast lane
 	memory Memory
 }

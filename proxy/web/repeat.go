@@ -91,7 +91,7 @@ func (r *repetition) Answer(hit *lane.Hit) (ok bool) {
 	}
 	admission := r.stack.admission
 	*n = replay{rec: Record{Record: record.Record{Route: r.route, Start: hit.Start, Tenant: r.key.Name}}, line: n.line}
-	n.rec.client = hit.Conn.Owner.(*Conn) //nolint:forcetypeassert // NewConn's
+	n.rec.arrive(hit.Conn.Owner.(*Conn)) //nolint:forcetypeassert // NewConn's
 	n.client = limits.Client{Address: admission.Address(n.rec.client.address, r.forwarded), Key: r.key}
 	if !admission.WouldAdmit(&n.client, hit.Start) || !r.memory.Recall(&n.rec, &n.answer) {
 		return false
@@ -153,6 +153,7 @@ func (h *headers) appendTo(b []byte) (text []byte, ok bool) {
 // Sent counts and logs the hit.
 func (r *repetition) Sent(hit *lane.Hit) {
 	n := hit.Note.(*replay) //nolint:forcetypeassert // Answer's
+	n.rec.leave()
 	end := record.End{Asked: r.asked, Client: n.client.Address, Status: n.status, Size: n.size, Took: time.Since(hit.Start), ID: n.id}
 	n.line = r.stack.recorder.EndRepeated(r.template, &n.rec.Record, &end, n.line)
 }

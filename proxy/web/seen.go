@@ -1,0 +1,81 @@
+package web
+
+import "sync/atomic"
+
+// A sight is a block that a client was answered at on its connection.
+type sight struct {
+	epoch, height int64
+	awaited       bool // in vain: later requests are not held up once more
+}
+
+// beyond says whether s is of a later block than other, or says more of the same.
+func (s sight) beyond(other sight) bool {
+	switch {
+	case s.epoch != other.epoch:
+		return s.epoch > other.epoch
+	case s.height != other.height:
+		return s.height > other.height
+	default:
+		return s.awaited && !other.awaited
+	}
+}
+
+// sights keeps the highest block that a client was answered at on its connection, so
+// that later answers there do not go back behind it. It never falls.
+type sights struct{ highest atomic.Pointer[sight] }
+
+func (s *sights) look() sight {
+	if highest := s.highest.Load(); highest != nil {
+		return *highest
+	}
+	return sight{}
+}
+
+func (s *sights) raise(to sight) {
+	for {
+		before := s.highest.Load()
+		if before != nil && !to.beyond(*before) || to == (sight{}) {
+			return
+		}
+		raised := to
+		if s.highest.CompareAndSwap(before, &raised) {
+			return
+		}
+	}
+}
+
+// arrive gives the record its connection, nil for none of ours. What was seen there
+// is what was answered by now: on HTTP/2 other requests may be under way.
+func (rec *Record) arrive(client *Conn) {
+	if rec.client = client; client != nil {
+		rec.before = client.seen.look()
+	}
+}
+
+// leave notes on the connection, once the request is answered, at which block it was.
+func (rec *Record) leave() {
+	if rec.client != nil {
+		rec.client.seen.raise(rec.shown)
+	}
+}
+
+// Seen is the highest block of an epoch that the request's client had been answered at
+// on its connection when the request came; 0 for none. awaited says that it was waited
+// for in vain.
+func (rec *Record) Seen(epoch int64) (height int64, awaited bool) {
+	if rec.before.epoch != epoch {
+		return 0, false
+	}
+	return rec.before.height, rec.before.awaited
+}
+
+// Show notes the block that the client is about to be answered at.
+func (rec *Record) Show(epoch, height int64) { rec.shown = sight{epoch: epoch, height: height} }
+
+// Awaited notes that the block that the client has seen was waited for in vain.
+func (rec *Record) Awaited() {
+	rec.before.awaited = true
+	if rec.client != nil {
+		rec.client.seen.raise(rec.before)
+	}
+}
