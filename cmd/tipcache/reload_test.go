@@ -173,3 +173,38 @@ func TestSIGHUPDoesNotCutTheDrainShort(t *testing.T) {
 		t.Errorf("serve ended with %s: %s", got, p.said.String())
 	}
 }
+
+// The name is that of a route of Story, too, which has another class.
+func TestSIGHUPKeepsTheClassOfARouteOfOnesOwn(t *testing.T) {
+	t.Setenv("TIPCACHE_CHAIN_ROWS", "pool "+sdkPool+" params cheap")
+	const settings = "collections: {auth: none}\nclasses: {params: {fresh_blocks: 1000, stale_blocks: 2000}}\nroutes: {pool: {stale: 30m}}\n"
+	for name, faults := range map[string]devnet.Faults{
+		"the dialect was found at the start": {},
+		"it was found later":                 {Node: devnet.Fault{Outage: devnet.Refuse}, Comet: devnet.Fault{Outage: devnet.Refuse}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: time.Second})
+			if err := d.SetFaults(faults); err != nil {
+				t.Fatal(err)
+			}
+			s := startServing(t, d, settings)
+			if err := d.SetFaults(devnet.Faults{}); err != nil {
+				t.Fatal(err)
+			}
+			for i, when := range []string{"at first", "after SIGHUP", "after another"} {
+				if i > 0 {
+					s.hangup(settings+strings.Repeat("# changed\n", i), "configuration reloaded")
+				}
+				var serves int
+				s.eventually("an answer that tells how long it serves", func() bool {
+					got := s.get(s.base + sdkPool)
+					_, err := fmt.Sscanf(got.header.Get("Cache-Control"), "public, max-age=%d", &serves)
+					return got.status == http.StatusOK && err == nil && serves > 0
+				})
+				if serves < 20 {
+					t.Errorf("%s the answer serves for %d s, not for the blocks of its class", when, serves)
+				}
+			}
+		})
+	}
+}

@@ -2,10 +2,12 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -61,17 +63,32 @@ func (s *Service) determine(ctx context.Context) error {
 	return nil
 }
 
-// speak has the chain served in the dialect that its nodes were found to speak.
+// speak has the chain served in the dialect that its nodes were found to speak. What
+// was read of the routes while that was not known is read anew: a name may be another
+// route in each dialect.
 func (s *Service) speak(found node.Dialect) error {
+	s.force.Lock()
+	defer s.force.Unlock()
 	cfg := s.cfg
-	cfg.Chain.Dialect = string(found)
+	if s.reloader != nil {
+		cfg = s.reloader.running
+	}
+	s.cfg.Chain.Dialect = string(found)
+	cfg = s.inDialect(cfg)
 	if err := s.pool.SetDialect(found); err != nil {
 		return err
 	}
-	if err := s.proxy.SetDialect(parts.Proxy(cfg).Cosmos); err != nil {
+	err := errors.Join(parts.Validate(cfg), s.proxy.SetClasses(parts.Classes(cfg), parts.OwnPolicies(cfg)), s.proxy.SetDialect(parts.Proxy(cfg).Cosmos))
+	if err != nil {
 		return fmt.Errorf("the nodes speak %s: %w", found, err)
 	}
 	return nil
+}
+
+// inDialect is a configuration as it is in force: in the dialect that the nodes speak.
+func (s *Service) inDialect(cfg config.Config) config.Config {
+	cfg.Chain.Dialect = s.cfg.Chain.Dialect
+	return cfg
 }
 
 // found logs the dialect that a node speaks, and notes it in Redis for replicas that start while no

@@ -42,7 +42,7 @@ func (l reloads) succeeded() {
 // force what can change: keys, limits, freshness, log level and admin token.
 type reloader struct {
 	*Service
-	running config.Config // what is in force
+	running config.Config // what is in force, as it was read: the dialect may have been found out since
 	load    func() (config.Config, error)
 	hangup  chan os.Signal
 }
@@ -70,6 +70,8 @@ func (r *reloader) run(ctx context.Context) {
 // reload takes a configuration as a whole or, if anything is wrong with it, not
 // at all.
 func (r *reloader) reload() {
+	r.force.Lock()
+	defer r.force.Unlock()
 	next, err := r.load()
 	if err != nil {
 		r.refused("configuration refused, the one before stays in force", err, nil)
@@ -77,11 +79,12 @@ func (r *reloader) reload() {
 	}
 	merged := r.running
 	changed, restart := merged.Reload(next)
-	if err := errors.Join(merged.Validate(), parts.Validate(merged)); err != nil {
+	spoken := r.inDialect(merged)
+	if err := errors.Join(merged.Validate(), parts.Validate(spoken)); err != nil {
 		r.refused("configuration refused without a restart, the one before stays in force", err, restart)
 		return
 	}
-	if err := r.apply(merged); err != nil {
+	if err := r.apply(spoken); err != nil {
 		r.refused("configuration refused, the one before stays in force", err, nil)
 		return
 	}

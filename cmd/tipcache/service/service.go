@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,8 +62,9 @@ type Service struct {
 	certificate *listener.Certificate // of both; nil: no TLS
 	stopping    atomic.Bool
 
-	undetermined bool      // no node has said yet which dialect it speaks
-	reloader     *reloader // nil: the configuration stays as it is
+	undetermined bool       // no node has said yet which dialect it speaks
+	force        sync.Mutex // held while settings or the dialect are put in force
+	reloader     *reloader  // nil: the configuration stays as it is
 	reloads      reloads
 	closers      []func() error
 }
