@@ -50,7 +50,8 @@ func (es *eventStream) close() {
 	_ = es.resp.Body.Close()
 }
 
-// next is the next event, as its lines; comments are passed over. It is empty at the end.
+// next is the next event, as its lines; comments are passed over, and ids alone, which
+// an EventSource notes without an event. It is empty at the end.
 func (es *eventStream) next() string {
 	es.t.Helper()
 	var event strings.Builder
@@ -59,6 +60,8 @@ func (es *eventStream) next() string {
 		switch {
 		case err != nil:
 			return event.String()
+		case line == "\n" && isID(event.String()):
+			event.Reset()
 		case line == "\n" && event.Len() > 0:
 			return event.String()
 		case line == "\n" || strings.HasPrefix(line, ":"):
@@ -66,6 +69,11 @@ func (es *eventStream) next() string {
 			event.WriteString(line)
 		}
 	}
+}
+
+// isID tells an id alone.
+func isID(event string) bool {
+	return strings.HasPrefix(event, "id: ") && strings.Count(event, "\n") == 1
 }
 
 func (es *eventStream) expect(want string) {

@@ -51,6 +51,24 @@ func TestAStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 	es.expect("event: block\ndata: {\"height\":1229}\n")
 }
 
+func TestAListOfWhichOnlyThePageKeyMovedIsNoNews(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	page := recorded(t, "page_validators_limit_2")
+	s.chain.does(func(node.Request) (*node.Answer, error) { return page.answer(), nil })
+	es := s.stream(t, firstPage)
+	es.next()
+	for calls := 1; calls <= 9; calls++ { // the key names a later block after 8
+		eventually(t, "the page is read", func() bool { return s.chain.calls() == calls })
+		s.chain.grow(1)
+	}
+	page.Raw = strings.Replace(page.Raw, `"next_key"`, `"newest":1,"next_key"`, 1)
+	s.chain.does(func(node.Request) (*node.Answer, error) { return page.answer(), nil })
+	s.chain.grow(1)
+	if got := es.next(); !strings.Contains(got, `"newest":1`) {
+		t.Errorf("event %q, want the page that another validator is on", got)
+	}
+}
+
 func TestAPrunedBlockThatWasChosenStaysNotFoundOnAStream(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "pruned_height_1").answer(), nil })

@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -19,12 +20,24 @@ func (ep *Endpoint) feed(c *gin.Context) (web.Feed, error) {
 		return web.Feed{}, err
 	}
 	from := c.Request // all who follow the feed are served in the name of the first
-	f := web.Feed{Key: q.Key, Height: q.Pinned, Fresh: ep.policies.Load().rows[ep.place].Fresh, Read: ep.newest(&q, from)}
+	f := web.Feed{Key: q.Key, Height: q.Pinned, Fresh: ep.policies.Load().rows[ep.place].Fresh, Read: ep.newest(&q, from), Essence: withoutNextKey}
 	if sq, ok := ep.snapshot(c.Request.Context(), &q, tip); ok {
 		f.Key, f.Height = "walk "+sq.Key, sq.Pinned // an explicit height has no tip to go on at
 		f.Read = walked(ep.newest(sq, from), f.Read)
 	}
 	return f, nil
+}
+
+// withoutNextKey is a body without the text of its next page key: that moves with the
+// blocks while the page stays. A page that becomes the last one, or ceases to be it, says
+// another thing.
+func withoutNextKey(body []byte) []byte {
+	for _, path := range [...]string{"msg." + nextKeyPath, nextKeyPath} {
+		if key := nextKeyIn(body, path); key.Index > 0 {
+			return slices.Concat(body[:key.Index], body[key.Index+len(key.Raw):])
+		}
+	}
+	return body
 }
 
 // read gives an answer of the cache.

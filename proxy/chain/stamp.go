@@ -65,7 +65,7 @@ func (s stamp) write(height int64, body []byte, nextKey string) ([]byte, string)
 	if nextKey != "" {
 		return body, s.text(height, nextKey)
 	}
-	found := nextKeyIn(body)
+	found := nextKeyIn(body, "msg."+nextKeyPath)
 	if found.Index == 0 {
 		return body, ""
 	}
@@ -86,7 +86,7 @@ func (s stamp) text(height int64, nextKey string) string {
 
 // read gives the height in the next page key of a content, 0 for none.
 func (s stamp) readHeight(c *cache.Content) int64 {
-	text := nextKeyIn(c.Body).Str
+	text := nextKeyIn(c.Body, "msg."+nextKeyPath).Str
 	if _, rest, ok := strings.Cut(c.Link, walkKeyPrefix); ok {
 		text, _, _ = strings.Cut(rest, "&")
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
@@ -98,10 +98,13 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 	return k.height
 }
 
-// nextKeyIn finds the text of the next page key in a body.
-func nextKeyIn(body []byte) (found gjson.Result) {
+// nextKeyPath is where a list has its next page key.
+const nextKeyPath = "pagination.next_key"
+
+// nextKeyIn finds the text of the next page key at a path in a body.
+func nextKeyIn(body []byte, path string) (found gjson.Result) {
 	if bytes.Contains(body, []byte(`"next_key"`)) {
-		found = gjson.GetBytes(body, "msg.pagination.next_key")
+		found = gjson.GetBytes(body, path)
 	}
 	if found.Type != gjson.String {
 		return gjson.Result{}

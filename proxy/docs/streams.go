@@ -59,7 +59,8 @@ func (d *description) examplePath() string {
 var streamTexts = struct{ summary, doc, events string }{
 	"Stream several answers",
 	"One connection for up to " + strconv.Itoa(stream.MaxLivePaths) + " answers: each now, and again whenever a block changes it. " +
-		"An event without a name is an answer; its data is `{\"path\", \"height\", \"answer\"}`, and its id `<height>.<etag>`. `failure` says that an answer could not be read anew, and the stream goes on; `block` is sent at every block to those who ask for it. " +
+		"An event without a name is an answer; its data is `{\"path\", \"height\", \"answer\"}`, and its id `<height>.<etag>`. With several paths each batch of events ends with an `id:` alone, which EventSource sends when it connects again: " +
+		"a digest of each path's last answer, in order, so that only what has changed is sent again; with an id that is not known, everything is. `failure` says that an answer could not be read anew, and the stream goes on; `block` is sent at every block to those who ask for it. " +
 		"Over a limit of streams the answer is 200 with the time after which to try again. " +
 		"Every other path of the chain streams its one answer to a client that accepts `text/event-stream`; the data is the body then, and it takes the `stream.` parameters, too.",
 	"Server-sent events, for clients that accept them: the answer now, and again whenever a block changes it.",

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 // A client is one stream.
 type client struct {
 	h      *Handler
+	live   []subscription // of follow, those of several paths; empty for one path
+	id     []byte         // the last event that tells what the client has of these
 	w      gin.ResponseWriter
 	follow []subscription
 	woken  chan struct{} // holds one token while there may be something to do
@@ -27,18 +30,26 @@ type client struct {
 type subscription struct {
 	*topic
 	path    string // the name of the topic on /live
-	answer  string // tags of the last events
-	failure string
+	name    digest // of the path: an id that is used for other paths is unknown by it
+	had     string // the tag of the answer that it came with, until it is compared
+	answer  digest // of the last events; 0 for none
+	failure digest
 }
 
 func (h *Handler) newClient(c *gin.Context, sources []Source) *client {
 	cl := &client{h: h, w: c.Writer, woken: make(chan struct{}, 1)}
-	_, had, _ := strings.Cut(c.Request.Header.Get(lastEventHeader), ".")
 	for _, s := range sources {
-		cl.follow = append(cl.follow, subscription{topic: h.topics.subscribe(answersOf(s.Feed), cl), path: s.Path, answer: had})
+		cl.follow = append(cl.follow, subscription{topic: h.topics.subscribe(answersOf(s.Feed), cl), path: s.Path, name: digestOf([]byte(s.Path))})
 	}
 	if wantsBlocks(c.Request) {
 		cl.follow = append(cl.follow, subscription{topic: h.topics.subscribe(blocksOf(h.o.Heights), cl)})
+	}
+	if id := c.Request.Header.Get(lastEventHeader); len(sources) == 1 {
+		_, cl.follow[0].had, _ = strings.Cut(id, ".")
+	} else {
+		cl.live = cl.follow[:len(sources)]
+		cl.id = idEvent(cl.live)
+		resumeAfter(id, cl.live)
 	}
 	return cl
 }
@@ -121,16 +132,22 @@ func (cl *client) writeNews(write func(text []byte)) {
 	for i := range cl.follow {
 		s := &cl.follow[i]
 		n := s.news.Load()
-		if e := n.answer; e != nil && e.tag != s.answer {
-			write(e.text(s.path))
-			s.answer = e.tag
+		if e := n.answer; e != nil && e.digest != s.answer {
+			if s.had == "" || e.tag != s.had {
+				write(e.text(s.path))
+			}
+			s.answer, s.had = e.digest, ""
 		}
 		switch {
 		case n.failure == nil:
-			s.failure = ""
-		case n.failure.tag != s.failure:
+			s.failure = 0
+		case n.failure.digest != s.failure:
 			write(n.failure.text(s.path))
-			s.failure = n.failure.tag
+			s.failure = n.failure.digest
 		}
+	}
+	if id := idEvent(cl.live); !bytes.Equal(id, cl.id) {
+		write(id)
+		cl.id = id
 	}
 }

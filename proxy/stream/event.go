@@ -16,7 +16,8 @@ import (
 type event struct {
 	name   string // "" for answers, so that onmessage gets them
 	height string // of an answer
-	tag    string // of the data, for an answer its ETag without quotes: the event after one with the same tag is not sent
+	tag    string // of an answer, its ETag without quotes
+	digest digest // of what it tells: the event after one with the same digest is not sent
 	data   []byte // one line
 
 	rendered atomic.Pointer[rendering] // the last one
@@ -29,8 +30,8 @@ type rendering struct {
 }
 
 // answerEvent is the event of an answer, which is that answer's body.
-func answerEvent(e *cache.Entry) *event {
-	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), data: oneLine(e.Body)}
+func answerEvent(e *cache.Entry, essence []byte) *event {
+	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(essence), data: oneLine(e.Body)}
 }
 
 func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
@@ -42,13 +43,18 @@ func failureEvent(err error) *event {
 		Code  int    `json:"code"`
 		Error string `json:"error"`
 	}{f.Status, f.Public})
-	return &event{name: "failure", tag: f.Public, data: data}
+	return &event{name: "failure", digest: digestOf([]byte(f.Public)), data: data}
 }
 
 // blockEvent says that a block has come.
 func blockEvent(height int64) *event {
 	text := strconv.FormatInt(height, 10)
-	return &event{name: "block", tag: text, data: []byte(`{"height":` + text + `}`)}
+	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `}`)}
+}
+
+// saysAs tells whether two events of a topic tell a client the same.
+func (e *event) saysAs(other *event) bool {
+	return e == other || e != nil && other != nil && e.digest == other.digest
 }
 
 // oneLine is a JSON text without line breaks, which would end an event.

@@ -10,7 +10,8 @@
 //     block through the cache and tells its subscribers when it has changed;
 //  3. client.go writes what is new to one client. A client that is slow gets the
 //     newest answer next, never a backlog;
-//  4. event.go renders events; an event is rendered once for all clients.
+//  4. event.go renders events; an event is rendered once for all clients. resume.go
+//     has the ids by which a stream of several answers goes on where it broke.
 //
 // EventSource gives up for good on any status but 200. So a stream that cannot be
 // served now, because of a limit or while the server drains, is a 200 that says

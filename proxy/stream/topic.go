@@ -53,7 +53,7 @@ func answersOf(f web.Feed) subject {
 		}
 		now := before
 		if before == nil || before.tag != tagOf(res.Entry) {
-			now = answerEvent(res.Entry)
+			now = answerEvent(res.Entry, f.Essence(res.Entry.Body))
 		}
 		return now, res.Entry.Height, res.Err
 	}}
@@ -150,8 +150,8 @@ func (t *topic) follow(ctx context.Context, publish func()) {
 		if err != nil {
 			next.failure = failureEvent(err)
 		}
+		t.news.Store(next) // if only for the page key, which new clients get
 		if next.differs(old) {
-			t.news.Store(next)
 			publish()
 		}
 		if err == nil && t.at > 0 && height == t.at {
@@ -163,10 +163,7 @@ func (t *topic) follow(ctx context.Context, publish func()) {
 }
 
 func (n *news) differs(old *news) bool {
-	if n.answer != old.answer || (n.failure == nil) != (old.failure == nil) {
-		return true
-	}
-	return n.failure != nil && n.failure.tag != old.failure.tag
+	return !n.answer.saysAs(old.answer) || !n.failure.saysAs(old.failure)
 }
 
 // wait returns when the answer may have changed: with the block after height, in

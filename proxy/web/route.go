@@ -48,6 +48,9 @@ type Feed struct {
 	// one. An older answer is in the result with the error that it stands in for. It
 	// is called once at a time.
 	Read func(ctx context.Context) (cache.Result, error)
+	// Essence is the part of an answer's body whose change is news. It is the body
+	// itself, or a copy.
+	Essence func(body []byte) []byte
 }
 
 // A Plan is what a request would ask of the cache, and on a miss of the origin.

@@ -1,0 +1,24 @@
+package chain
+
+import "testing"
+
+func TestAPageIsTheSameWhereOnlyTheTextOfItsNextKeyDiffers(t *testing.T) {
+	same := func(a, b string) bool {
+		return string(withoutNextKey([]byte(a))) == string(withoutNextKey([]byte(b)))
+	}
+	for name, tt := range map[string]struct {
+		a, b string
+		same bool
+	}{
+		"the documented shape":         {`{"msg":{"pagination":{"next_key":"a","total":"1"}}}`, `{"msg":{"pagination":{"next_key":"b","total":"1"}}}`, true},
+		"the SDK's":                    {`{"pagination":{"next_key":"a","total":"1"}}`, `{"pagination":{"next_key":"bb","total":"1"}}`, true},
+		"another total":                {`{"pagination":{"next_key":"a","total":"1"}}`, `{"pagination":{"next_key":"a","total":"2"}}`, false},
+		"the last page":                {`{"pagination":{"next_key":"a","total":"1"}}`, `{"pagination":{"next_key":null,"total":"1"}}`, false},
+		"a key that is no list's":      {`{"data":{"next_key":"a"}}`, `{"data":{"next_key":"b"}}`, false},
+		"a text that looks like a key": {`{"x":"\"next_key\":\"a\""}`, `{"x":"\"next_key\":\"b\""}`, false},
+	} {
+		if got := same(tt.a, tt.b); got != tt.same {
+			t.Errorf("%s: the same is %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package stream_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A service streams what a chain says, in the bubble of a test. Every path is one of the
+// chain's; /live streams several.
+type service struct {
+	t       *testing.T
+	chain   *chain
+	handler http.Handler
+}
+
+// inBubble runs a test with a service whose time is the bubble's.
+func inBubble(t *testing.T, o stream.Options, test func(s *service)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(newService(t, o))
+	})
+}
+
+func newService(t *testing.T, o stream.Options) *service {
+	t.Helper()
+	c := newChain()
+	o.Heights = c
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	stack := web.New(web.Options{Registerer: prometheus.NewPedanticRegistry()}, nil)
+	streams := stream.New(o, stack)
+	refuse := func(c *gin.Context, f *web.Failure) { c.String(f.Status, f.Public) }
+	admit := func(*gin.Context, *web.Record) error { return nil }
+	engine.GET("/*path", streams.Handle(refuse, admit, c.sources))
+	return &service{t, c, engine}
+}
+
+// A chain has an answer for each path, and blocks that come when the test says so.
+type chain struct {
+	mu      sync.Mutex
+	tip     node.Tip
+	grown   chan struct{}
+	answers map[string]string
+	reads   map[string]int
+}
+
+func newChain() *chain {
+	return &chain{
+		tip: node.Tip{Height: 100, Known: true, Seen: time.Now(), Interval: 2 * time.Second}, grown: make(chan struct{}),
+		answers: map[string]string{}, reads: map[string]int{},
+	}
+}
+
+func (c *chain) Tip() node.Tip {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tip
+}
+
+func (c *chain) WaitHeight(ctx context.Context, height int64) error {
+	for {
+		c.mu.Lock()
+		reached, grown := c.tip.Height >= height, c.grown
+		c.mu.Unlock()
+		if reached {
+			return nil
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// sources are the feeds that a request names.
+func (c *chain) sources(g *gin.Context) (all []stream.Source, err error) {
+	if g.Request.URL.Path != stream.LivePath {
+		return []stream.Source{{Feed: c.feed(g.Request.URL.Path)}}, nil
+	}
+	for _, path := range g.QueryArray(stream.PathParameter) {
+		all = append(all, stream.Source{Path: path, Feed: c.feed(path)})
+	}
+	return all, nil
+}
+
+func (c *chain) feed(path string) web.Feed {
+	return web.Feed{Key: path, Essence: func(body []byte) []byte { return body }, Read: func(context.Context) (cache.Result, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.reads[path]++
+		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, web.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, nil
+	}}
+}
+
+// says has the chain answer with these texts, path by path, from the next block on.
+func (s *service) says(answers map[string]string) {
+	s.chain.mu.Lock()
+	defer s.chain.mu.Unlock()
+	for path, answer := range answers {
+		s.chain.answers[path] = answer
+	}
+	s.chain.tip.Height++
+	close(s.chain.grown)
+	s.chain.grown = make(chan struct{})
+}
+
+// A follower is a client of a stream.
+type follower struct {
+	header http.Header
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	mu   sync.Mutex
+	text []byte
+}
+
+// follow opens a stream that ends with the test.
+func (s *service) follow(target string, headers ...string) *follower {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	f := &follower{header: http.Header{}, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(f.ended)
+		s.handler.ServeHTTP(f, r)
+	}()
+	s.t.Cleanup(f.leave)
+	return f
+}
+
+func (f *follower) leave() {
+	f.cancel()
+	<-f.ended
+}
+
+func (f *follower) Header() http.Header { return f.header }
+func (f *follower) WriteHeader(int)     {}
+func (f *follower) Flush()              {}
+
+func (f *follower) Write(text []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text = append(f.text, text...)
+	return len(text), nil
+}
+
+// events are those that have come since the last call.
+func (f *follower) events() (all []string) {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for event := range strings.SplitSeq(string(f.text), "\n\n") {
+		if event != "" && event != ":" {
+			all = append(all, event)
+		}
+	}
+	f.text = nil
+	return all
+}
+
+// data is what the events tell that have come since the last call, in their order by
+// text, and the id that the client has then.
+func (f *follower) data() (data []string, id string) {
+	for _, event := range f.events() {
+		for line := range strings.SplitSeq(event, "\n") {
+			if told, ok := strings.CutPrefix(line, "data: "); ok {
+				data = append(data, told)
+			} else if told, ok := strings.CutPrefix(line, "id: "); ok {
+				id = told
+			}
+		}
+	}
+	slices.Sort(data)
+	return data, id
+}
+
+// live is the target that streams paths.
+func live(paths ...string) string {
+	return stream.LivePath + "?" + url.Values{stream.PathParameter: paths}.Encode()
+}
