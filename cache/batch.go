@@ -47,24 +47,21 @@ func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.D
 // lookupShared reads the entry of a key that memory does not have from the
 // shared store. That costs a third of a flight, which brings a goroutine and the
 // lease with it, and is all that a replica needs that has just started. It gives
-// the slot of an entry that can be served; an error says that the shared store
-// does not answer.
-func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query) (at *slot, err error) {
+// what it has read, nil for nothing, and the slot of an entry that can be served; an
+// error says that the shared store does not answer.
+func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query) (read *Entry, at *slot, err error) {
 	if !c.begin() {
-		return nil, errClosed
+		return nil, nil, errClosed
 	}
 	defer c.tasks.Done()
 	if !ch.pending.BeginRead(q.Key) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	e, err := c.o.Shared.Read(context.WithoutCancel(ctx), ch.namespace, q.Key)
-	if e != nil && q.state(&slot{entry: e}, c.o.Now()) > Stale {
-		e = nil // a flight's to judge
-	}
+	read, err = c.o.Shared.Read(context.WithoutCancel(ctx), ch.namespace, q.Key)
 	ch.pending.EndRead(q.Key, func() {
-		if e != nil {
-			at = ch.memory.put(&q, e)
+		if read != nil && q.state(&slot{entry: read}, c.o.Now()) <= Stale { // else it is a flight's to judge
+			at = ch.memory.put(&q, read)
 		}
 	})
-	return at, err
+	return read, at, err
 }

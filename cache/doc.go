@@ -9,8 +9,8 @@
 //     there, one read of the shared store may end it;
 //  2. the flight of this key: callers who need the same answer share one
 //     flight, which outlives any of them. In the flight:
-//  3. the shared store: it gives an entry that is new enough, or the lease of
-//     the key, or says that another replica holds the lease. A message of that
+//  3. the shared store: it gives an entry that this replica has not judged yet, or
+//     the lease of the key, or says that another replica holds the lease. A message of that
 //     replica wakes those that wait for it;
 //  4. the origin, asked by the flight that holds the lease. Its answer goes into
 //     memory and to the callers, then into the shared store, and wakes the

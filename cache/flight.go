@@ -21,7 +21,8 @@ type flight struct {
 	q      Query
 	origin Origin
 
-	sharedSilent bool // the shared store did not answer the caller: it is written to, but not asked again
+	read         *Entry // what the shared store has given the caller, nil for nothing
+	sharedSilent bool   // the shared store did not answer the caller: it is written to, but not asked again
 }
 
 // lookupResult is what a flight knows once it has asked the shared store.

@@ -18,31 +18,43 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 	// Listening begins before asking: a message between the two must not be lost.
 	woken := f.ch.waiters.join(f.q.Key)
 	defer f.ch.waiters.leave(f.q.Key)
-	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep)
+	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep, f.q.MaxHeight)
 	if f.sharedSilent || f.ch.pending.AwaitWrite(ctx, f.q.Key) != nil {
 		return found
 	}
-	for {
+	judged := at.known()
+	if f.read != nil {
+		judged = f.read
+		f.judge(&found, judged)
+	}
+	for !found.enough {
 		drain(woken)
-		reply, err := found.lease.Acquire(ctx, f.q.requirement(f.c.o.Now()), found.at.known())
-		if err != nil {
+		reply, err := found.lease.Acquire(ctx, judged)
+		switch {
+		case err != nil:
 			return found
-		}
-		if reply.Entry != nil && !f.q.above(reply.Entry) && !reply.Entry.sameAs(found.at) {
-			found.at, found.store = f.keep(reply.Entry), inShared
-		}
-		switch reply.State {
-		case LeaseNeedless:
-			found.enough = reply.Entry != nil
-			return found
-		case LeaseGranted:
+		case reply.State == LeaseChanged:
+			judged = reply.Entry
+			f.judge(&found, judged)
+		case reply.State == LeaseGranted:
 			found.lease.Keep(ctx)
 			return found
-		}
-		if !f.awaitLease(ctx, woken, reply.Left) {
+		case !f.awaitLease(ctx, woken, reply.Left):
 			return found
 		}
 	}
+	return found
+}
+
+// judge takes over an entry of the shared store, and tells whether it ends the flight.
+func (f *flight) judge(found *lookupResult, e *Entry) {
+	if f.q.above(e) || e.sameAs(found.at) {
+		return
+	}
+	if at := f.keep(e); at != found.at {
+		found.at, found.store = at, inShared
+	}
+	found.enough = f.q.state(found.at, f.c.o.Now()) == Fresh
 }
 
 // awaitLease waits for the replica that has the lease, at most for what is left

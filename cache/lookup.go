@@ -93,17 +93,18 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at 
 	if c.waiting.Add(1) > int64(c.o.MaxWaiters) {
 		return c.serveStale(ch, &q, flightResult{}, ErrOverloaded)
 	}
-	sharedSilent := false
+	f := flight{c: c, ch: ch, q: q, origin: origin}
 	if at == nil && ch.shares(&q) {
-		found, err := c.lookupShared(ctx, ch, q)
+		read, found, err := c.lookupShared(ctx, ch, q)
 		if q.state(found, c.o.Now()) == Fresh || q.state(found, c.o.Now()) == Stale && c.moment(&q, found) == 0 {
 			return c.serve(ctx, ch, q, origin, flightResult{at: found, store: inShared}, true), nil
 		}
-		at, sharedSilent = found, err != nil
+		at, f.read, f.sharedSilent = found, read, err != nil
 	}
 	w := c.newWait(&q, at)
 	for try := range maxFlights {
-		r, own, err := c.join(ctx, ch, q, origin, w, sharedSilent)
+		r, own, err := f.join(ctx, w)
+		f.read = nil // what the next flight finds is newer
 		if errors.Is(err, ErrYielded) {
 			continue // a read ahead, which had no room: the next flight is a caller's
 		}
@@ -124,11 +125,11 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at 
 // join starts the flight of the key or joins the one under way, and waits for
 // it to land, or as long as w says if there is something else to give. own tells
 // a caller whose flight it was.
-func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, w wait, sharedSilent bool) (r flightResult, own bool, err error) {
+func (f flight) join(ctx context.Context, w wait) (r flightResult, own bool, err error) {
 	var started atomic.Bool // read also while the flight is under way
-	landed := ch.flights.DoChan(q.Key, func() (any, error) {
+	landed := f.ch.flights.DoChan(f.q.Key, func() (any, error) {
 		started.Store(true)
-		return c.fly(ctx, &flight{c: c, ch: ch, q: q, origin: origin, sharedSilent: sharedSilent})
+		return f.c.fly(ctx, &f)
 	})
 	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
@@ -137,15 +138,15 @@ func (c *Cache) join(ctx context.Context, ch *chain, q Query, origin Origin, w w
 		case r := <-landed:
 			return r.Val.(flightResult), started.Load(), r.Err
 		case <-patience.C:
-			at, _ := ch.memory.GetIfPresent(q.Key)
-			state := q.state(at, c.o.Now())
+			at, _ := f.ch.memory.GetIfPresent(f.q.Key)
+			state := f.q.state(at, f.c.o.Now())
 			left := w.left(state)
 			switch {
 			case state == Fresh: // it has just landed
 			case left > 0:
 				patience.Reset(left)
 			case state <= StaleIfError:
-				c.giveUp(at, &q, started.Load())
+				f.c.giveUp(at, &f.q, started.Load())
 				return flightResult{at: at, store: inMemory, forward: "stale"}, false, errSlow
 			}
 		case <-ctx.Done():

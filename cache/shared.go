@@ -28,8 +28,9 @@ type Shared interface {
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
 
 	// NewLease gives a lease of a key that nobody has acquired yet. The entry it
-	// settles expires after keep.
-	NewLease(namespace, key string, keep time.Duration) Lease
+	// settles expires after keep, and replaces one above the height most, however
+	// new that is; 0: there is no such height.
+	NewLease(namespace, key string, keep time.Duration, most int64) Lease
 
 	// Subscribe hands the messages of other replicas to s until ctx ends.
 	Subscribe(ctx context.Context, namespace string, s Subscriber)
@@ -64,10 +65,11 @@ type SharedRecord struct {
 // uses it, and calls either Settle or Abandon at its end. Both are due even when
 // their ctx has ended.
 type Lease interface {
-	// Acquire looks for an entry that meets r, and takes the lease if there is
-	// none and no other replica has the lease. known is at hand already, or nil:
-	// its content is not sent again.
-	Acquire(ctx context.Context, r Requirement, known *Entry) (LeaseReply, error)
+	// Acquire takes the lease if no other replica has it, and if the store still has
+	// the entry that the caller has judged and found too old, or none; judged is nil
+	// where the caller knows of none. Any other entry is given instead, for the caller
+	// to judge.
+	Acquire(ctx context.Context, judged *Entry) (LeaseReply, error)
 
 	// Keep renews a granted lease until it is settled or abandoned, or ctx ends.
 	Keep(ctx context.Context)
@@ -85,7 +87,7 @@ type Lease interface {
 // LeaseReply is the shared store's reply to a flight.
 type LeaseReply struct {
 	State LeaseState
-	Entry *Entry        // the newest entry there, nil for none
+	Entry *Entry        // what the store has, where LeaseChanged says so
 	Left  time.Duration // what is left of another replica's lease
 }
 
@@ -94,45 +96,7 @@ type LeaseState int
 
 // The states of a lease, seen by the replica that asks for it.
 const (
-	LeaseBusy     LeaseState = iota + 1 // another replica is asking the origin
-	LeaseGranted                        // the origin is this flight's to ask
-	LeaseNeedless                       // the entry meets the requirement
+	LeaseBusy    LeaseState = iota + 1 // another replica is asking the origin
+	LeaseGranted                       // the origin is this flight's to ask
+	LeaseChanged                       // the store has another entry than the one that was judged
 )
-
-// Requirement is what an entry must meet to end a flight, in numbers that a
-// script of the shared store can compare. It says the same as [Policy.State].
-type Requirement struct {
-	ByBlocks       bool  // judge entries of known height by MinHeight
-	MinHeight      int64 // lowest height, where ByBlocks says so
-	OtherMinHeight int64 // lowest height of the others
-	MaxHeight      int64 // entries above it are absent; 0: none are
-	OtherSince     int64 // earliest reading of the others, in microseconds since 1970
-	Now            int64 // entries that expire by then are absent, in microseconds since 1970
-}
-
-// Never is a time in microseconds that is later than all others, and exact as a
-// double.
-const Never = 1 << 53
-
-// requirement puts q into numbers: what is fresh for it.
-func (q *Query) requirement(now time.Time) Requirement {
-	p := &q.Policy
-	r := Requirement{
-		ByBlocks:       q.Tip > 0,
-		MinHeight:      max(q.MinHeight, q.Tip-p.FreshBlocks),
-		OtherMinHeight: q.MinHeight,
-		MaxHeight:      q.MaxHeight,
-		OtherSince:     now.Add(-p.Fresh).UnixMicro(),
-		Now:            now.UnixMicro(),
-	}
-	switch {
-	case p.Immutable:
-		r.ByBlocks, r.OtherSince = false, 0
-	case q.Tip > 0:
-		r.OtherSince = Never
-	}
-	if q.Tip == 0 && !q.Since.IsZero() {
-		r.OtherSince = max(r.OtherSince, q.Since.UnixMicro())
-	}
-	return r
-}

@@ -28,7 +28,7 @@ func (s *sharedFunc) HotKeys(context.Context, string, int) ([]string, error) { r
 
 func (s *sharedFunc) NoteHot(context.Context, string, []string) {}
 
-func (s *sharedFunc) NewLease(string, string, time.Duration) cache.Lease {
+func (s *sharedFunc) NewLease(string, string, time.Duration, int64) cache.Lease {
 	to := <-s.subscriber
 	s.subscriber <- to
 	s.newLease(to)
@@ -45,7 +45,7 @@ type leaseFunc struct {
 	to cache.Subscriber
 }
 
-func (l *leaseFunc) Acquire(context.Context, cache.Requirement, *cache.Entry) (cache.LeaseReply, error) {
+func (l *leaseFunc) Acquire(context.Context, *cache.Entry) (cache.LeaseReply, error) {
 	return l.s.acquire(l.to)
 }
 func (l *leaseFunc) Keep(context.Context)                       {}
@@ -113,7 +113,7 @@ func TestAMessageFromBeforeTheLeaseIsAskedForIsForgotten(t *testing.T) {
 			newLease: func(to cache.Subscriber) { to.Notify("k", false) },
 			acquire: func(to cache.Subscriber) (cache.LeaseReply, error) {
 				if asked++; asked > 1 {
-					return cache.LeaseReply{State: cache.LeaseNeedless, Entry: entry(100, "of the other")}, nil
+					return cache.LeaseReply{State: cache.LeaseChanged, Entry: entry(100, "of the other")}, nil
 				}
 				time.AfterFunc(time.Second, func() { to.Notify("k", true) })
 				return cache.LeaseReply{State: cache.LeaseBusy, Left: time.Hour}, nil

@@ -18,6 +18,9 @@ import (
 // longer is corrupt.
 const maxBody = 64 << 20
 
+// mostNumber bounds heights and times: up to it they are exact as doubles.
+const mostNumber = 1 << 53
+
 // Bodies shorter than this are stored as they are: reading a small one would take
 // longer than to send it whole.
 const minCompressed = 2 << 10
@@ -52,10 +55,18 @@ func newCodec(key []byte) *codec {
 	return &codec{sealer: key, enc: enc, dec: dec}
 }
 
+// version is the beginning of the m of an entry, which no other state of its key has.
+func version(e *cache.Entry) []byte {
+	return head{height: e.Height, readAt: e.ReadAt, expires: e.Expires, etag: e.ETag}.version()
+}
+
+func (h head) version() []byte {
+	return fmt.Appendf(nil, "1 %d %d %d %s ", h.height, micros(h.readAt), micros(h.expires), h.etag)
+}
+
 // encodeMeta gives the m of an entry at a key of the store.
 func (c *codec) encodeMeta(at string, e *cache.Entry) []byte {
-	m := fmt.Appendf(nil, "1 %d %d %d %s %d %d\n",
-		e.Height, micros(e.ReadAt), micros(e.Expires), e.ETag, e.Status, e.Source)
+	m := fmt.Appendf(version(e), "%d %d\n", e.Status, e.Source)
 	for _, s := range []string{e.Type, e.Link} {
 		m = binary.AppendUvarint(m, uint64(len(s)))
 		m = append(m, s...)
@@ -84,6 +95,9 @@ func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error)
 	h, rest, err := decodeHead(m)
 	if err != nil {
 		return nil, err
+	}
+	if !strings.HasPrefix(m, string(h.version())) {
+		return nil, fmt.Errorf("%w: a number is not written as we write it", errCorrupt)
 	}
 	e := &cache.Entry{Height: h.height, ReadAt: h.readAt, Expires: h.expires}
 	if have != nil && have.ETag == h.etag {
@@ -129,7 +143,7 @@ func decodeHead(m string) (h head, rest string, err error) {
 	var n [5]uint64 // height, read at, expires, status, source
 	for i, s := range [...]string{field[1], field[2], field[3], field[5], field[6]} {
 		v, err := strconv.ParseUint(s, 10, 64)
-		if err != nil || i < 4 && v > cache.Never {
+		if err != nil || i < 4 && v > mostNumber {
 			return h, "", fmt.Errorf("%w: bad number %q", errCorrupt, s)
 		}
 		n[i] = v

@@ -9,8 +9,8 @@
 //     hashes of its blocks; that is sealed, too, and so is what its nodes speak
 //     (dialect.go)
 //   - entries.go: entries are saved many at once, and inspected
-//   - lease.go, scripts.go: one script either gives an entry that is new enough,
-//     or the lease of the key, or says that another replica has the lease;
+//   - lease.go, scripts.go: one script either gives an entry that the caller
+//     has not judged yet, or the lease of the key, or says that another replica has the lease;
 //     another stores the answer, gives the lease back and publishes that
 //   - subscriber.go: a replica that waits for a lease is woken by that message
 //   - purge.go: selected entries are removed step by step, and replicas are told,

@@ -19,63 +19,61 @@ type lease struct {
 	channel string
 	keepFor time.Duration // expiry of the entry
 	token   string
-	most    int64  // entries above this height are as good as absent; 0: none
+	most    int64  // entries above this height are replaced; 0: there is no such height
 	held    bool   // it is ours, or may be: the reply was lost
 	seen    string // ETag of the entry in the store, "" for none
 	stop    func() // ends the renewal
 }
 
 // NewLease implements [cache.Shared].
-func (s *Store) NewLease(namespace, key string, keep time.Duration) cache.Lease {
+func (s *Store) NewLease(namespace, key string, keep time.Duration, most int64) cache.Lease {
 	return &lease{
-		s: s, key: key, entry: entryKey(namespace, key), channel: channelOf(namespace), keepFor: keep,
+		s: s, key: key, entry: entryKey(namespace, key), channel: channelOf(namespace), keepFor: keep, most: most,
 		token: rand.Text(), stop: func() {},
 	}
 }
 
 func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
 
-// Acquire implements [cache.Lease]. A corrupt entry is removed, and asked for a
-// second time if it stood in the way.
-func (l *lease) Acquire(ctx context.Context, r cache.Requirement, known *cache.Entry) (reply cache.LeaseReply, err error) {
+// Acquire implements [cache.Lease]. A corrupt entry is removed, and the lease
+// asked for once more.
+func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	ctx, span := startSpan(ctx, "redis.acquire")
 	defer func() { endLease(span, stateNames[reply.State], err) }()
-	reply, err = l.acquireOnce(ctx, r, known)
+	reply, err = l.acquireOnce(ctx, judged)
 	if !errors.Is(err, errCorrupt) {
 		return reply, err
 	}
 	l.s.unreadable(l.entry, err)
 	err = l.s.do(ctx, func(ctx context.Context) error { return l.s.rdb.Del(ctx, l.entry).Err() })
-	if err != nil || reply.State != cache.LeaseNeedless {
-		return reply, err
+	if err != nil {
+		return cache.LeaseReply{}, err
 	}
-	return l.acquireOnce(ctx, r, known)
+	return l.acquireOnce(ctx, nil)
 }
 
-func (l *lease) acquireOnce(ctx context.Context, r cache.Requirement, known *cache.Entry) (cache.LeaseReply, error) {
-	tag := ""
-	l.most = r.MaxHeight
-	if known != nil {
-		tag = known.ETag
+func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry) (cache.LeaseReply, error) {
+	var known []byte
+	if judged != nil {
+		known = version(judged)
 	}
 	var reply []any
 	err := l.s.do(ctx, func(ctx context.Context) (err error) {
-		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(),
-			r.ByBlocks, r.MinHeight, r.OtherMinHeight, r.OtherSince, r.Now, tag, l.token, l.s.o.Lease.Milliseconds(), r.MaxHeight).Slice()
+		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(), known, l.token, l.s.o.Lease.Milliseconds()).Slice()
 		return err
 	})
 	if err != nil {
 		l.held = !isReply(err) && kindOf(err) != unavailable
 		return cache.LeaseReply{}, err
 	}
-	return l.read(reply, known)
+	return l.read(reply, judged)
 }
 
 // stateNames are the words of acquireScript for the states of a lease.
-var stateNames = [...]string{cache.LeaseBusy: "busy", cache.LeaseGranted: "granted", cache.LeaseNeedless: "enough"}
+var stateNames = [...]string{cache.LeaseBusy: "busy", cache.LeaseGranted: "granted", cache.LeaseChanged: "changed"}
 
 // read takes the reply of acquireScript apart.
-func (l *lease) read(values []any, known *cache.Entry) (reply cache.LeaseReply, err error) {
+func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	if len(values) != 4 {
 		return reply, fmt.Errorf("redis: the script replied %d values, not 4", len(values))
 	}
@@ -92,13 +90,12 @@ func (l *lease) read(values []any, known *cache.Entry) (reply cache.LeaseReply, 
 	left, _ := values[3].(int64)
 	reply.Left = min(time.Duration(left)*time.Millisecond, l.s.o.Lease)
 	l.held, l.seen = reply.State == cache.LeaseGranted, ""
-	m, ok := values[1].(string)
-	if !ok {
-		return reply, nil
-	}
-	b, _ := values[2].(string)
-	if reply.Entry, err = l.s.codec.decode(l.entry, m, b, known); err == nil {
-		l.seen = reply.Entry.ETag
+	m, stored := values[1].(string)
+	switch b, _ := values[2].(string); {
+	case reply.State == cache.LeaseChanged:
+		reply.Entry, err = l.s.codec.decode(l.entry, m, b, judged)
+	case stored && judged != nil:
+		l.seen = judged.ETag
 	}
 	return reply, err
 }

@@ -15,9 +15,6 @@ local function parse(m)
 	local h, r, x, etag = string.match(m or '', '^1 (%d+) (%d+) (%d+) (%S+) ')
 	return tonumber(h), tonumber(r), tonumber(x), etag
 end
-local function believed(h, most)
-	return h and (tonumber(most) == 0 or h <= tonumber(most))
-end
 local function stored()
 	local m = redis.pcall('HGET', KEYS[1], 'm')
 	if type(m) == 'table' then return nil, true end
@@ -25,41 +22,33 @@ local function stored()
 end
 `
 
-// acquireScript gives {verdict, m, b, milliseconds left}. b is left out if the
-// caller has it already. A caller that did not get the reply may ask again with
-// the same token and finds the lease its own; a lease without an expiry is none,
-// and one that would last longer than the caller's is cut to the caller's: either no
-// replica holds it, or its holder renews it.
+// acquireScript gives {state, m, b, milliseconds left}. An entry that is not of the
+// version that the caller has judged is given instead of the lease: freshness is
+// judged by callers alone. b is left out if the caller has it already. A caller that did
+// not get the reply may ask again with the same token and finds the lease its own; a
+// lease without an expiry is none, and one that would last longer than the caller's is
+// cut to the caller's: either no replica holds it, or its holder renews it.
 //
-// An entry above the highest height that is believed is as good as absent.
-//
-// KEYS: entry, lease. ARGV: byBlocks, least, floor, since, now, known ETag,
-// token, lease in milliseconds, highest height (0: any).
+// KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds.
 const acquireScript = parse + `
 local m, foreign = stored()
-local h, r, x, etag = parse(m)
-local b = false
-if not believed(h, ARGV[9]) then m, h = false, nil end
-if h and etag ~= ARGV[6] then b = redis.call('HGET', KEYS[1], 'b') end
-if h and (x == 0 or x > tonumber(ARGV[5])) then
-	local enough
-	if ARGV[1] == '1' and h > 0 then
-		enough = h >= tonumber(ARGV[2])
-	else
-		enough = h >= tonumber(ARGV[3]) and r >= tonumber(ARGV[4])
-	end
-	if enough then return {'enough', m, b, 0} end
+if m and (ARGV[1] == '' or string.sub(m, 1, #ARGV[1]) ~= ARGV[1]) then
+	local _, _, _, etag = parse(m)
+	local _, _, _, known = parse(ARGV[1])
+	local b = false
+	if not etag or etag ~= known then b = redis.call('HGET', KEYS[1], 'b') end
+	return {'changed', m, b, 0}
 end
 local left = redis.call('PTTL', KEYS[2])
-if left > 0 and redis.pcall('GET', KEYS[2]) ~= ARGV[7] then
-	if left > tonumber(ARGV[8]) then
-		redis.call('PEXPIRE', KEYS[2], ARGV[8])
-		left = tonumber(ARGV[8])
+if left > 0 and redis.pcall('GET', KEYS[2]) ~= ARGV[2] then
+	if left > tonumber(ARGV[3]) then
+		redis.call('PEXPIRE', KEYS[2], ARGV[3])
+		left = tonumber(ARGV[3])
 	end
-	return {'busy', m, b, left}
+	return {'busy', false, false, left}
 end
-redis.call('SET', KEYS[2], ARGV[7], 'PX', ARGV[8])
-return {foreign and 'foreign' or 'granted', m, b, 0}
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+return {foreign and 'foreign' or 'granted', m or false, false, 0}
 `
 
 // settleScript writes an entry unless a newer one is there, gives the lease back
@@ -75,7 +64,8 @@ local old, foreign = stored()
 if foreign then redis.call('DEL', KEYS[1]) end
 local h, r, _, etag = parse(ARGV[1])
 local oh, orr, _, oetag = parse(old)
-if not believed(oh, ARGV[7]) then oh = nil end
+local most = tonumber(ARGV[7])
+if oh and most > 0 and oh > most then oh = nil end
 local newer = not oh or r >= orr
 if oh and h > 0 and oh > 0 and h ~= oh then newer = h > oh end
 local done = 'older'
