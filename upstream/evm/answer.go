@@ -2,6 +2,7 @@ package evm
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/tidwall/gjson"
 )
@@ -37,7 +38,8 @@ func Results(answers []Answer) ([]gjson.Result, error) {
 	return results, nil
 }
 
-// sortAnswers finds the answer to each call of a batch, whatever their order.
+// sortAnswers finds the answer to each call of a batch, whatever their order. With
+// an error they are those before the first call that was not answered.
 func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
 	if !gjson.Valid(body) {
 		return nil, c.notJSON(body)
@@ -47,28 +49,37 @@ func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
 		return c.single(all, calls)
 	}
 	answers, seen := make([]Answer, calls), make([]bool, calls)
-	answered, twice := 0, false
+	twice := false
 	var refusal *Failure
 	all.ForEach(func(_, a gjson.Result) bool {
 		id, read := c.readAnswer(a)
 		if id >= 0 && id < int64(calls) {
 			twice = twice || seen[id]
 			answers[id], seen[id] = read, true
-			answered++
 		}
 		refusal = cmp.Or(refusal, read.Err)
 		return true
 	})
-	if twice {
+	answered := slices.Index(append(seen, false), false)
+	switch {
+	case twice:
 		return nil, Refusal("it answered a call twice: %s", c.excerpt(body))
-	}
-	if answered != calls && refusal != nil {
-		return nil, refusal // of all of them: geth says once that a batch is too large
-	}
-	if answered != calls {
-		return nil, Refusal("it answered %d of %d calls: %s", answered, calls, c.excerpt(body))
+	case answered < calls && refusal != nil: // of all of them: geth says once that a batch is too large
+		return beforeError(answers[:answered]), refusal
+	case answered < calls:
+		return answers[:answered], Refusal("it answered %d of %d calls: %s", answered, calls, c.excerpt(body))
+	case refusal != nil && refusal.Reason == Limited:
+		return beforeError(answers), refusal
 	}
 	return answers, nil
+}
+
+// beforeError are the answers before the first that is an error.
+func beforeError(answers []Answer) []Answer {
+	if i := slices.IndexFunc(answers, func(a Answer) bool { return a.Err != nil }); i >= 0 {
+		return answers[:i]
+	}
+	return answers
 }
 
 // single reads an answer that is an object: that to the only call, or the refusal

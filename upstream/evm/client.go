@@ -29,8 +29,8 @@ type Call struct {
 	Params []any
 }
 
-// each makes the calls and returns the answer to each. The error is a *Failure
-// of the batch as a whole, or that of ctx.
+// each makes the calls and returns the answer to each. The error is a *Failure of
+// the batch, with the answers that came in spite of it, or that of ctx.
 func (c *client) each(ctx context.Context, timeout time.Duration, calls ...Call) ([]Answer, error) {
 	body, err := c.post(ctx, timeout, calls)
 	if err != nil {

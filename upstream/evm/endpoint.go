@@ -27,6 +27,8 @@ type Endpoint struct {
 	refusals int           // in a row, that asking again does not help against
 	failures int           // in a row, of any kind
 	excluded error         // why it is not asked any more
+	trouble  *Failure      // why it gives no answers; nil when it is well
+	since    time.Time     // of the trouble
 
 	logged [reasons]time.Time // when failures for each reason were last logged
 }
@@ -115,8 +117,8 @@ func (e *Endpoint) batchSize() int64 {
 }
 
 // called notes how making so many calls went, and reports whether they were
-// refused and fewer make sense. Too many calls may also be why no answer came in
-// time.
+// refused and half as many are to be made at once. Too many calls may also be why
+// no answer came in time, or why the endpoint wants to be asked less often.
 func (e *Endpoint) called(calls int, err error) (less bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -124,16 +126,14 @@ func (e *Endpoint) called(calls int, err error) (less bool) {
 	switch {
 	case err == nil && int64(calls) >= e.batch.size:
 		e.batch.fits(1)
-	case failed && f.Reason == Refused && (f.permanent || calls > windowBatch):
+	case !failed || f.Reason > Limited:
+	case f.Reason == Refused || e.batch.raised || calls > windowBatch:
 		e.batch.size = min(e.batch.size, int64(calls))
-		return e.batch.refused()
-	case failed && (f.Reason == Limited || f.Reason == Silent) && int64(calls) >= min(e.batch.size, windowBatch+1):
-		e.batch.size = min(e.batch.size, int64(calls))
-		if e.batch.refused() {
+		if less = e.batch.refused(); less {
 			e.failures = 0 // the conclusion is drawn: noteFailure needs new ones
 		}
 	}
-	return false
+	return less && f.Reason == Refused
 }
 
 // available returns until when the endpoint rests, or why it is not asked again.
@@ -153,7 +153,7 @@ func (e *Endpoint) exclude(why error) {
 // Well notes an answer.
 func (e *Endpoint) Well() {
 	e.mu.Lock()
-	e.pause, e.refusals, e.failures = 0, 0, 0
+	e.pause, e.refusals, e.failures, e.trouble = 0, 0, 0, nil
 	e.mu.Unlock()
 	e.outage.End()
 }

@@ -16,18 +16,19 @@ type Reason int
 
 // The reasons.
 const (
-	Refused    Reason = iota // it answered with an error, or not what was asked: perhaps too much was
-	Silent                   // no answer came
-	Limited                  // it wants to be asked less often
-	Forbidden                // it wants other credentials
-	Lagging                  // it does not have the block yet
-	OtherChain               // it is of another chain
+	Refused      Reason = iota // it answered with an error, or not what was asked: perhaps too much was
+	Silent                     // no answer came
+	Limited                    // it wants to be asked less often
+	Forbidden                  // it wants other credentials
+	Lagging                    // it does not have the block yet
+	OtherChain                 // it is of another chain
+	Inconsistent               // what it says contradicts itself, or what is known
 	reasons
 )
 
 // String is the reason as logs and metrics name it.
 func (r Reason) String() string {
-	return [...]string{"refused", "silent", "limited", "forbidden", "lagging", "other_chain"}[r]
+	return [...]string{"refused", "silent", "limited", "forbidden", "lagging", "other_chain", "inconsistent"}[r]
 }
 
 // A Failure is that of an endpoint. What the endpoint said is in it without any
@@ -55,6 +56,12 @@ func Refusal(format string, args ...any) *Failure {
 // Lag is the failure of an endpoint that has not got as far as is wanted.
 func Lag(format string, args ...any) *Failure {
 	return &Failure{Reason: Lagging, err: fmt.Errorf(format, args...)}
+}
+
+// Contradiction is the failure of an endpoint whose answers do not fit together, or
+// do not fit what is known.
+func Contradiction(format string, args ...any) *Failure {
+	return &Failure{Reason: Inconsistent, err: fmt.Errorf(format, args...)}
 }
 
 // statusFailure classifies an HTTP status other than 200.

@@ -9,7 +9,8 @@ import (
 // in the same batch; one that is below is a Failure for Lagging. Of an endpoint
 // that takes few calls in a batch they are made in several, each with the head.
 // How many it takes is found out, for which each of the calls has to be such that
-// nobody refuses it for what it asks.
+// nobody refuses it for what it asks. With an error the answers are those that came
+// before it.
 //
 // Of an endpoint that takes a single call (see Endpoint.Single) the head may come
 // from another server than the answers: calls have to be such that a server that
@@ -43,11 +44,12 @@ func (e *Endpoint) atHead(ctx context.Context, timeout time.Duration, block int6
 		default:
 			head, got, err = e.headed(ctx, timeout, block, some)
 		}
-		if less := e.called(len(some)+1, err); err != nil && !less {
-			return 0, nil, err
+		if answers = append(answers, got...); len(got) > 0 {
+			e.Well() // what was answered stays
 		}
-		if answers = append(answers, got...); len(answers) == len(calls) && err == nil {
-			return head, answers, nil
+		less := e.called(len(some)+1, err)
+		if err != nil && !less || err == nil && len(answers) == len(calls) {
+			return head, answers, err
 		}
 	}
 }
@@ -70,13 +72,14 @@ func (e *Endpoint) AtHeadOnce(ctx context.Context, block int64, calls ...Call) (
 // headed makes calls with that for the head.
 func (e *Endpoint) headed(ctx context.Context, timeout time.Duration, block int64, calls []Call) (head int64, answers []Answer, err error) {
 	all, err := e.each(ctx, timeout, append([]Call{{Method: "eth_blockNumber"}}, calls...)...)
-	if err != nil {
+	if len(all) == 0 {
 		return 0, nil, err
 	}
-	if head, err = covers(all[0], block); err != nil {
-		return 0, nil, err
+	head, lag := covers(all[0], block)
+	if lag != nil {
+		return 0, nil, lag
 	}
-	return head, all[1:], nil
+	return head, all[1:], err
 }
 
 // Each makes one call after the other.

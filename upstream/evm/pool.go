@@ -13,10 +13,11 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Errors of Try for which trying again does not help.
+// Errors of Try for which trying again does not help, and of Trouble.
 var (
-	ErrOtherChain = errors.New("another chain")
-	ErrForbidden  = errors.New("no endpoint lets us ask")
+	ErrOtherChain  = errors.New("another chain")
+	ErrForbidden   = errors.New("no endpoint lets us ask")
+	ErrUnreachable = errors.New("no endpoint answers")
 )
 
 // Options configure a Pool. Endpoints and ChainID are required.
@@ -98,8 +99,14 @@ func (p *Pool) Window() (blocks, perCall int64) { return p.at(p.current.Load()).
 // Errors that are no *Failure end it, as does ctx. ErrForbidden and ErrOtherChain
 // are those of a Pool that is not patient.
 func (p *Pool) Try(ctx context.Context, work func(*Endpoint) error) error {
+	return p.TryOther(ctx, nil, work)
+}
+
+// TryOther is Try with another endpoint than one, where another is to be had at
+// present.
+func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Endpoint) error) error {
 	for {
-		e, err := p.pick(ctx)
+		e, err := p.pick(ctx, than)
 		if err != nil {
 			return err
 		}
@@ -122,23 +129,52 @@ func (p *Pool) Try(ctx context.Context, work func(*Endpoint) error) error {
 	}
 }
 
-// pick returns the endpoint to ask, and waits while all of them rest.
-func (p *Pool) pick(ctx context.Context) (*Endpoint, error) {
+// Trouble is why no endpoint has given an answer for so long: ErrOtherChain,
+// ErrForbidden or ErrUnreachable, whichever of them comes first. It is nil while one
+// does, whatever the answer.
+func (p *Pool) Trouble(least time.Duration) error {
+	failures := map[error]error{}
+	for _, e := range p.endpoints {
+		f, since := e.troubled()
+		if f == nil || time.Since(since) < least {
+			return nil
+		}
+		why := ErrUnreachable
+		switch f.Reason {
+		case OtherChain:
+			why = ErrOtherChain
+		case Forbidden:
+			why = ErrForbidden
+		}
+		failures[why] = fmt.Errorf("%w: %s: %w", why, e.name, f)
+	}
+	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
+}
+
+// pick returns the endpoint to ask, and waits while all of them rest. The one to
+// avoid is the last to be picked.
+func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 	for {
 		first := p.current.Load()
 		var soonest time.Time
 		var excluded error
+		var avoided *Endpoint
 		for i := range p.endpoints {
 			e := p.at(first + int64(i))
 			until, err := e.available()
 			switch {
 			case err != nil:
 				excluded = err
+			case !time.Now().Before(until) && e == avoid:
+				avoided = e
 			case !time.Now().Before(until):
 				return e, nil
 			case soonest.IsZero() || until.Before(soonest):
 				soonest = until
 			}
+		}
+		if avoided != nil {
+			return avoided, nil
 		}
 		if soonest.IsZero() {
 			return nil, fmt.Errorf("%w: %w", ErrForbidden, excluded)
@@ -181,14 +217,16 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 	p.o.Observe(f.Reason.String())
 	at := p.current.Load()
-	hopeless := f.Reason == Forbidden || f.Reason == OtherChain || f.permanent && e.refusedAgain()
+	hopeless := e.noteTrouble(began, f)
 	switch {
 	case hopeless && !p.o.Patient:
 		e.exclude(fmt.Errorf("%s: %w", e.name, f))
-	case f.Reason == Forbidden || f.Reason == OtherChain:
+	case hopeless && !f.permanent:
 		e.rest(began, p.o.Pause, maxPause, excludedPause)
 	case f.Reason == Lagging:
 		e.rest(began, p.o.Pause, maxLagPause, 0)
+	case f.Reason > Limited:
+		e.rest(began, p.o.Pause, maxPause, 0)
 	default:
 		if f.Reason == Silent {
 			e.verified.Store(false)

@@ -52,16 +52,39 @@ func (e *Endpoint) noteFailure(began time.Time, why Reason) {
 	}
 }
 
-// maxRefusals is how many refusals in a row, which asking again does not help
-// against, are believed.
-const maxRefusals = 6
+// How many failures in a row, which asking again does not help against, are
+// believed: a refusal of what is asked may have to do with it.
+const (
+	maxRefusals = 6
+	maxExcluded = 3 // for Forbidden and OtherChain
+)
 
-// refusedAgain counts such a refusal and reports whether it is to be believed.
-func (e *Endpoint) refusedAgain() bool {
+// noteTrouble notes why the endpoint does not answer, and reports whether it is to
+// be believed that it never will. Failures that come together count once, as for
+// rest.
+func (e *Endpoint) noteTrouble(began time.Time, f *Failure) (hopeless bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.refusals++
-	return e.refusals >= maxRefusals
+	if f.Reason == Lagging || f.Reason == Inconsistent {
+		e.trouble = nil // it answers
+		return false
+	}
+	if e.trouble == nil {
+		e.since = time.Now()
+	}
+	e.trouble = f
+	excluded := f.Reason == Forbidden || f.Reason == OtherChain
+	if (excluded || f.permanent) && !began.Before(e.until) {
+		e.refusals++
+	}
+	return excluded && e.refusals >= maxExcluded || f.permanent && e.refusals >= maxRefusals
+}
+
+// troubled is why the endpoint gives no answers, and since when; nil while it does.
+func (e *Endpoint) troubled() (*Failure, time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.trouble, e.since
 }
 
 // logAgain is how long failures for the same reason are not worth another word:

@@ -43,6 +43,8 @@ type faults struct {
 	maxCalls     int     // in a request; 0 for any
 	callsMetered bool    // more of them are refused as too often
 	callsIgnored bool    // more of them are not answered
+	callsUnnamed bool    // more of them are refused with a code that says nothing
+	callsCut     bool    // of more of them these are answered
 	spoiled      bool    // every other answer
 	listless     bool    // the logs are no array
 	hangs        bool    // no answer comes
@@ -149,8 +151,11 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f.maxCalls > 0 && len(calls) > f.maxCalls {
-		refuseCalls(w, f)
-		return
+		if !f.callsCut {
+			refuseCalls(w, f)
+			return
+		}
+		calls = calls[:f.maxCalls]
 	}
 	head := e.head()
 	if f.lag > 0 && (f.laggingRate == 0 || rand.Float64() < f.laggingRate) {
@@ -203,6 +208,10 @@ func refuseCalls(w http.ResponseWriter, f faults) {
 	}
 	if f.callsMetered {
 		http.Error(w, "too many calls at once", http.StatusTooManyRequests)
+		return
+	}
+	if f.callsUnnamed {
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"too much of it"}}`)
 		return
 	}
 	if rand.IntN(2) == 0 { // as geth does

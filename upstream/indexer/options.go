@@ -34,7 +34,8 @@ var (
 	ErrForbidden  = evm.ErrForbidden
 	ErrNoContract = errors.New("there is no contract")
 
-	errLagging = errors.New("the execution client is behind")
+	errLagging      = errors.New("the execution client is behind")
+	errInconsistent = errors.New("execution clients contradict each other, or themselves")
 )
 
 // Options configure an Indexer. Endpoints, Network and Store are required.

@@ -177,3 +177,46 @@ func TestALimitIsToldOfOnce(t *testing.T) {
 		}
 	}
 }
+
+// manyUnknown is a history in whose last block there are licenses of so many IPs
+// that no event tells of.
+func manyUnknown(ips int) *history {
+	h := newHistory(6)
+	h.grow(20)
+	var logs []fakeLog
+	for range ips {
+		ip := h.newIP()
+		h.owners[ip] = h.collection()
+		logs = append(logs, h.mint(ip))
+	}
+	h.blocks = append(h.blocks, logs)
+	return h
+}
+
+func TestManyUnknownIDsAreFoundOfAnEndpointThatTakesHardlyAnyCalls(t *testing.T) {
+	const ids = 200
+	h := manyUnknown(ids)
+	for most := 1; most <= 3; most++ {
+		for name, limit := range map[string]faults{
+			"refused":                       {},
+			"refused in words of their own": {callsUnnamed: true},
+			"as too often":                  {callsMetered: true},
+			"in silence":                    {callsIgnored: true},
+			"cut":                           {callsCut: true},
+		} {
+			t.Run(fmt.Sprintf("%d calls at once, more are %s", most, name), func(t *testing.T) {
+				t.Parallel()
+				limit.maxCalls, limit.rate = most, 0.15 // one in eight of these passes
+				evm := serveEVM(t, h, limit)
+				store := open(t, memory(t))
+				o := quick(store, evm)
+				o.From = h.head()
+				run(t, o)
+				expect(t, store, h.count(h.head()))
+				if n := evm.called("eth_call"); n > 2*2*ids {
+					t.Errorf("%d calls for %d ids, each of which is asked for twice", n, ids)
+				}
+			})
+		}
+	}
+}

@@ -3,6 +3,7 @@ package indexer
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -86,25 +87,47 @@ type ethCall struct {
 // callWords calls contracts and returns of each the word with the index, an
 // address. It is zero where there is no contract or it refuses. The state asked
 // for is the newest, which no client has pruned, of an endpoint that has come
-// at least as far as head: what is asked for never changes once it is there.
+// at least as far as head: what is asked for never changes once it is there. What
+// is learned stays for good, so that all is asked twice, the second time of another
+// endpoint where there is one.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
-	var words []ledger.Address
-	for some := range slices.Chunk(calls, callsAtOnce) {
-		err := x.pool.Try(ctx, func(e *evm.Endpoint) error {
-			got, err := someWords(ctx, e, some, index, head)
-			words = append(words, got...)
-			return err
-		})
-		if err != nil {
-			return nil, err
+	words, by, err := x.words(ctx, nil, calls, index, head)
+	if err != nil {
+		return nil, err
+	}
+	again, other, err := x.words(ctx, by, calls, index, head)
+	if err != nil {
+		return nil, err
+	}
+	for i := range words {
+		if words[i] != again[i] {
+			return nil, fmt.Errorf("%w: whose %v is, is %v at %s and %v at %s", errInconsistent, calls[i], words[i], by.Name(), again[i], other.Name())
 		}
 	}
 	return words, nil
 }
 
-// callsAtOnce bounds what is asked for again after a failure.
+// words are those of callWords by endpoints other than one, where others are to be
+// had, and the last of these. What came before a failure stays.
+func (x *Indexer) words(ctx context.Context, than *evm.Endpoint, calls []ethCall, index int, head int64) (words []ledger.Address, by *evm.Endpoint, err error) {
+	for len(words) < len(calls) {
+		err := x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
+			some := calls[len(words):min(len(words)+callsAtOnce, len(calls))]
+			got, err := someWords(ctx, e, some, index, head)
+			words, by = append(words, got...), e
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return words, by, nil
+}
+
+// callsAtOnce is how many calls are a piece of work.
 const callsAtOnce = 500
 
+// someWords returns those before the first that is not had, with the error.
 func someWords(ctx context.Context, e *evm.Endpoint, some []ethCall, index int, head int64) ([]ledger.Address, error) {
 	state := "latest"
 	if e.Single() { // the next call may come to a server that lags, which refuses the number of a block it lacks
@@ -119,34 +142,33 @@ func someWords(ctx context.Context, e *evm.Endpoint, some []ethCall, index int, 
 		calls[i] = evm.Call{Method: "eth_call", Params: []any{c, state}}
 	}
 	_, answers, err := e.AtHead(ctx, head, calls...)
-	if err != nil {
-		return nil, err
+	words := make([]ledger.Address, 0, len(answers))
+	for _, a := range answers {
+		word, unread := readWord(a, index)
+		if unread != nil {
+			return words, unread
+		}
+		words = append(words, word)
 	}
-	return readWords(answers, index)
+	return words, err
 }
 
-func readWords(answers []evm.Answer, index int) ([]ledger.Address, error) {
-	words := make([]ledger.Address, len(answers))
-	for i, a := range answers {
-		if a.Err != nil && !reverted(a.Err) {
-			return nil, a.Err
-		}
-		if a.Err != nil {
-			continue
-		}
-		said, err := a.Text()
-		if err != nil {
-			return nil, err
-		}
-		data := strings.TrimPrefix(said, "0x")
-		if len(data) < (index+1)*wordDigits {
-			continue
-		}
-		if word, err := addressWord(data[index*wordDigits : (index+1)*wordDigits]); err == nil {
-			words[i] = word
-		}
+func readWord(a evm.Answer, index int) (word ledger.Address, err error) {
+	if a.Err != nil && reverted(a.Err) {
+		return word, nil
 	}
-	return words, nil
+	said, err := a.Text()
+	if err != nil {
+		return word, err
+	}
+	data := strings.TrimPrefix(said, "0x")
+	if len(data) < (index+1)*wordDigits {
+		return word, nil
+	}
+	if word, err := addressWord(data[index*wordDigits : (index+1)*wordDigits]); err == nil {
+		return word, nil
+	}
+	return word, nil // it is no address
 }
 
 // codeReverted is what JSON-RPC's error code is when a contract refuses a call.

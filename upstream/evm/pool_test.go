@@ -1,0 +1,100 @@
+package evm
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var chainSaid = &Failure{Reason: OtherChain, err: ErrOtherChain}
+
+func TestOneWrongAnswerExcludesNoEndpoint(t *testing.T) {
+	for name, f := range map[string]*Failure{"another chain": chainSaid, "no access": {Reason: Forbidden, err: errors.New("no")}} {
+		synctest.Test(t, func(t *testing.T) {
+			p, failures := newTestPool(t, Options{}), 0
+			work := func(most int) func(*Endpoint) error {
+				return func(*Endpoint) error {
+					if failures++; failures <= most {
+						return f
+					}
+					return nil
+				}
+			}
+			if err := p.Try(t.Context(), work(maxExcluded-1)); err != nil {
+				t.Errorf("%s, a few times: %v", name, err)
+			}
+			failures = 0
+			if err := p.Try(t.Context(), work(1000)); !errors.Is(err, ErrForbidden) || failures != maxExcluded {
+				t.Errorf("%s, %d times: %v", name, failures, err)
+			}
+		})
+	}
+}
+
+func TestAnotherEndpointIsAskedWhereThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Options{})
+		only := p.endpoints[0]
+		asked := func() (by *Endpoint) {
+			if err := p.TryOther(t.Context(), only, func(e *Endpoint) error { by = e; return nil }); err != nil {
+				t.Error(err)
+			}
+			return by
+		}
+		if asked() != only {
+			t.Error("with one endpoint it is asked again")
+		}
+		o := p.o
+		other, err := newEndpoint("http://other", &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.http = only.http
+		p.endpoints = append(p.endpoints, other)
+		if asked() != other {
+			t.Error("the other one is not asked")
+		}
+		other.rest(time.Now(), time.Minute, time.Minute, 0)
+		if asked() != only {
+			t.Error("another one that rests is waited for")
+		}
+	})
+}
+
+func TestTroubleIsToldWhenNoEndpointAnswersForLong(t *testing.T) {
+	silence := &Failure{Reason: Silent, err: errors.New("refused")}
+	forbidden := &Failure{Reason: Forbidden, err: errors.New("401")}
+	for _, test := range []struct {
+		name string
+		last [2]*Failure // of the endpoints
+		want error
+	}{
+		{"both are silent", [2]*Failure{silence, silence}, ErrUnreachable},
+		{"one wants a key", [2]*Failure{silence, forbidden}, ErrForbidden},
+		{"one is of another chain", [2]*Failure{chainSaid, forbidden}, ErrOtherChain},
+		{"one is well", [2]*Failure{chainSaid, nil}, nil},
+		{"one only lags", [2]*Failure{silence, Lag("behind")}, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newTestPool(t, Options{})
+			p.endpoints = append(p.endpoints, newTestPool(t, Options{}).endpoints...)
+			for i, f := range test.last {
+				p.endpoints[i].noteTrouble(time.Now(), silence)
+				if f == nil {
+					p.endpoints[i].Well()
+				} else {
+					p.endpoints[i].noteTrouble(time.Now(), f)
+				}
+			}
+			time.Sleep(9 * time.Second)
+			if err := p.Trouble(10 * time.Second); err != nil {
+				t.Errorf("%s for 9 s: %v", test.name, err)
+			}
+			time.Sleep(time.Second)
+			if err := p.Trouble(10 * time.Second); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+				t.Errorf("%s for 10 s: %v", test.name, err)
+			}
+		})
+	}
+}
