@@ -50,7 +50,7 @@ type Chain struct {
 	Hedge         time.Duration `yaml:"hedge" must:"not negative" doc:"time without an answer after which a second node is asked too; 0 is never"`
 	BlockInterval time.Duration `yaml:"block_interval" must:"positive" doc:"time between two blocks until it is learned"`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"age of the newest block from which on a node is not ready"`
-	RollbackAfter time.Duration `yaml:"rollback_after" must:"positive" doc:"time all nodes name lower heights before the chain is taken for set back, and everything cached is dropped"`
+	RollbackAfter time.Duration `yaml:"rollback_after" must:"positive" doc:"time all nodes name lower heights, and none answers a read as high as before, until the chain is taken for set back and everything cached is dropped"`
 	Auth          string        `yaml:"auth" oneof:"keys, none" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
 	MinHeightWait time.Duration `yaml:"min_height_wait" doc:"time a request with X-Min-Block-Height waits for that block. 1,000 may wait at once; once more than half of the places are taken, each client has a twentieth of them, loopback and trusted proxies apart, and gets 429 beyond it"`
 }

@@ -25,6 +25,7 @@ type endpoint struct {
 	name    string // host:port
 	client  *client
 	blocks  *heights.Node
+	comet   *comet.Client // nil: none
 	queue   *queue.Slots
 	breaker *gobreaker.CircuitBreaker[*Answer]
 	timeout time.Duration
@@ -47,10 +48,13 @@ type view struct {
 
 func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
 	e := &endpoint{
-		name: name, client: c, timeout: o.Timeout, metrics: m,
+		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
 		queue: queue.New(o.InFlight, o.Scans, o.Queue),
 	}
-	e.blocks = &heights.Node{Name: name, Comet: rpc, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
+	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
+	if rpc != nil {
+		e.blocks.Comet = headerSource{rpc}
+	}
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   upstream.NewOutage(o.Logger, "node "+name),
 		Failures: maxFailures,
@@ -58,6 +62,14 @@ func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metric
 		Excluded: func(err error) bool { return !blames(err) },
 	})
 	return e
+}
+
+// A headerSource is a CometBFT client as package heights asks it.
+type headerSource struct{ *comet.Client }
+
+// Subscribe implements heights.Comet.
+func (s headerSource) Subscribe(ctx context.Context) (heights.Headers, error) {
+	return s.Client.Subscribe(ctx)
 }
 
 func (e *endpoint) look() view {
@@ -156,7 +168,7 @@ func (e *endpoint) open() bool { return e.breaker.State() == gobreaker.StateOpen
 
 func (e *endpoint) closeIdle() {
 	e.client.http.CloseIdleConnections()
-	if e.blocks.Comet != nil {
-		e.blocks.Comet.CloseIdle()
+	if e.comet != nil {
+		e.comet.CloseIdle()
 	}
 }

@@ -56,7 +56,7 @@ func (p *Pool) Executed(ctx context.Context, height int64) (int64, error) {
 func (p *Pool) carriedBy(ctx context.Context, height int64) (int64, error) {
 	var failures []error
 	for _, e := range p.endpoints {
-		if e.blocks.Comet == nil {
+		if e.comet == nil {
 			continue
 		}
 		number, err := e.carriedBy(ctx, height)
@@ -82,6 +82,6 @@ func (e *endpoint) carriedBy(ctx context.Context, height int64) (int64, error) {
 	case v.CometDown:
 		return 0, v.CometErr
 	default:
-		return e.blocks.Comet.ExecutionBlock(ctx, height)
+		return e.comet.ExecutionBlock(ctx, height)
 	}
 }

@@ -70,6 +70,8 @@ func (c *Chain) Run(ctx context.Context) {
 		workers.Go(func() { f.run(ctx) })
 	}
 	workers.Go(func() { c.verify(ctx) })
+	workers.Go(func() { c.watchFall(ctx) })
+	workers.Go(func() { c.watchLate(ctx) })
 	workers.Go(func() { c.agree(ctx) })
 }
 
@@ -105,12 +107,4 @@ func (c *Chain) Raise(height int64) {
 	if c.tip.Raise(height) {
 		c.moved.notify()
 	}
-}
-
-// claimsChanged follows a change of what sources claim.
-func (c *Chain) claimsChanged(ctx context.Context) {
-	if epoch := c.Tip().Epoch; c.tip.SetBack() {
-		c.turn(ctx, epoch, "every source is lower")
-	}
-	c.moved.notify()
 }

@@ -1,6 +1,7 @@
 package heights
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -16,7 +17,11 @@ const maxProof = 2 * time.Second
 // proofPause is between two reads of a block that has just been committed.
 const proofPause = 100 * time.Millisecond
 
-var errNoProbe = errors.New("it does not serve what it is probed with")
+var (
+	errNoProbe = errors.New("it does not serve what it is probed with")
+	errNoBlock = errors.New("it has no such block")
+	errLow     = errors.New("what is above it can be read")
+)
 
 // A claimant is one source of heights of one endpoint: what stands between what
 // it says and what is believed.
@@ -32,7 +37,7 @@ type claimant struct {
 // claim takes in what the source names as the newest block, and says whether it
 // is believed.
 func (s *claimant) claim(ctx context.Context, said tip.Claim) bool {
-	if !said.Proved && !s.chain.tip.Plausible(s.source, said.Height) && !s.proven(ctx, &said) {
+	if !s.plausible(said) && !s.proven(ctx, &said) {
 		return false
 	}
 	back := s.chain.tip.Accept(s.source, said)
@@ -45,18 +50,40 @@ func (s *claimant) claim(ctx context.Context, said tip.Claim) bool {
 	if back {
 		s.node.Logger.Info("node's height source is believed again", "height", said.Height)
 	}
-	s.chain.claimsChanged(ctx)
+	s.chain.moved.notify()
 	return true
+}
+
+// plausible says whether a claim needs no proof.
+func (s *claimant) plausible(said tip.Claim) bool {
+	switch {
+	case s.falls(said.Height):
+		return false
+	case said.Proved:
+		return true
+	default:
+		return s.chain.tip.Plausible(s.source, said.Height)
+	}
+}
+
+// falls says whether a height is below what the node was known to have. Where that is
+// not known, or the source is not believed, it is what any node was read at.
+func (s *claimant) falls(height int64) bool {
+	known := s.node.Look().Height
+	return height < known || height < s.chain.tip.Proved() && (known == 0 || s.chain.tip.Aside(s.source))
 }
 
 // proven puts a claim that is not plausible to the proof: the endpoint is read
 // at that height. Where it cannot be asked, a first claim is believed, for there
 // is nothing to compare it with; any other counts for nothing.
 func (s *claimant) proven(ctx context.Context, said *tip.Claim) bool {
-	if s.node.Look().Aside && time.Since(s.tried) < s.pollInterval() {
+	if s.chain.tip.Aside(s.source) && time.Since(s.tried) < s.pollInterval() {
 		return false
 	}
 	s.tried = time.Now()
+	if s.falls(said.Height) {
+		return s.fallen(ctx, said)
+	}
 	has, err := s.node.has(ctx, s.chain, said.Height)
 	for range 2 { // just committed, perhaps, and not yet to be read
 		if has || err != nil || upstream.Sleep(ctx, proofPause) != nil {
@@ -73,22 +100,53 @@ func (s *claimant) proven(ctx context.Context, said *tip.Claim) bool {
 	case err != nil && s.chain.Tip().Height == 0:
 		return true
 	}
-	s.putAside(ctx, said.Height, err)
+	s.putAside(said.Height, cmp.Or(err, errNoBlock))
 	return false
 }
 
+// fallen puts a claim that is too low to the proof: the node is read at the height that
+// it was known to have, and at the one that was proved. A source that is only a little
+// behind what can be read counts for that. One that was put aside is believed where no
+// node answers as high.
+func (s *claimant) fallen(ctx context.Context, said *tip.Claim) bool {
+	epoch, proved := s.chain.Tip().Epoch, s.chain.tip.Proved()
+	if s.chain.tip.Aside(s.source) && said.Height < proved {
+		answered, refused := s.chain.canRead(ctx, proved)
+		return refused && !answered
+	}
+	for _, high := range []int64{s.node.Look().Height, proved} {
+		if high <= said.Height {
+			continue
+		}
+		if has, err := s.node.has(ctx, s.chain, high); err != nil {
+			return errors.Is(err, errNoProbe)
+		} else if has {
+			s.chain.tip.Prove(epoch, high)
+			return s.lags(said, high)
+		}
+	}
+	return true
+}
+
+// lags has a source that is a little behind a height that its node was read at claim that
+// height, and puts one aside that is farther behind.
+func (s *claimant) lags(said *tip.Claim, high int64) (believed bool) {
+	if said.Height < high-tip.Slack {
+		s.putAside(said.Height, errLow)
+		return false
+	}
+	*said = tip.Claim{Height: high, CatchingUp: said.CatchingUp, Proved: true}
+	return true
+}
+
 // putAside says once that the source is not believed any longer.
-func (s *claimant) putAside(ctx context.Context, height int64, err error) {
+func (s *claimant) putAside(height int64, cause error) {
 	if !s.chain.tip.PutAside(s.source) {
 		return
 	}
 	s.node.update(func(v *State) { v.Aside, v.Height, v.Heard = true, 0, time.Time{} })
-	cause := "it has no such block"
-	if err != nil {
-		cause = err.Error()
-	}
-	s.node.Logger.Warn("node's height source is put aside", "claims", height, "tip", s.chain.Tip().Height, "cause", cause)
-	s.chain.claimsChanged(ctx)
+	s.node.Logger.Warn("node's height source is put aside", "claims", height, "tip", s.chain.Tip().Height, "cause", cause.Error())
+	s.chain.moved.notify()
 }
 
 // pollInterval is the time between two polls: about one block.
@@ -164,7 +222,7 @@ func (c *Chain) prove(ctx context.Context, height int64) {
 		case err == nil && has:
 			c.tip.Prove(epoch, height)
 		case err == nil:
-			s.putAside(ctx, height, nil)
+			s.putAside(height, errNoBlock)
 		}
 	}
 }

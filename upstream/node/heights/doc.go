@@ -3,11 +3,12 @@
 //
 // Each node has two claimants, and package tip judges what they say:
 //
-//   - CometBFT: NewBlockHeader events while the websocket lives, else /abci_info.
-//     The height of /status runs ahead of what can be read, so it only shows that
+//   - CometBFT: NewBlockHeader events while the websocket lives, else /abci_info,
+//     which is asked every few blocks in any case. The height of /status runs ahead of what can be read, so it only shows that
 //     a node lives whose /abci_info hangs, as in a halt.
-//   - The REST server, while CometBFT is not there, does not answer or is not
-//     believed. It refuses to read the block after its newest one.
+//   - The REST server, while CometBFT is not there, does not answer, is not believed
+//     or is late with a block that can be read. It refuses to read the block after
+//     its newest one.
 //
 // A claim that is not plausible is put to the proof by a read at that height.
 // Where that fails, the claimant is put aside until a read proves it right; one
@@ -15,7 +16,9 @@
 // proof, too.
 //
 // An epoch is the time between two resets of the chain. It ends when every source
-// has named lower heights for some time, or a block has another hash than before.
+// has named lower heights for some time and no node answered a read at the height
+// that was proved, or when a block has another hash than before. One answer to such a
+// read ends the fall, and the sources that are lower are put aside.
 // When one begins, Options.OnEpoch is told first, then the tip falls. Replicas
 // agree on it through a Ledger: the highest epoch that any of them has told is in
 // force, and the hashes of some blocks, the anchors, show one that starts what

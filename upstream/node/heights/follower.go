@@ -90,7 +90,7 @@ type message struct {
 }
 
 // pump reads until an error, which is the last message, or the end of ctx.
-func pump(ctx context.Context, s *comet.Subscription, messages chan<- message) {
+func pump(ctx context.Context, s Headers, messages chan<- message) {
 	for {
 		var m message
 		m.header, m.err = s.Next(ctx)
@@ -105,35 +105,62 @@ func pump(ctx context.Context, s *comet.Subscription, messages chan<- message) {
 	}
 }
 
-// watch takes the headers in, and asks the node itself when none comes.
+// watch takes the headers in, and asks the node itself from time to time, whatever
+// they say: a socket may lead to another server than the rest.
 func (f *follower) watch(ctx context.Context, messages <-chan message) error {
-	silence := time.NewTimer(f.patience())
-	defer silence.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	watchdog := time.NewTimer(f.patience())
+	var answers <-chan survey
+	defer func() {
+		cancel()
+		watchdog.Stop()
+		if answers != nil {
+			(<-answers).over()
+		}
+	}()
+	headers, sought := f.headers, false
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-messages:
-			counted, err := f.take(ctx, m)
-			if err != nil {
+			if err := f.take(ctx, m); err != nil {
 				return err
-			}
-			if counted {
-				silence.Reset(f.patience())
 			}
 		case <-f.sought:
-			silence.Reset(0)
-		case <-silence.C:
-			if err := f.checkSilence(ctx); err != nil {
+			sought = true
+			watchdog.Reset(0)
+		case <-watchdog.C:
+			if answers == nil {
+				answers, sought = f.inquire(ctx), false
+			}
+		case s := <-answers:
+			answers = nil
+			streams := f.headers > headers
+			headers = f.headers
+			if err := f.judge(ctx, s, streams); err != nil {
 				return err
 			}
-			silence.Reset(f.pollInterval())
+			watchdog.Reset(f.nextSurvey(streams, sought))
 		}
 	}
 }
 
-// patience is how long the socket may be silent: three blocks. A node that
-// catches up is polled instead.
+// nextSurvey is the time to the watchdog's next question: while headers come, three
+// blocks. A node that catches up, or whose socket is silent, is polled.
+func (f *follower) nextSurvey(streams, sought bool) time.Duration {
+	switch {
+	case sought:
+		return 0
+	case streams:
+		return f.patience()
+	default:
+		return f.pollInterval()
+	}
+}
+
+// patience is how long the socket may be silent, and for how long it is trusted: three
+// blocks. A node that catches up is polled instead.
 func (f *follower) patience() time.Duration {
 	if f.node.Look().CatchingUp {
 		return f.pollInterval()
@@ -141,31 +168,39 @@ func (f *follower) patience() time.Duration {
 	return min(3*f.chain.Tip().Interval, maxPatience)
 }
 
-// take says whether a message was a header that counts.
-func (f *follower) take(ctx context.Context, m message) (bool, error) {
+// isNew says whether a header is not below what the node was read at. Which of the two
+// is right is for the watchdog to find out.
+func (f *follower) isNew(height int64) bool {
+	known := f.node.Look().Height
+	return height >= known || known > f.chain.tip.Proved()
+}
+
+// take takes a message in.
+func (f *follower) take(ctx context.Context, m message) error {
 	h, epoch := m.header, f.chain.Tip().Epoch
 	switch {
 	case m.err != nil:
 		f.node.update(func(v *State) { v.CometErr = m.err })
-		return false, m.err
+		return m.err
 	case h.Height == 0:
-		return false, nil
+		return nil
 	case !f.admit(h.ChainID):
-		return false, errWrongChain
-	case !f.recognize(ctx, epoch, h.Height-1, h.Last.Hash) || f.node.Look().CatchingUp:
-		return false, nil
+		return errWrongChain
+	case !f.recognize(ctx, epoch, h.Height-1, h.Last.Hash) || f.node.Look().CatchingUp || !f.isNew(h.Height):
+		return nil
 	}
 	if !f.claim(ctx, tip.Claim{Height: h.Height, Time: h.Time}) {
-		return false, nil
+		return nil
 	}
 	if f.chain.Tip().Epoch == epoch {
 		f.chain.anchors.note(h.Height-1, h.Last.Hash)
 	}
 	f.headers++
 	f.streamed = h.Height
+	f.node.update(func(v *State) { v.Late = false })
 	if f.told {
 		f.node.Logger.Info("node streams block headers again", "height", h.Height)
 		f.told = false
 	}
-	return true, nil
+	return nil
 }

@@ -35,7 +35,7 @@ func (f *follower) recognize(ctx context.Context, epoch, height int64, hash stri
 		return true
 	}
 	if known != "" && f.chain.othersHave(ctx, f, height, known) {
-		f.excludeFork(ctx, height)
+		f.excludeFork(height)
 		return false
 	}
 	f.rejoin()
@@ -59,14 +59,14 @@ func (f *follower) recognizeNewest(ctx context.Context) {
 }
 
 // excludeFork keeps an endpoint from being read: its answers are of another chain.
-func (f *follower) excludeFork(ctx context.Context, height int64) {
+func (f *follower) excludeFork(height int64) {
 	if f.fork == 0 {
 		f.node.Logger.Error("node is on another fork of the chain and is not used", "block", height)
 	}
 	f.fork = height
 	f.node.update(func(v *State) { v.Forked, v.Height = true, 0 })
 	f.chain.tip.PutAside(f.source)
-	f.chain.claimsChanged(ctx)
+	f.chain.moved.notify()
 }
 
 // rejoin has an endpoint used again that excludeFork kept from being read.

@@ -10,6 +10,24 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/heights/tip"
 )
 
+// Comet is what is asked of a node's CometBFT: a [comet.Client].
+type Comet interface {
+	Status(ctx context.Context) (comet.Status, error)
+	// Committed is the newest height that can be read.
+	Committed(ctx context.Context) (int64, error)
+	// Hash is the hash of a block that has another after it.
+	Hash(ctx context.Context, height int64) (string, error)
+	Subscribe(ctx context.Context) (Headers, error)
+}
+
+// Headers are those of new blocks, as a subscription streams them.
+type Headers interface {
+	// Next waits for the next one. It is zero for what is none.
+	Next(ctx context.Context) (comet.Header, error)
+	// Close ends the subscription, and Next.
+	Close()
+}
+
 // A Reader reads of one node.
 type Reader interface {
 	// Read reads something cheap at a height, 0 for the node's latest.
@@ -37,7 +55,7 @@ const (
 // A Node is one node of the chain, and what is known of its blocks.
 type Node struct {
 	Name   string
-	Comet  *comet.Client // nil: the reader alone tells the height
+	Comet  Comet // nil: the reader alone tells the height
 	Reader Reader
 	Tells  func() bool // whether a read of the latest says at which height it is
 	Logger *slog.Logger
@@ -59,6 +77,7 @@ type State struct {
 	CatchingUp bool      // it is behind its peers
 	Connected  bool      // block headers stream in
 	Aside      bool      // CometBFT claims what is not believed
+	Late       bool      // there are blocks that CometBFT has not told of
 	CometDown  bool      // CometBFT does not answer
 	CometErr   error     // what it fails with now
 }

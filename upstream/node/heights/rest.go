@@ -18,8 +18,8 @@ const (
 var errNoHeights = errors.New("the REST server answers at any height")
 
 // A restFollower finds an endpoint's newest block by reading from it, while its
-// CometBFT is not there, does not answer or is not believed. A read of the block
-// after the newest one is refused.
+// CometBFT is not there, does not answer, is not believed or says nothing of blocks
+// that can be read. A read of the block after the newest one is refused.
 type restFollower struct {
 	*claimant
 	known int64 // newest height that was read
@@ -68,7 +68,7 @@ func (f *restFollower) poll(ctx context.Context) time.Duration {
 
 // stands says whether the REST server has to stand in for CometBFT.
 func (f *restFollower) stands(v State) bool {
-	return !v.Unseen && !v.Foreign() && (f.node.Comet == nil || v.CometDown || v.Aside)
+	return !v.Unseen && !v.Foreign() && (f.node.Comet == nil || v.CometDown || v.Aside || v.Late)
 }
 
 func (f *restFollower) check(ctx context.Context) error {

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	maxRPC  = 2 * time.Second // for one call, so that a stuck one does not hold up the headers
-	maxRead = 1 << 20         // bytes of a reply or a message; a header has 1.2 KB
+	maxRPC    = 2 * time.Second // for one call, so that a stuck one does not hold up the headers
+	maxStatus = time.Second     // for /status, which a node that is well answers at once
+	maxRead   = 1 << 20         // bytes of a reply or a message; a header has 1.2 KB
 )
 
 // A Client speaks with one node's CometBFT RPC.
@@ -76,6 +77,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 			CatchingUp bool      `json:"catching_up"`
 		} `json:"sync_info"`
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxStatus)
+	defer cancel()
 	if err := c.call(ctx, "status", &s); err != nil {
 		return Status{}, err
 	}

@@ -19,6 +19,6 @@
 //
 // The tip falls below a proved height only with a new epoch: when all usable
 // sources, nodes that catch up not among them, have been lower for the time
-// called rollback, and no read at the tip was answered meanwhile; or when a
-// block's hash has become another.
+// called rollback, and no read at the proved height was answered meanwhile; or when
+// a block's hash has become another.
 package tip

@@ -19,7 +19,7 @@ func (t *Tracker) settle(now time.Time, heard bool) {
 	v.Interval = t.pace.interval()
 	t.confirmRaise(&v, now)
 	if v.Height != before {
-		v.Time = time.Time{}
+		v.Time, v.Since = time.Time{}, now
 	}
 	if best.Height == v.Height && !best.Time.IsZero() {
 		v.Time = best.Time

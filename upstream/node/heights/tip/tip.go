@@ -17,6 +17,7 @@ type Tip struct {
 	Known      bool          // a height source was heard from lately, so Height is current
 	CatchingUp bool          // every source that is heard from says that it is behind its peers
 	Time       time.Time     // of the header; zero where only the height is known
+	Since      time.Time     // when Height became the tip
 	Seen       time.Time     // when a height source was last heard from
 	Interval   time.Duration // learned time between two blocks
 }
@@ -161,6 +162,13 @@ func (t *Tracker) PutAside(source int) bool {
 	return true
 }
 
+// Aside says whether a source was put aside.
+func (t *Tracker) Aside(source int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sources[source].aside
+}
+
 // Prove notes that a read at a height was answered while the epoch was in
 // force. What is above the tip is for a source to claim first.
 func (t *Tracker) Prove(epoch, height int64) {
@@ -190,11 +198,37 @@ func (t *Tracker) Doubtful() (height int64, doubtful bool) {
 	return v.Height, !t.unproved.IsZero() && time.Since(t.unproved) >= grace(v.Interval)
 }
 
+// Proved is the highest height of this epoch that was read at, 0 for none.
+func (t *Tracker) Proved() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.proved
+}
+
+// Falling is the highest height that was read at while all usable sources have been
+// lower, and since when they are; 0 while they are not.
+func (t *Tracker) Falling() (height int64, since time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lowerSince.IsZero() {
+		return 0, time.Time{}
+	}
+	return t.proved, t.lowerSince
+}
+
 // Claims says whether a source's claim carries the height.
 func (t *Tracker) Claims(source int, height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sources[source].claim.Height >= height
+}
+
+// Lowers says whether a source claims less than what was read at, and is believed.
+func (t *Tracker) Lowers(source int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	claim := t.sources[source].claim
+	return 0 < claim.Height && claim.Height < t.proved && !claim.CatchingUp
 }
 
 // Raise lifts the tip to a height that another replica says it has read at. It

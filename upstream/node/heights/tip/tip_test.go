@@ -64,6 +64,24 @@ func TestNoChainOfClaimsOutrunsThePace(t *testing.T) {
 	})
 }
 
+// What another replica names is held against the limit, while this one hears nothing.
+func TestTheLimitGrowsWithTheTimeThoughNothingIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tip := begun(2*time.Second, time.Minute)
+		for _, blocks := range []int64{0, 1, 5, 100} {
+			if got, want := tip.Read().Limit, 100+Slack+blocks; got != want {
+				t.Errorf("limit %d, want %d", got, want)
+			}
+			time.Sleep(time.Duration(map[int64]int64{0: 1, 1: 4, 5: 95}[blocks]) * 2 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		tip.says(0, 101) // heard, not read
+		if got, want := tip.Read().Limit, int64(100+Slack+130); got != want {
+			t.Errorf("limit %d after a claim, want %d", got, want)
+		}
+	})
+}
+
 func TestWhatAnotherSourceSaysTooIsBelieved(t *testing.T) {
 	tip := begun(2*time.Second, time.Minute)
 	tip.Accept(1, Claim{Height: 100})

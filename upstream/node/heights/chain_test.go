@@ -1,0 +1,294 @@
+package heights_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestASocketThatLagsDoesNotHoldTheTip(t *testing.T) {
+	for name, lag := range map[string]int64{"headers of block 1": 1 << 40, "23 blocks behind": 23, "5 blocks behind": 5} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode(990)
+			following(t, func(_ *testing.T, c *followed) {
+				n.change(func() { n.lag = lag })
+				c.current(100)
+				n.change(func() { n.lag = 0 })
+				c.current(100)
+				if c.epochs.Load() > 0 {
+					t.Errorf("%d epochs", c.epochs.Load())
+				}
+			}, n)
+		})
+	}
+}
+
+func TestANodeThatNamesLowerBlocksThanItReads(t *testing.T) {
+	for name, low := range map[string]int64{"block 1": 1 << 40, "23 blocks behind": 23} {
+		t.Run(name, func(t *testing.T) {
+			n := newFakeNode(990)
+			following(t, func(t *testing.T, c *followed) {
+				n.change(func() { n.lag, n.low = low, low })
+				c.current(200)
+				if got := c.log.Count("put aside"); got != 1 {
+					t.Errorf("%d lines of a source that is put aside, want one\n%s", got, c.log)
+				}
+				n.change(func() { n.lag, n.low = 0, 0 })
+				c.current(100)
+				if got := c.log.Count("believed again"); got != 1 {
+					t.Errorf("%d lines of one that is believed again, want one\n%s", got, c.log)
+				}
+			}, n)
+		})
+	}
+}
+
+func TestACometBFTThatHangsIsNotWaitedFor(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		n.change(func() { n.hangs = true })
+		c.current(60)
+		n.change(func() { n.hangs = false })
+		c.current(60)
+		now := time.Now()
+		c.current(10)
+		if reads := n.readsSince(now); len(reads) > 0 {
+			t.Errorf("it is back, and there are reads after %v", reads)
+		}
+	}, n)
+}
+
+func TestBlocksThatComeInTimeAreNotReadFor(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		now, asked := time.Now(), n.asked
+		c.current(30)
+		if reads := n.readsSince(now); len(reads) > 0 {
+			t.Errorf("reads after %v", reads)
+		}
+		if n.asked < asked+9 || n.asked > asked+11 {
+			t.Errorf("the watchdog asked %d times in 30 blocks, want once in three", n.asked-asked)
+		}
+	}, n)
+}
+
+func TestTheBlockAfterALateOneIsReadLessAndLess(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		last := c.Tip().Since
+		c.wait(45 * interval)
+		var want []time.Duration
+		for _, after := range []float64{1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 20.5, 30.5, 40.5} {
+			want = append(want, time.Duration(after*float64(interval)))
+		}
+		if got := n.readsSince(last); !slices.Equal(got, want) {
+			t.Errorf("reads after %v, want %v", got, want)
+		}
+		if tip := c.Tip(); !tip.Known || c.log.Count("WARN") > 0 {
+			t.Errorf("tip %+v; a chain that stands still is no failure\n%s", tip, c.log)
+		}
+	}, n)
+}
+
+func TestTheChainFallsWhenNoNodeAnswersAsHighAsBefore(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		n.change(func() { n.height = 900 })
+		for range 5 {
+			c.block()
+			if c.Tip().Epoch > 0 {
+				t.Fatal("too early")
+			}
+		}
+		c.blocks(15)
+		if got := c.Tip(); c.epochs.Load() != 1 || got.Height != n.newest() {
+			t.Errorf("tip %+v of epoch %d, want %d of the second\n%s", got, c.epochs.Load(), n.newest(), c.log)
+		}
+	}, n)
+}
+
+// The chain stands still, so that nothing but the proved height can be read.
+func TestOneAnswerEndsTheFall(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		refused := true
+		n.change(func() {
+			n.lag, n.low = 1<<40, 1<<40
+			n.refuses = func(int64) bool { return refused }
+		})
+		c.wait(8 * time.Second)
+		if c.log.Count("put aside") > 0 {
+			t.Fatalf("put aside before an answer\n%s", c.log)
+		}
+		n.change(func() { refused = false })
+		c.wait(2 * time.Second)
+		n.change(func() { refused = true })
+		if c.log.Count("put aside") != 1 {
+			t.Errorf("the answer has not put the source aside\n%s", c.log)
+		}
+		c.wait(8 * time.Second)
+		if c.epochs.Load() > 0 {
+			t.Errorf("the answer has not ended the fall\n%s", c.log)
+		}
+		c.wait(12 * time.Second)
+		if c.epochs.Load() != 1 {
+			t.Errorf("the chain did not fall, although nothing is answered any longer\n%s", c.log)
+		}
+	}, n)
+}
+
+func TestAnRPCServerThatIsALittleBehindTakesNothingBack(t *testing.T) {
+	for _, low := range []int64{1, 3} {
+		n := newFakeNode(990)
+		following(t, func(t *testing.T, c *followed) {
+			n.change(func() { n.low = low })
+			for range 30 {
+				n.commit()
+				synctest.Wait()
+				for range 4 {
+					if got := c.Tip().Height; got != n.newest() {
+						t.Fatalf("tip %d, want %d", got, n.newest())
+					}
+					time.Sleep(interval / 4)
+					synctest.Wait()
+				}
+			}
+			if c.log.String() != "" {
+				t.Errorf("%d blocks behind: %s", low, c.log)
+			}
+		}, n)
+	}
+}
+
+func TestASocketThatStreamsOutlivesAnRPCServerThatDoesNotAnswer(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		n.change(func() { n.busy = true })
+		now := time.Now()
+		c.current(30)
+		if len(n.sockets) != 1 || len(n.readsSince(now)) > 0 || c.log.String() != "" {
+			t.Errorf("%d sockets, reads after %v\n%s", len(n.sockets), n.readsSince(now), c.log)
+		}
+	}, n)
+}
+
+func TestAClaimThatCannotBeReadIsTakenBackByTheNextHeader(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		n.change(func() { n.lie = 5 })
+		c.block()
+		if got := c.Tip().Height; got != n.newest()+5 {
+			t.Fatalf("tip %d, want the claim of %d", got, n.newest()+5)
+		}
+		n.change(func() { n.lie = 0 })
+		n.commit()
+		synctest.Wait()
+		if got := c.Tip().Height; got != n.newest() {
+			t.Errorf("tip %d, want %d", got, n.newest())
+		}
+	}, n)
+}
+
+func TestANodeThatIsReadAsHighAsBeforeProvesThatNothingFell(t *testing.T) {
+	answering, refusing := newFakeNode(990), newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		for _, n := range c.nodes {
+			n.change(func() { n.lag, n.low = 1<<40, 1<<40 })
+		}
+		refusing.change(func() { refusing.refuses = func(int64) bool { return true } })
+		c.blocks(60)
+		if c.epochs.Load() > 0 {
+			t.Errorf("a node answers as high as before, and yet %d epochs", c.epochs.Load())
+		}
+	}, answering, refusing)
+}
+
+func TestSilenceProvesNoFall(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		n.change(func() { n.height = 900 })
+		c.blocks(6)
+		n.change(func() { n.silent = true })
+		c.blocks(30)
+		if c.epochs.Load() > 0 {
+			t.Errorf("%d epochs, although no node could be asked", c.epochs.Load())
+		}
+		n.change(func() { n.silent = false })
+		c.blocks(20)
+		if c.epochs.Load() != 1 {
+			t.Errorf("%d epochs, want one\n%s", c.epochs.Load(), c.log)
+		}
+	}, n)
+}
+
+func TestARefusalThatNamesAHigherBlockProvesNoFall(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		n.change(func() {
+			n.lag, n.low, n.latest = 1<<40, 1<<40, 5000
+			n.refuses = func(int64) bool { return true }
+		})
+		c.wait(time.Minute)
+		if c.epochs.Load() > 0 {
+			t.Errorf("%d epochs\n%s", c.epochs.Load(), c.log)
+		}
+	}, n)
+}
+
+// A block that has just been committed can be read a moment later.
+func TestAClaimIsProvedByAReadThatIsTriedAgain(t *testing.T) {
+	for refusals, believed := range map[int]bool{0: true, 1: true, 2: true, 3: false} {
+		n := newFakeNode(990)
+		following(t, func(t *testing.T, c *followed) {
+			left := refusals
+			n.change(func() {
+				n.height += 500
+				n.refuses = func(height int64) bool {
+					if height < 1200 {
+						return false
+					}
+					left--
+					return left >= 0
+				}
+			})
+			for _, n := range c.nodes {
+				n.commit()
+			}
+			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
+			if got := c.Tip().Height > 1200; got != believed {
+				t.Errorf("after %d refusals: believed %t, want %t", refusals, got, believed)
+			}
+		}, n)
+	}
+}
+
+func TestANodeOnAnotherForkIsNoWitness(t *testing.T) {
+	ours, other := newFakeNode(990), newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		hash := ours.hash
+		forked := func(from int64, name string) func(int64) string {
+			return func(height int64) string {
+				if height >= from {
+					return name
+				}
+				return hash(height)
+			}
+		}
+		other.change(func() { other.hash = forked(other.height, "F") })
+		c.blocks(5)
+		if got := c.log.Count("another fork"); got != 1 {
+			t.Fatalf("%d lines of another fork, want one\n%s", got, c.log)
+		}
+		// The chain is reset below the fork: the other node still has those blocks.
+		ours.change(func() {
+			ours.height -= 10
+			ours.hash = forked(ours.height-2, "B")
+		})
+		c.blocks(1)
+		if got := c.log.Count("another fork"); got != 1 || c.epochs.Load() != 1 {
+			t.Errorf("%d epochs, want one, and our node on the chain\n%s", c.epochs.Load(), c.log)
+		}
+	}, ours, other)
+}

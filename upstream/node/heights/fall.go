@@ -1,0 +1,86 @@
+package heights
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// watchFall asks for the highest block that was read as long as every source names
+// lower ones. The chain was set back when no node answers for all of RollbackAfter. An
+// answer ends the fall, and the sources that are lower are put aside.
+func (c *Chain) watchFall(ctx context.Context) {
+	for {
+		moved := c.moved.next()
+		var again <-chan time.Time
+		if height, since := c.tip.Falling(); height > 0 {
+			c.judgeFall(ctx, height, since)
+			moved, again = nil, time.After(c.untilJudged(since)) // a round at a time
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-moved:
+		case <-again:
+		}
+	}
+}
+
+// shortest is how long all sources have to be lower before that is looked into: one
+// that is a block behind the socket is right in a moment.
+func (c *Chain) shortest() time.Duration {
+	return min(c.Tip().Interval, maxPatience, c.o.RollbackAfter/2)
+}
+
+// untilJudged is the time to the next read at the proved height: one comes when the
+// fall has lasted long enough.
+func (c *Chain) untilJudged(since time.Time) time.Duration {
+	pause := c.shortest()
+	if left := c.o.RollbackAfter - time.Since(since); left > 0 {
+		pause = min(pause, left)
+	}
+	return pause
+}
+
+// judgeFall reads at a height that every source is below since some time.
+func (c *Chain) judgeFall(ctx context.Context, height int64, since time.Time) {
+	epoch, lasted := c.Tip().Epoch, time.Since(since)
+	if lasted < c.shortest() {
+		return
+	}
+	switch answered, refused := c.canRead(ctx, height); {
+	case answered:
+		c.tip.Prove(epoch, height)
+		for _, s := range c.claimants {
+			if c.tip.Lowers(s.source) {
+				s.putAside(s.node.Look().Height, errLow)
+			}
+		}
+	case refused && lasted >= c.o.RollbackAfter && c.tip.SetBack():
+		c.turn(ctx, epoch, "every source is lower, and no node can be read as high as before")
+	}
+}
+
+// canRead asks all nodes of our chain at once for a height. A refusal that names a
+// higher latest height counts as an answer. refused says that a node answered that it
+// does not have the height, and not merely that none could be asked.
+func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bool) {
+	type verdict struct{ has, refuses bool }
+	verdicts := make(chan verdict, len(c.rest))
+	asked := 0
+	for _, f := range c.rest {
+		if v := f.node.Look(); v.Foreign() {
+			continue
+		}
+		asked++
+		go func() {
+			has, err := f.node.has(ctx, c, height)
+			verdicts <- verdict{has && err == nil, !has && err == nil || errors.Is(err, errNoProbe)}
+		}()
+	}
+	for range asked {
+		v := <-verdicts
+		answered, refused = answered || v.has, refused || v.refuses
+	}
+	return answered, refused
+}
