@@ -1,12 +1,13 @@
 // Package listener accepts the connections of clients. Each connection takes a slot,
 // and clients that send requests have slots before clients that are idle:
 //
-//   - Where all are taken, the connections that were idle for longest are closed
-//     (slots.go). Idle is a connection whose request is not being answered,
+//   - Where all are taken, connections are closed (slots.go): first those of clients
+//     that have taken nothing of their answer for longest, and then those that were
+//     idle for longest. Idle is a connection whose request is not being answered,
 //     counted from when the client was last heard; a stream of events is not.
 //   - Once more than half are taken, an address has a share of them. A client that
-//     exceeds it loses a connection of its own that is idle, or the new one.
-//   - Where no connection is idle, one client waits for a slot, and the others wait
+//     exceeds it loses a connection of its own that is closed so, or the new one.
+//   - Where none can be closed, one client waits for a slot, and the others wait
 //     behind it in the kernel's queue.
 //
 // certificate.go has the certificate of a listener with TLS.

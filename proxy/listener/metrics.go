@@ -22,14 +22,14 @@ func newMetrics(o Options, open func() int) *metrics {
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_http_connections_closed_total",
-			Help: "Connections closed because slots were short: idle ones for others, by the limit of all (idle) or of their address (share), and new ones of addresses that hold their share (refused).",
+			Help: "Connections closed because slots were short: for others by the limit of all, of clients that do not read (stalled) and idle ones (idle); for others of their address (share); and new ones of addresses that hold their share (refused).",
 		}, []string{"cause"}),
 		waits: f.NewCounter(prometheus.CounterOpts{
 			Name: "tipcache_http_connections_waits_total",
 			Help: "Times that new connections had to wait because all were busy.",
 		}),
 	}
-	for _, cause := range []string{"idle", "share", "refused"} {
+	for _, cause := range []string{"stalled", "idle", "share", "refused"} {
 		m.closed.WithLabelValues(cause) // a rate needs a beginning
 	}
 	return m
@@ -40,13 +40,14 @@ type lack struct {
 	log    *slog.Logger
 	most   int
 	told   time.Time
-	closed int // since then
+	closed map[string]int // since then, by cause
 }
 
-func (l *lack) tell(closed int) {
-	l.closed += closed
+func (l *lack) tell(why string, closed int) {
+	l.closed[why] += closed
 	if now := time.Now(); now.Sub(l.told) >= time.Minute {
-		l.log.Warn("connection slots are short", "limit", l.most, "closed_idle", l.closed)
-		l.told, l.closed = now, 0
+		l.log.Warn("connection slots are short", "limit", l.most, "closed_stalled", l.closed["stalled"], "closed_idle", l.closed["idle"])
+		l.told = now
+		clear(l.closed)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// atOnce is the part of the slots that idle connections give up at once: to find
-// those that were idle for longest, all are looked at.
+// atOnce is the part of the slots that is given up at once: to find the connections
+// that were stalled or idle for longest, all are looked at.
 const atOnce = 128
 
 // slots are the connections that are open, with room for a bounded number.
@@ -47,7 +47,7 @@ func (s *slots) slotFor(a net.Addr) *slot {
 }
 
 func newSlots(o Options) *slots {
-	s := &slots{o: o, lack: lack{log: o.Logger, most: o.Most}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{}}
+	s := &slots{o: o, lack: lack{log: o.Logger, most: o.Most, closed: map[string]int{}}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{}}
 	s.released = sync.NewCond(&s.mu)
 	s.metrics = newMetrics(o, s.open)
 	return s
@@ -60,16 +60,17 @@ func (s *slots) open() int {
 	return len(s.taken)
 }
 
-// await returns once a slot is free, for which it closes idle connections; false
-// says that the listener was closed. Only Accept takes slots, one after the other.
+// await returns once a slot is free, for which it closes connections of clients that
+// do not read, and idle ones; false says that the listener was closed. Only Accept
+// takes slots, one after the other.
 func (s *slots) await() bool {
 	for tries := 0; ; tries++ {
 		if full, closed := s.state(); closed || !full {
 			return !closed
 		}
-		gone := s.closeIdle(max(1, s.o.Most/atOnce), func(*slot) bool { return true })
-		s.metrics.closed.WithLabelValues("idle").Add(float64(gone))
-		s.lack.tell(gone)
+		gone, why := s.closeSome(max(1, s.o.Most/atOnce), func(*slot) bool { return true })
+		s.metrics.closed.WithLabelValues(why).Add(float64(gone))
+		s.lack.tell(why, gone)
 		if gone > 0 {
 			continue
 		}
@@ -89,7 +90,7 @@ func (s *slots) state() (full, closed bool) {
 func (s *slots) full() bool { return s.o.Most > 0 && len(s.taken) >= s.o.Most }
 
 // recheck is how often connections that were all busy are looked at again: one may
-// have become idle, which releases no slot.
+// have become idle or stalled, which releases no slot.
 const recheck = 100 * time.Millisecond
 
 // pause returns when a slot is released, or it is time to look again.
@@ -107,11 +108,11 @@ func (s *slots) take(n *slot) bool {
 	s.mu.Lock()
 	exceeds := s.o.Most > 0 && len(s.taken) > s.o.Most/2 && s.held[n.client] >= s.o.Share && !n.exempt
 	s.mu.Unlock()
-	if exceeds && s.closeIdle(1, func(other *slot) bool { return other.client == n.client }) == 0 {
-		s.metrics.closed.WithLabelValues("refused").Inc()
-		return false
-	}
 	if exceeds {
+		if gone, _ := s.closeSome(1, func(other *slot) bool { return other.client == n.client }); gone == 0 {
+			s.metrics.closed.WithLabelValues("refused").Inc()
+			return false
+		}
 		s.metrics.closed.WithLabelValues("share").Inc()
 	}
 	s.mu.Lock()
@@ -142,25 +143,34 @@ func (s *slots) close() {
 	s.released.Broadcast()
 }
 
-// closeIdle closes up to so many idle connections, of those that may be, and says
-// how many: those that were idle for longest.
-func (s *slots) closeIdle(most int, may func(*slot) bool) int {
+// closeSome closes up to so many of the connections that may be, and says how many:
+// those of clients that do not read, or else idle ones, the longest so first.
+func (s *slots) closeSome(most int, may func(*slot) bool) (closed int, why string) {
+	if closed = s.closeOldest(most, may, (*web.Conn).Stalled, (*web.Conn).Abort); closed > 0 {
+		return closed, "stalled"
+	}
+	return s.closeOldest(most, may, (*web.Conn).Idle, (*web.Conn).Close), "idle"
+}
+
+// closeOldest closes up to so many connections of a kind, of those that may be: the
+// ones that are of it for longest.
+func (s *slots) closeOldest(most int, may func(*slot) bool, is func(*web.Conn) (time.Time, bool), end func(*web.Conn) error) int {
 	type quiet struct {
-		slot  *slot
+		conn  *web.Conn
 		since time.Time
 	}
 	var found []quiet
 	s.mu.Lock()
 	for n := range s.taken {
-		if since, idle := n.conn.Idle(); idle && may(n) {
-			found = append(found, quiet{n, since})
+		if since, ok := is(n.conn); ok && may(n) {
+			found = append(found, quiet{n.conn, since})
 		}
 	}
 	s.mu.Unlock()
 	slices.SortFunc(found, func(a, b quiet) int { return cmp.Compare(a.since.UnixNano(), b.since.UnixNano()) })
 	found = found[:min(most, len(found))]
 	for _, q := range found {
-		_ = q.slot.conn.Close() // which releases the slot
+		_ = end(q.conn) // which releases the slot
 	}
 	return len(found)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/lane"
@@ -20,7 +19,6 @@ import (
 type Conn struct {
 	*socket
 	lane    *lane.Conn // nil: none
-	onClose func()
 	address netip.Addr // the client's; not valid where it has none
 	seen    sights
 
@@ -43,7 +41,7 @@ func NewConn(c net.Conn, fast *lane.Lane, onClose func()) *Conn {
 	if onClose == nil {
 		onClose = func() {}
 	}
-	conn := &Conn{socket: newSocket(c), onClose: sync.OnceFunc(onClose)}
+	conn := &Conn{socket: newSocket(c, onClose)}
 	if peer, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		conn.address = peer.AddrPort().Addr().Unmap().WithZone("")
 	}
@@ -135,11 +133,19 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 // Close closes the connection, after an answer in the fast lane that is in
 // progress.
 func (c *Conn) Close() error {
-	defer c.onClose()
 	if c.lane == nil {
-		return c.socket.Conn.Close()
+		return c.socket.Close()
 	}
 	return c.lane.Close()
+}
+
+// Abort closes the connection at once, whatever is being written to it. What the
+// kernel holds of that is dropped.
+func (c *Conn) Abort() error {
+	if tcp, ok := c.socket.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	return c.socket.Close()
 }
 
 // Write sends what was held back, and p with it, unless p is to be held back and
@@ -148,14 +154,14 @@ func (c *Conn) Write(p []byte) (int, error) {
 	b := c.buffer
 	switch {
 	case b == nil || len(b.text)+len(p) > cap(b.text) && len(b.text) == 0:
-		return c.socket.Conn.Write(p)
+		return c.socket.Write(p)
 	case len(b.text)+len(p) <= cap(b.text):
 		b.text = append(b.text, p...)
 		return len(p), nil
 	}
 	c.pieces = [2][]byte{b.text, p}
 	pieces := net.Buffers(c.pieces[:])
-	n, err := pieces.WriteTo(c.socket.Conn)
+	n, err := c.socket.WriteBuffers(&pieces)
 	n -= int64(len(b.text))
 	b.text, c.pieces = b.text[:0], [2][]byte{}
 	return int(max(0, n)), err
@@ -167,7 +173,7 @@ func (c *Conn) release() {
 	b := c.buffer
 	c.buffer = nil
 	if len(b.text) > 0 {
-		if _, err := c.socket.Conn.Write(b.text); err != nil {
+		if _, err := c.socket.Write(b.text); err != nil {
 			_ = c.Close()
 		}
 	}
@@ -187,57 +193,4 @@ func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
 	defer c.release()
 	_, _ = w.Write(body)
 	_ = http.NewResponseController(w).Flush() // what net/http has left
-}
-
-// A socket notes when its client was last active.
-type socket struct {
-	net.Conn
-	active atomic.Int64 // Unix time in nanoseconds
-	busy   atomic.Bool  // net/http has a request that is not answered yet
-}
-
-func newSocket(c net.Conn) *socket {
-	s := &socket{Conn: c}
-	s.Heard(time.Now())
-	return s
-}
-
-// Heard notes when something came from the client.
-func (s *socket) Heard(at time.Time) { s.active.Store(at.UnixNano()) }
-
-// Read notes the time of what it reads.
-func (s *socket) Read(p []byte) (int, error) {
-	n, err := s.Conn.Read(p)
-	if n > 0 {
-		s.Heard(time.Now())
-	}
-	return n, err
-}
-
-// follow notes whether a request is being answered. A client whose answer is sent
-// has all its time to say the next thing.
-func (s *socket) follow(state http.ConnState) {
-	if state == http.StateIdle {
-		s.Heard(time.Now())
-	}
-	s.busy.Store(state == http.StateActive)
-}
-
-// Idle says since when nothing came from the client; not idle is a connection
-// whose request is being answered.
-func (s *socket) Idle() (since time.Time, idle bool) {
-	return time.Unix(0, s.active.Load()), !s.busy.Load()
-}
-
-// WriteBuffers writes all of the pieces in one system call, where the connection
-// below can.
-func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) { return pieces.WriteTo(s.Conn) }
-
-// CloseWrite closes the connection to the client alone, as http.Server does
-// before it leaves a client that is still sending.
-func (s *socket) CloseWrite() error {
-	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }

@@ -1,0 +1,119 @@
+package proxy_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// descriptorsAt counts the connections to an address that a process of this machine
+// has accepted and holds: those in the kernel's queue have no inode yet.
+func descriptorsAt(t *testing.T, address net.Addr) (held int) {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := netip.MustParseAddrPort(address.String())
+	name := fmt.Sprintf("0100007F:%04X", local.Port())
+	const listening = "0A"
+	for line := range strings.Lines(string(table)) {
+		if f := strings.Fields(line); len(f) > 9 && f[1] == name && f[3] != listening && f[9] != "0" {
+			held++
+		}
+	}
+	return held
+}
+
+// Clients that ask for what is large and do not read it hold no more descriptors than
+// there are slots, and the next client gets one of theirs.
+func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
+	const large = "GET /staking/validators?pagination.limit=1 HTTP/1.1\r\nHost: x\r\n\r\n"
+	for name, fast := range map[string]*lane.Lane{"in the lane": lane.New(lane.Options{}), "by net/http": nil} {
+		t.Run(name, func(t *testing.T) {
+			const most, readers = 8, 20
+			p, nodes := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}, Web: web.Options{Lane: fast}})
+			body := []byte(`"` + strings.Repeat("x", 16<<20) + `"`) // more than the kernel holds
+			nodes.does(func(r node.Request) (*node.Answer, error) {
+				if strings.HasPrefix(r.Path, "/staking/validators") {
+					return &node.Answer{Status: http.StatusOK, Height: standstill, Body: body}, nil
+				}
+				return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`{}`)}, nil
+			})
+			registry := prometheus.NewPedanticRegistry()
+			l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: most, Lane: fast, Metrics: registry})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := httptest.NewUnstartedServer(p.Handler())
+			_ = s.Listener.Close()
+			s.Listener, s.Config.ConnContext, s.Config.ConnState = l, web.ConnContext, web.ConnState
+			s.Start()
+			t.Cleanup(s.Close)
+			polite := dial(t, l.Addr())
+			for range 4 { // until the lane knows it
+				polite.ask(t, large)
+			}
+			polite.Close()
+			for i := range readers {
+				c, err := net.Dial("tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				_ = c.(*net.TCPConn).SetReadBuffer(4096)
+				if _, err := io.WriteString(c, large); err != nil {
+					t.Fatal(err)
+				}
+				if i < most { // they have their slots
+					_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+					if _, err := c.Read(make([]byte, 1)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			next := dial(t, l.Addr())
+			_ = next.SetDeadline(time.Now().Add(time.Minute))
+			answered := make(chan string)
+			go func() {
+				_, _ = io.WriteString(next, "GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n")
+				status, err := next.answers.ReadString('\n')
+				answered <- fmt.Sprint(status, err)
+			}()
+			highest := 0
+			for waiting := true; waiting; {
+				select {
+				case answer := <-answered:
+					waiting = false
+					if !strings.HasPrefix(answer, "HTTP/1.1 200 ") {
+						t.Errorf("the next client got %s", answer)
+					}
+				case <-time.After(10 * time.Millisecond):
+				}
+				highest = max(highest, descriptorsAt(t, l.Addr()))
+			}
+			if highest > most+1 { // one more is accepted, and waits for a slot
+				t.Errorf("%d descriptors were held, with %d slots", highest, most)
+			}
+			if closed := counted(t, registry, "tipcache_http_connections_closed_total"); !strings.Contains(strings.Join(closed, "\n"), `cause:"stalled"`) {
+				t.Errorf("closed: %v", closed)
+			}
+		})
+	}
+}
