@@ -35,7 +35,7 @@ type Config struct {
 type Chain struct {
 	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"story, or cosmos for any chain of the Cosmos SDK; empty finds it out from the nodes, and until one of them answers the chain is not served"`
 	Rows          []string      `yaml:"rows" doc:"in the dialect cosmos, routes of one's own: NAME PATTERN CLASS COST PARAMETERS each, as in pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap, or as in prices /oracle/{path=**} never cheap * for what is no state and must not be kept; the class is one of live, params, block, found, latest and never, the cost cheap, page or scan"`
-	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, as in 50/s burst 100"`
+	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, who take turns by address, as in 50/s burst 100"`
 	MaxPost       Bytes         `yaml:"max_post" must:"positive" doc:"largest of them"`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
 	Nodes         []string      `yaml:"nodes" flag:"node" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`

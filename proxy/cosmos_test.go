@@ -1,9 +1,13 @@
 package proxy_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -213,17 +217,82 @@ func TestMannersThatTheNodeLacks(t *testing.T) {
 	}
 }
 
+const sdkPost = `{"tx_bytes":"AAAA","mode":"BROADCAST_MODE_SYNC"}`
+
 func TestPostsAreBounded(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Posts = cosmos.Posts{MaxBody: 100, Rate: 0.001, Burst: 2} })
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, strings.Repeat("x", 101)); resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := s.do(t, http.MethodPost, sdkTxs, `{"tx_bytes":"AAAA","mode":"BROADCAST_MODE_SYNC"}`); resp.StatusCode != http.StatusOK {
-		t.Errorf("small: %d %s", resp.StatusCode, body)
+	begun := dial(t, s.server.Listener.Addr()) // of a body that does not come
+	if _, err := io.WriteString(begun, "POST "+sdkTxs+" HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // neither of these took a token
+		if resp, body := s.do(t, http.MethodPost, sdkTxs, sdkPost); resp.StatusCode != http.StatusOK {
+			t.Errorf("small: %d %s", resp.StatusCode, body)
+		}
 	}
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, `{}`); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("too many: %d %s", resp.StatusCode, body)
 	}
+}
+
+// However many bodies a client begins, they take a bounded part of the memory, and
+// others have room for theirs.
+func TestBodiesThatDoNotEndAreBounded(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) {
+		o.Web.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	statuses := make(chan string, 40)
+	for range 40 {
+		c := dial(t, s.server.Listener.Addr())
+		go func() {
+			_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\nContent-Length: %d\r\n\r\n%s", sdkTxs, 1<<20, strings.Repeat(" ", 1<<20-1))
+			status, _ := c.answers.ReadString('\n')
+			statuses <- status
+		}()
+	}
+	for range 20 { // half of the places hold 16 to 18 of them
+		if status := <-statuses; !strings.Contains(status, " 429 ") {
+			t.Errorf("status %q", status)
+		}
+	}
+	if resp, body := s.do(t, http.MethodPost, sdkTxs, sdkPost, "X-Forwarded-For", "192.0.2.2"); resp.StatusCode != http.StatusOK {
+		t.Errorf("the other address got %d %s", resp.StatusCode, body)
+	}
+}
+
+func TestAddressesTakeTurnsToPost(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) {
+		o.Cosmos.Posts = cosmos.Posts{Rate: 20, Burst: 1}
+		o.Web.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	})
+	from := func(address string) int {
+		resp, _ := s.do(t, http.MethodPost, sdkTxs, sdkPost, "X-Forwarded-For", address)
+		return resp.StatusCode
+	}
+	done := make(chan struct{})
+	var flood sync.WaitGroup
+	for range 20 {
+		flood.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					from("192.0.2.1")
+				}
+			}
+		})
+	}
+	for range 5 {
+		if status := from("192.0.2.2"); status != http.StatusOK {
+			t.Errorf("the other address got %d", status)
+		}
+	}
+	close(done)
+	flood.Wait()
 }
 
 func TestWhatAnOperatorSaysIsNoStateIsPassedThroughEachTime(t *testing.T) {

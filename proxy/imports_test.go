@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"proxy/docs":             {"proxy/chain", "proxy/chain/documented", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
 	"proxy/chain/documented": {},
 	"proxy/chain":            {"proxy/chain/documented", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
-	"proxy/cosmos":           {"proxy/chain", "proxy/web", "cache", "upstream", "upstream/node"},
+	"proxy/cosmos":           {"proxy/chain", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node", "upstream/node/queue"},
 	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/metadata"},
 	"proxy/stream":           {"proxy/web", "cache", "upstream/node"},
 	"proxy/web":              {"proxy/limits", "proxy/record", "proxy/lane", "cache", "cache/codings", "upstream"},

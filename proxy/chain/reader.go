@@ -35,7 +35,7 @@ type Reader struct {
 	auth     bool                     // a key is required
 	wait     time.Duration            // for a block that a request must see
 	patience time.Duration            // for one that its client has seen
-	waiters  *limits.Waiters
+	waiters  *limits.Places
 }
 
 // NewReader makes a reader of what the rows of a dialect say. Of the options it reads Nodes,

@@ -19,6 +19,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -30,7 +31,7 @@ const (
 
 // readListBody reads the body to its end or to the request's deadline. A client
 // that announces a body and waits for "100 Continue" is refused before it sends.
-func readListBody(w http.ResponseWriter, r *http.Request, deadline time.Time) ([]byte, error) {
+func (h *Handler) readListBody(w http.ResponseWriter, r *http.Request, tenant string, deadline time.Time) ([]byte, error) {
 	switch {
 	case !isJSON(r.Header.Get("Content-Type")):
 		return nil, &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
@@ -40,7 +41,9 @@ func readListBody(w http.ResponseWriter, r *http.Request, deadline time.Time) ([
 		return nil, tooLarge(maxListBody)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read of a body has no context; fails only where there is no connection
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength)
+	visit := h.bodies.Visit(r, tenant, time.Second)
+	defer visit.Leave() // what the body is parsed into is smaller, and has its bound
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength, visit)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -52,8 +55,11 @@ func unreadable(err error) error {
 	var (
 		limited *http.MaxBytesError
 		slow    net.Error
+		refusal *limits.Refusal
 	)
 	switch {
+	case errors.As(err, &refusal):
+		return err
 	case errors.As(err, &limited):
 		return tooLarge(limited.Limit)
 	case errors.As(err, &slow) && slow.Timeout():
@@ -74,9 +80,9 @@ func isPlain(codings []string) bool {
 
 // readAll reads to the end, into one piece of memory if the length that the
 // client told, -1 for none, is credible.
-func readAll(r io.Reader, told int64) ([]byte, error) {
+func readAll(r io.Reader, told int64, visit *limits.Visit) ([]byte, error) {
 	if told < 0 || told > memoBody {
-		return io.ReadAll(r)
+		return web.ReadBody(r, maxListBody, visit)
 	}
 	body := make([]byte, told)
 	_, err := io.ReadFull(r, body)

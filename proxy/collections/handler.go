@@ -102,7 +102,8 @@ type Handler struct {
 	schema *listSchema
 	memo   memo
 
-	waiters *limits.Waiters
+	waiters *limits.Places
+	bodies  *limits.Places
 }
 
 // New checks the options and fills in the defaults.
@@ -110,7 +111,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
 	if o.Store == nil {
 		return nil, errors.New("collections: Store is required")
 	}
-	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters()}, nil
+	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters(), bodies: stack.NewBodies(maxListBody)}, nil
 }
 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.
@@ -132,7 +133,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 			return err
 		}
 	}
-	body, err := readListBody(c.Writer, r, deadline)
+	body, err := h.readListBody(c.Writer, r, rec.Tenant, deadline)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 
 // plan says what a request would ask.
 func (h *Handler) plan(c *gin.Context) (web.Plan, error) {
-	body, err := readListBody(c.Writer, c.Request, h.stack.Deadline(time.Now()))
+	body, err := h.readListBody(c.Writer, c.Request, "", h.stack.Deadline(time.Now()))
 	if err != nil {
 		return web.Plan{}, err
 	}

@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/gin-gonic/gin"
-	"golang.org/x/time/rate"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // Options configure a Handler. Chain.Nodes is required; of Chain's options Shape and MaxPageLimit
@@ -26,9 +28,12 @@ type Options struct {
 // simulated, encoded and decoded.
 type Posts struct {
 	MaxBody int64   // bytes; default 1 MiB
-	Rate    float64 // a second, of all clients together; default 50
+	Rate    float64 // a second, of all clients together, who take turns; default 50
 	Burst   int     // at once; default 100
 }
+
+// postPatience is how long a post waits for its turn.
+const postPatience = 2 * time.Second
 
 // WithDefaults fills in what was left zero.
 func (p Posts) WithDefaults() Posts {
@@ -45,7 +50,8 @@ type Handler struct {
 	posts       map[string]web.Route
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
-	posting     *rate.Limiter
+	posting     *queue.Tokens
+	bodies      *limits.Places
 	seed        maphash.Seed                // digests of the node's answers, of this process alone
 	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
 }
@@ -66,8 +72,11 @@ func New(o Options, stack *web.Stack, c chain.Cache) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := o.Posts.WithDefaults()
-	h := &Handler{Reader: reader, limits: limits, index: x, posting: rate.NewLimiter(rate.Limit(limits.Rate), limits.Burst), seed: maphash.MakeSeed()}
+	p := o.Posts.WithDefaults()
+	h := &Handler{
+		Reader: reader, limits: p, index: x, seed: maphash.MakeSeed(),
+		posting: queue.NewTokens(p.Rate, p.Burst, postPatience), bodies: stack.NewBodies(p.MaxBody),
+	}
 	h.noteCodec("")
 	h.mount()
 	return h, nil

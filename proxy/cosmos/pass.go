@@ -3,15 +3,16 @@ package cosmos
 import (
 	"cmp"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // pass asks the node what is never kept.
@@ -43,7 +44,8 @@ func (h *Handler) send(c *gin.Context, a *node.Answer) {
 	web.Send(c.Writer, c.Request, a.NodeStatus, a.Type, a.Body)
 }
 
-// A post sends on what clients post to a path: nothing of them but the body, and that once.
+// A post sends on what clients post to a path: nothing of them but the body, and that once, when it has
+// come and it is its client's turn.
 type post struct {
 	*Handler
 	path string
@@ -56,19 +58,21 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
 		return errNotImplemented
 	}
-	if !p.posting.Allow() {
-		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true, Public: "too many transactions are sent through this server at present"}
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, p.limits.MaxBody))
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return &web.Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: "the body is larger than this server passes on"}
-	}
+	visit := p.bodies.Visit(c.Request, rec.Tenant, time.Second)
+	defer visit.Leave()
+	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.limits.MaxBody), p.limits.MaxBody, visit)
 	if err != nil {
-		return web.BadInput("the body did not arrive whole")
+		return unreadable(err)
 	}
+	client := p.Stack.Client(c.Request, rec)
 	ctx := web.WithLazyDeadline(c.Request.Context(), p.Stack.Deadline(rec.Start))
 	defer ctx.Release()
-	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: p.Stack.Client(c.Request, rec),
+	if err := p.posting.Acquire(ctx, client); errors.Is(err, queue.ErrLate) {
+		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true, Public: "too many transactions are sent through this server at present"}
+	} else if err != nil {
+		return err
+	}
+	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
 		Post: &node.Post{Body: body, Type: web.JSON}}
 	a, err := p.Nodes.Fetch(ctx, r)
 	if err == nil && a.Reason == node.Unread && p.path != txs+"/txs" { // it reads the state, of a node that has just started
@@ -80,4 +84,15 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	}
 	p.send(c, a)
 	return nil
+}
+
+// unreadable says why the body of a post did not come.
+func unreadable(err error) error {
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		return &web.Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: "the body is larger than this server passes on"}
+	}
+	if refusal := new(limits.Refusal); errors.As(err, &refusal) {
+		return err
+	}
+	return web.BadInput("the body did not arrive whole")
 }

@@ -5,7 +5,7 @@
 //   - limiter.go counts it: in this process (buckets.go), and in Redis where
 //     replicas share their limits (shared.go);
 //   - standing.go tells the client how it stands;
-//   - waiters.go has the places of requests that wait for a block.
+//   - places.go has the places of requests that wait for a block, or bring a body.
 package limits
 
 import (

@@ -46,4 +46,4 @@ func (s *Stack) Client(r *http.Request, rec *Record) string {
 
 // NewWaiters makes places of their own for the requests of one interface that
 // wait for a block.
-func (s *Stack) NewWaiters() *limits.Waiters { return s.admission.NewWaiters() }
+func (s *Stack) NewWaiters() *limits.Places { return s.admission.NewWaiters() }

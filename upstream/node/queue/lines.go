@@ -1,6 +1,10 @@
 package queue
 
-import "container/list"
+import (
+	"container/list"
+	"context"
+	"time"
+)
 
 // freshRun is how many turns in a row the fresh lines of a queue may take while
 // others wait in it.
@@ -49,6 +53,51 @@ func (q *queue) push(client string, scan bool) *waiter {
 	w := &waiter{scan: scan, turn: make(chan struct{}), line: l}
 	w.place = l.waiters.PushBack(w)
 	return w
+}
+
+// of is how many requests of a client wait.
+func (q *queue) of(client string) int {
+	if l := q.lines[client]; l != nil {
+		return l.waiters.Len()
+	}
+	return 0
+}
+
+// forever is the patience of what waits for as long as its context.
+const forever time.Duration = -1
+
+// wait returns nil when the turn has come. The error is ErrLate or the context's, and
+// giveUp is to be called then.
+func (w *waiter) wait(ctx context.Context, patience time.Duration) error {
+	select {
+	case <-w.turn:
+		return nil
+	default:
+	}
+	var late <-chan time.Time
+	if patience != forever {
+		late = time.After(patience)
+	}
+	select {
+	case <-w.turn:
+		return nil
+	case <-late:
+		return ErrLate
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// giveUp takes out a waiter whose wait has failed, unless its turn came meanwhile:
+// it is taken then.
+func (q *queue) giveUp(w *waiter, err error) error {
+	select {
+	case <-w.turn:
+		return nil
+	default:
+		q.leave(w)
+		return err
+	}
 }
 
 // leave takes out a waiter that had no turn.

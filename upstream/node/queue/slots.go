@@ -59,19 +59,17 @@ func (s *Slots) Acquire(ctx context.Context, r Request) error {
 	s.grant()
 	s.mu.Unlock()
 
-	err := s.wait(ctx, w, r.Background)
+	patience := s.patience
+	if r.Background {
+		patience = forever
+	}
+	err := w.wait(ctx, patience)
 	if err == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-w.turn: // the turn came while giving up: take it
-		return nil
-	default:
-		queue.leave(w)
-		return err
-	}
+	return queue.giveUp(w, err)
 }
 
 // acquireSpare takes a slot for a request that is no Scan and that nobody waits for.
@@ -94,26 +92,6 @@ func (s *Slots) Spare() bool {
 
 func (s *Slots) hasSpare() bool {
 	return s.foreground.waiting+s.background.waiting == 0 && s.free > 1
-}
-
-func (s *Slots) wait(ctx context.Context, w *waiter, background bool) error {
-	select {
-	case <-w.turn:
-		return nil
-	default:
-	}
-	var late <-chan time.Time
-	if !background {
-		late = time.After(s.patience)
-	}
-	select {
-	case <-w.turn:
-		return nil
-	case <-late:
-		return ErrLate
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Release gives the slot of a request back.

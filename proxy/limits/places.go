@@ -1,0 +1,101 @@
+package limits
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Places are what requests hold while they last: those that wait for a block hold a
+// connection for as long as their block takes to come, and those that bring a body
+// hold its bytes. There is a bounded number of them. Once more than half are taken, a
+// client has a share, as it has of the connections: a client's key name, its IPv4
+// address, or its IPv6 /64. Loopback and trusted proxies have many clients behind
+// them, and no share.
+type Places struct {
+	admission *Admission
+	most      int
+	doing     string // what requests hold them for
+
+	mu    sync.Mutex
+	taken int
+	held  map[string]int // by client
+}
+
+// DefaultWait is how long a request waits for a block where nothing else is
+// configured.
+const DefaultWait = 10 * time.Second
+
+const maxWaiters = 1000
+
+// Shares is how many shares there are of all places, of which a client has one.
+const Shares = 20
+
+// NewWaiters makes places for the requests of one interface that wait for a block.
+func (a *Admission) NewWaiters() *Places { return a.NewPlaces(maxWaiters, "wait for a block") }
+
+// NewPlaces makes so many places. Refusals say what too many requests are doing.
+func (a *Admission) NewPlaces(most int, doing string) *Places {
+	return &Places{admission: a, most: most, doing: doing, held: map[string]int{}}
+}
+
+// A Visit is what one request holds. It is for one goroutine.
+type Visit struct {
+	places *Places
+	client string
+	exempt bool
+	retry  time.Duration
+	held   int
+}
+
+// Visit begins with no place, for a request and for the tenant whose key it has (""
+// for none). Refusals say to come again after retry. Leave is to be called.
+func (p *Places) Visit(r *http.Request, tenant string, retry time.Duration) *Visit {
+	return &Visit{places: p, client: p.admission.Name(r, tenant), exempt: p.admission.isMany(r, tenant), retry: retry}
+}
+
+// Take takes some places more. The error is a *Refusal: 429 where the client holds
+// its share, 503 where too few are left.
+func (v *Visit) Take(places int) error {
+	p := v.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.taken+places > p.most:
+		return &Refusal{Status: http.StatusServiceUnavailable, RetryAfter: v.retry, Public: "too many requests " + p.doing}
+	case p.taken+places > p.most/2+1 && p.held[v.client]+places > p.most/Shares && !v.exempt:
+		return &Refusal{Status: http.StatusTooManyRequests, RetryAfter: v.retry, Public: "too many requests of this client " + p.doing}
+	}
+	v.held += places
+	p.taken += places
+	p.held[v.client] += places
+	return nil
+}
+
+// Leave gives all places back.
+func (v *Visit) Leave() {
+	p := v.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken -= v.held
+	if p.held[v.client] -= v.held; p.held[v.client] == 0 {
+		delete(p.held, v.client)
+	}
+	v.held = 0
+}
+
+// Enter takes a place until leave is called, as a Visit does.
+func (p *Places) Enter(r *http.Request, tenant string, retry time.Duration) (leave func(), err error) {
+	v := p.Visit(r, tenant, retry)
+	if err := v.Take(1); err != nil {
+		return nil, err
+	}
+	return v.Leave, nil
+}
+
+// isMany tells a client behind which there are others: one without a key, at an
+// address of this machine or of a trusted proxy.
+func (a *Admission) isMany(r *http.Request, tenant string) bool {
+	addr := a.AddressOf(r)
+	return tenant == "" && (addr.IsLoopback() || a.Trusts(addr))
+}
