@@ -17,12 +17,11 @@ const hexDigest = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d154
 func TestRates(t *testing.T) {
 	tests := map[string]limits.Rate{
 		"0":               {},
-		"50":              {Requests: 50, Per: time.Second, Burst: 50},
+		"50/s":            {Requests: 50, Per: time.Second, Burst: 50},
 		"300/s":           {Requests: 300, Per: time.Second, Burst: 300},
 		"300/s burst 600": {Requests: 300, Per: time.Second, Burst: 600},
 		"10/m burst 1":    {Requests: 10, Per: time.Minute, Burst: 1},
 		"1000/h":          {Requests: 1000, Per: time.Hour, Burst: 1000},
-		"300/":            {Requests: 300, Per: time.Second, Burst: 300},
 		"05/s":            {Requests: 5, Per: time.Second, Burst: 5},
 		"2147483647/s":    {Requests: 2147483647, Per: time.Second, Burst: 2147483647},
 	}
@@ -35,10 +34,24 @@ func TestRates(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", text, diff)
 		}
 	}
-	for _, text := range []string{"", "x", "-1", "0/s", "1/d", "1.5/s", "1/s burst", "1/s burst 0", "1/s burst 3601", "1/h burst 2", "00/s", "2147483648/s", "99999999999/s", " 1/s"} {
+	for _, text := range []string{"", "x", "-1", "0/s", "1/d", "1.5/s", "1/s burst", "1/s burst 0", "1/s burst 3601", "1/h burst 2", "00/s", "2147483648/s", "99999999999/s", " 1/s", "300/", "50", "50 burst 100"} {
 		if got, err := config.ParseRate(text); err == nil {
 			t.Errorf("%q: read as %v", text, got)
 		}
+	}
+}
+
+func TestARateWithoutAUnitIsToldWhatToWrite(t *testing.T) {
+	got := lines(t, config.Sources{File: writeFile(t, "http: {rate: 50}")})
+	if len(got) != 1 || !strings.Contains(got[0], `http.rate: "50" has no unit: write 50/s`) {
+		t.Errorf("problems = %q", got)
+	}
+}
+
+func TestCometThatIsNotSetIsAskedForInWords(t *testing.T) {
+	got := lines(t, config.Sources{File: writeFile(t, "chain: {nodes: [http://node:1317]}")})
+	if len(got) != 1 || !strings.Contains(got[0], "chain.comet: not set: name the CometBFT") {
+		t.Errorf("problems = %q", got)
 	}
 }
 
@@ -89,7 +102,7 @@ func TestWhoMayAskIsValidated(t *testing.T) {
 		{"keys of one name may agree on a rate", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + ":5/s]}", ""},
 		{"they may not differ", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + "]}", "collections.keys[1]: the keys of web share a rate"},
 		{"a key belongs to one name", "collections: {keys: [web:" + hexDigest + ", app:" + hexDigest + "]}", "collections.keys[1]: the key of app is there twice"},
-		{"a rate may be a number", "http: {rate: 50}", ""},
+		{"a rate needs a unit", "http: {rate: 50}", "has no unit"},
 		{"a rate must be one", "http: {rate: fast}", `http.rate: "fast" is not a rate`},
 		{"networks are read", "http: {trusted_proxies: [10.0.0.0/8, 192.0.2.1, 'fd00::/8']}", ""},
 		{"others are refused", "http: {trusted_proxies: [10.0.0.0/8, nginx]}", `http.trusted_proxies[1]: "nginx" is neither`},

@@ -32,22 +32,25 @@ func ParseAPIKey(line string) (key limits.Key, err error) {
 }
 
 var (
-	rateForm = regexp.MustCompile(`^(\d+)(?:/([smh]?))?(?: burst (\d+))?$`)
+	rateForm = regexp.MustCompile(`^(\d+)/([smh])(?: burst (\d+))?$`)
 	rateUnit = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
 )
 
-// ParseRate reads 300/s, 300/s burst 600, 10/m, 1000/h, or 0 for no limit; a bare
-// number is one for a second. As many as the number may come at once unless a burst
-// is said; one that takes more than an hour to be allowed again is refused.
+// ParseRate reads 300/s, 300/s burst 600, 10/m, 1000/h, or 0 for no limit. As many
+// as the number may come at once unless a burst is said; one that takes more than an
+// hour to be allowed again is refused.
 func ParseRate(s string) (r limits.Rate, err error) {
 	if s == "0" {
 		return r, nil
+	}
+	if _, bare := strconv.ParseUint(s, 10, 64); bare == nil {
+		return r, fmt.Errorf("%q has no unit: write %s/s for so many a second, or a rate such as 300/s burst 600 or 1000/h", s, s)
 	}
 	parts := rateForm.FindStringSubmatch(s)
 	if parts == nil || !count(&r.Requests, parts[1]) || !count(&r.Burst, cmp.Or(parts[3], parts[1])) {
 		return limits.Rate{}, fmt.Errorf("%q is not a rate such as 300/s, 300/s burst 600 or 1000/h, nor 0 for none", s)
 	}
-	r.Per = rateUnit[cmp.Or(parts[2], "s")]
+	r.Per = rateUnit[parts[2]]
 	if float64(r.Per)/float64(r.Requests)*float64(r.Burst) > float64(time.Hour) {
 		return limits.Rate{}, fmt.Errorf("%q allows a burst that takes more than an hour to be allowed again", s)
 	}

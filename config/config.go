@@ -165,7 +165,7 @@ type TLS struct {
 
 // Log is what is written to standard error.
 type Log struct {
-	Level  string  `yaml:"level" reload:"true" oneof:"debug, info, warn, error" doc:"debug, info, warn or error"`
+	Level  string  `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"debug, info, warn or error"`
 	Format string  `yaml:"format" oneof:"auto, json, text" doc:"json, text, or auto: text on a terminal and JSON elsewhere"`
 	Access bool    `yaml:"access" doc:"one record per request, written within 100 ms; false: only of those that failed with a status of 500 and more"`
 	Sample float64 `yaml:"sample" must:"from 0 to 1" doc:"share of the records of successful requests (status below 400) that is written, 0 to 1; the others always are"`

@@ -109,7 +109,7 @@ log: {level: loud}`),
 	}
 	for _, want := range []string{
 		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes[0]: \"ftp://x\"", `chain.timeout: "soon" is not a time`,
-		`chain.max_body: "3XB" is not a size`, "chain.comet: 0 for 1 nodes: set one for each", "chain.shape: ", "chain.scans: ", "cache.memory: ",
+		`chain.max_body: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.scans: ", "cache.memory: ",
 		"chain.timeout: 5s must be shorter than cache.flight (1s)", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
 	} {

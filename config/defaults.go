@@ -29,7 +29,7 @@ func Default() Config {
 	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	return Config{
 		Listen: "127.0.0.1:8080",
-		Admin:  "127.0.0.1:9090",
+		Admin:  "127.0.0.1:8081",
 		Chain: Chain{
 			Nodes:    []string{"http://127.0.0.1:1317"},
 			Comet:    []string{"http://127.0.0.1:26657"},

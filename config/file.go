@@ -30,16 +30,29 @@ func (l *loader) file(path string) error {
 	r := &fileReader{loader: l, name: filepath.Base(path), open: map[*yaml.Node]bool{}}
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		text := strings.TrimPrefix(err.Error(), "yaml: ")
-		if at, ok := strings.CutPrefix(text, "line "); ok {
-			return errors.New(r.name + ":" + at)
-		}
-		return errors.New(r.name + ": " + text)
+		return r.malformed(string(text), err)
 	}
 	if len(document.Content) > 0 {
 		r.read(document.Content[0], "", reflect.ValueOf(&l.cfg).Elem())
 	}
 	return nil
+}
+
+// malformed says where a text is not YAML. A tab in an indentation looks like the
+// spaces that are wanted, so it is named.
+func (r *fileReader) malformed(text string, err error) error {
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]; strings.Contains(indent, "\t") {
+			return fmt.Errorf("%s:%d: indented with a tab: YAML takes spaces only", r.name, number)
+		}
+	}
+	what := strings.TrimPrefix(err.Error(), "yaml: ")
+	if at, ok := strings.CutPrefix(what, "line "); ok {
+		return errors.New(r.name + ":" + at)
+	}
+	return errors.New(r.name + ": " + what)
 }
 
 // read reads the value of a path into a field of Config: a section, which is a struct

@@ -18,6 +18,10 @@ type Sources struct {
 	// Check, if set, finds further problems in a configuration that has been
 	// read, such as names that only the caller knows. It joins Problems.
 	Check func(Config) error
+
+	// Said, if set, is called with the path of each setting that a source has a
+	// value for.
+	Said func(path string)
 }
 
 // A loader lays what the sources say over the defaults, the strongest source last.
@@ -45,6 +49,9 @@ func Load(s Sources) (Config, error) {
 	}
 	l.implied()
 	for _, path := range slices.Sorted(maps.Keys(l.said)) {
+		if s.Said != nil {
+			s.Said(path)
+		}
 		if err := l.said[path]; err != nil {
 			l.problems = append(l.problems, Problem{Key: path, Text: err.Error()})
 		}

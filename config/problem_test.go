@@ -70,7 +70,9 @@ func asSet(lines []string) map[string]bool {
 
 func TestFilesThatAreNotASetOfSettingsAreRefused(t *testing.T) {
 	tests := []struct{ name, file, want string }{
-		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml:2: "},
+		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml:2: indented with a tab: YAML takes spaces only"},
+		{"one with a tab further down", "chain:\n  id: x\nredis:\n  \turl: none", "tipcache.yaml:4: indented with a tab"},
+		{"one that is broken elsewhere", "chain: [", "tipcache.yaml:1: "},
 		{"a list", "- chain", "tipcache.yaml:1: settings are written as NAME: VALUE"},
 		{"a key that is set twice", "chain: {id: a}\nchain: {id: b}", "tipcache.yaml:2: chain: set twice"},
 		{"a section in place of a value", "chain: {id: {name: x}}", "tipcache.yaml:1: chain.id: a value is expected here"},

@@ -111,7 +111,11 @@ func shown(value string) string {
 
 func (v *validation) chain(c Chain) {
 	each("chain.nodes", c.Nodes, v.httpURL)
-	v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, or none", len(c.Comet), len(c.Nodes))
+	if len(c.Comet) == 0 && len(c.Nodes) > 0 {
+		v.check(false, "chain.comet", "not set: name the CometBFT RPC address of each of chain.nodes, as in http://127.0.0.1:26657, or none where the REST server is to tell the height")
+	} else {
+		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, or none", len(c.Comet), len(c.Nodes))
+	}
 	each("chain.comet", c.Comet, func(key, address string) {
 		if address != "none" {
 			v.httpURL(key, address)

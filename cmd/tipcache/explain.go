@@ -34,7 +34,7 @@ func explainCommand(std streams) *cobra.Command {
 	}
 	var q inquiry
 	fs := c.Flags()
-	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:9090", "`URL` of the admin listener; its token is taken from TIPCACHE_ADMIN_TOKEN")
+	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:8081", "`URL` of the admin listener; its token is taken from TIPCACHE_ADMIN_TOKEN")
 	fs.StringVar(&q.height, "height", "", "the request's X-Block-Height")
 	fs.StringVar(&q.body, "body", "", "`JSON` of a collection listing")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")

@@ -16,6 +16,7 @@ import (
 type settingFlags struct {
 	file   string
 	values map[string][]string
+	said   map[string]bool // the settings that the sources had values for when they were loaded last
 }
 
 // addSettingFlags adds the flags of all settings.
@@ -76,7 +77,11 @@ func flagUsage(k config.Key) string {
 
 // load reads flags, environment and file into a valid configuration.
 func (s *settingFlags) load() (config.Config, error) {
-	cfg, err := config.Load(config.Sources{File: s.file, Environ: os.Environ(), Flags: s.values, Check: parts.Validate})
+	s.said = map[string]bool{}
+	cfg, err := config.Load(config.Sources{
+		File: s.file, Environ: os.Environ(), Flags: s.values, Check: parts.Validate,
+		Said: func(path string) { s.said[path] = true },
+	})
 	if err != nil {
 		return cfg, fmt.Errorf("the configuration has problems:\n%w", err)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,7 +15,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal kills
 	if err := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr}); err != nil {
-		fmt.Fprintln(os.Stderr, "tipcache:", err)
+		if _, logged := errors.AsType[loggedError](err); !logged {
+			fmt.Fprintln(os.Stderr, "tipcache:", err)
+		}
 		os.Exit(1)
 	}
 }

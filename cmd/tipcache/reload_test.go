@@ -111,7 +111,7 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 	got := s.hangup(fmt.Sprintf(store, line)+"cache: {memory: 64MiB}\nlog: {level: debug}\nhttp: {rate: 3/h}\nclasses: {live: {stale_blocks: 9}}\nroutes: {pool: {fresh_blocks: 3}}\nadmin_token: a token that is long\n", "configuration reloaded")
 	delete(got, "time")
 	want := map[string]any{
-		"level": "INFO", "msg": "configuration reloaded", "needs_restart": []any{"cache.memory"},
+		"level": "WARN", "msg": "configuration reloaded", "needs_restart": []any{"cache.memory"},
 		"changed": []any{"admin_token", "classes.live.stale_blocks", "routes", "collections.keys", "http.rate", "log.level"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

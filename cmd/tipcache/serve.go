@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
+	"github.com/tipcache/tipcache/config"
 )
 
 func serveCommand(std streams) *cobra.Command {
@@ -20,12 +21,33 @@ func serveCommand(std streams) *cobra.Command {
 	return c
 }
 
+// serve returns errors that it has logged: what reads the log should find the reason
+// for an end in the log's format.
 func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	cfg, err := settings.load()
-	if err != nil {
-		return err
+	if err == nil {
+		err = serveWith(ctx, cfg, settings, std)
 	}
+	if err == nil {
+		return nil
+	}
+	log := parts.NewLogger(std.err, config.Log{Level: "error", Format: cfg.Log.Format})
+	for _, problem := range config.Problems(err) {
+		log.Error("serve ends", "error", problem.Error())
+	}
+	return loggedError{err}
+}
+
+// A loggedError is in the log already.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
+
+func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, std streams) error {
 	log := parts.NewLogs(std.err, cfg.Log)
+	if !settings.said["admin"] {
+		log.Warn("admin is not set: the listener for operators is on the default port, which was 9090 before version 1.0.0", "admin", cfg.Admin)
+	}
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup))
 	s, err := service.New(ctx, cfg, log)

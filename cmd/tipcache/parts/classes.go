@@ -23,6 +23,21 @@ func classOf(cfg config.Config, name string) (class chain.Class, ok bool) {
 	return chain.ClassOf(cosmos.Rows(ownRows(cfg)), name)
 }
 
+// routeNames are those of all rows that classOf looks at.
+func routeNames(cfg config.Config) (names []string) {
+	var rows []chain.Row
+	if cfg.Chain.Dialect != string(node.Cosmos) {
+		rows = chain.Rows()
+	}
+	if cfg.Chain.Dialect != string(node.Story) {
+		rows = append(rows, cosmos.Rows(ownRows(cfg))...)
+	}
+	for _, row := range rows {
+		names = append(names, row.Name)
+	}
+	return names
+}
+
 // Classes are the freshness classes of the chain's queries.
 func Classes(cfg config.Config) chain.Classes {
 	return chain.Classes{
@@ -77,7 +92,7 @@ func validateRoutes(cfg config.Config) error {
 	}
 	for name := range cfg.Routes {
 		if _, ok := classOf(cfg, name); !ok {
-			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route"})
+			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route" + config.DidYouMean(name, routeNames(cfg))})
 			continue
 		}
 		problems = append(problems, routeClass(cfg, name).Validate("routes."+name))

@@ -1,10 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
@@ -27,11 +29,19 @@ type Readiness struct {
 	Problems map[string]string `json:"problems"`        // by part: node, store, draining, cache
 	Tip      int64             `json:"tip"`             // 0: none was seen
 	Epoch    int64             `json:"epoch"`           // 0, or when the chain was last found reset or set back, in Unix seconds
-	Redis    string            `json:"redis"`           // the breaker's state, or off
-	Metadata string            `json:"metadata"`        // the breaker's state, or off
+	Redis    string            `json:"redis"`           // ok, failing, trying or off
+	Metadata string            `json:"metadata"`        // the same of the provider
 	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
 	Nodes    []NodeHealth      `json:"nodes"`
 }
+
+// states say in words for people how a part is whose breaker is in a state.
+var states = map[string]string{
+	gobreaker.StateClosed.String(): "ok", gobreaker.StateOpen.String(): "failing", gobreaker.StateHalfOpen.String(): "trying",
+}
+
+// stateOf is the word for the state of a breaker. A part that is off has none.
+func stateOf(breaker string) string { return cmp.Or(states[breaker], breaker) }
 
 // NodeHealth is what is known of one node.
 type NodeHealth struct {
@@ -55,30 +65,13 @@ func (s *Service) nodes() []NodeHealth {
 	return all
 }
 
-var (
-	errDraining = errors.New("finishing the last requests")
-	errWarming  = errors.New("taking over what other replicas use most")
-)
-
 // ready tells how the parts are; those excluded do not count.
 func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
-	state := Readiness{Problems: map[string]string{}, Redis: s.cache.SharedState(), Metadata: s.metadata.State(), Index: s.indexed(), Nodes: s.nodes()}
+	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Metadata: stateOf(s.metadata.State()), Index: s.indexed(), Nodes: s.nodes()}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch
-	parts := map[string]error{"node": s.pool.Ready(), "store": s.store.Ping(ctx)}
-	if s.stopping.Load() {
-		parts["draining"] = errDraining
-	}
-	if s.cache.Warming() {
-		parts["cache"] = errWarming // other replicas answer better for a moment
-	}
 	for _, part := range exclude {
-		delete(parts, part)
-	}
-	for part, err := range parts {
-		if err != nil {
-			state.Problems[part] = err.Error()
-		}
+		delete(state.Problems, part)
 	}
 	state.Ready = len(state.Problems) == 0
 	return state.Ready, state

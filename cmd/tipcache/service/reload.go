@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -90,7 +91,11 @@ func (r *reloader) reload() {
 	}
 	r.running = merged
 	r.reloads.succeeded()
-	r.log.Info("configuration reloaded", "changed", changed, "needs_restart", restart)
+	level := slog.LevelInfo
+	if len(restart) > 0 {
+		level = slog.LevelWarn
+	}
+	r.log.Log(context.Background(), level, "configuration reloaded", "changed", changed, "needs_restart", restart)
 }
 
 // refused logs what is wrong, one record for each problem.

@@ -39,6 +39,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.determine(gctx) })
 	group.Go(func() error { s.watch.Run(gctx); return nil })
 	group.Go(func() error { s.proxy.Run(gctx); return nil })
+	group.Go(func() error { s.watchReadiness(gctx); return nil })
 	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down
 	if s.indexer != nil {
 		group.Go(func() error { s.runIndexer(gctx); return nil })

@@ -4,7 +4,8 @@
 //     and listen.go opens the listeners; dialect.go finds out what the nodes speak;
 //   - run.go serves until the end, drain.go is that end, and reload.go puts another
 //     configuration in force;
-//   - admin.go reports the health of the parts; explain.go and purge.go are calls of
+//   - admin.go reports the health of the parts, and readiness.go has the log told of
+//     it; explain.go and purge.go are calls of
 //     the admin listener;
 //   - indexing.go fills the collection store when it is this replica's turn;
 //     tracing.go sends spans.
@@ -62,6 +63,7 @@ type Service struct {
 	certificate *listener.Certificate // of both; nil: no TLS
 	stopping    atomic.Bool
 
+	readiness    *readinessLog
 	undetermined bool       // no node has said yet which dialect it speaks
 	force        sync.Mutex // held while settings or the dialect are put in force
 	reloader     *reloader  // nil: the configuration stays as it is
@@ -73,7 +75,7 @@ type Service struct {
 // at start is an error but a listener's address that is taken.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
 	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry()}
-	s.reloads = newReloads(s.registry)
+	s.reloads, s.readiness = newReloads(s.registry), newReadinessLog(s.log)
 	build := []func(context.Context) error{s.openTracing, s.openLane, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	s.onClose(log.Close)
 	for _, step := range build {

@@ -219,8 +219,8 @@ function drawRoutes() {
   list("slow", slow, (r) => r.miss, (r) => format.seconds(r.miss), "var(--c-miss)");
 }
 
-const breakerTone = { closed: "good", off: "", "half-open": "warn", open: "bad" };
-const breakerText = { closed: "well", off: "off", "half-open": "tried again", open: "left alone" };
+const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad" };
+const breakerText = { closed: "well", ok: "well", off: "off", "half-open": "tried again", trying: "tried again", open: "left alone", failing: "left alone" };
 
 function drawParts(state) {
   const rows = [];

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// records are the lines of a log, each of which has to be JSON.
+func records(t *testing.T, log string) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Errorf("%v in the line %s", err, line)
+		}
+		all = append(all, record)
+	}
+	return all
+}
+
+func TestWhatEndsServeIsALineInTheLogsFormat(t *testing.T) {
+	t.Parallel()
+	taken := httptest.NewServer(nil)
+	defer taken.Close()
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a setting that is wrong": {[]string{"--shape", "round"}, "--shape: chain.shape"},
+		"a file that is missing":  {[]string{"--config", "missing.yaml"}, "missing.yaml"},
+		"an address that is taken": {
+			[]string{"--listen", taken.Listener.Addr().String(), "--admin", "none", "--node", "none", "--store", "sqlite::memory:", "--collections-auth", "none"},
+			"address already in use",
+		},
+	} {
+		p := startProgram(t, nil, append([]string{"serve"}, tt.args...)...)
+		<-p.ended
+		if p.cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%s: exit status %d", name, p.cmd.ProcessState.ExitCode())
+		}
+		all := records(t, p.said.String())
+		if len(all) == 0 {
+			t.Fatalf("%s: nothing was logged", name)
+		}
+		last := all[len(all)-1]
+		if text, _ := last["error"].(string); last["level"] != "ERROR" || last["msg"] != "serve ends" || !strings.Contains(text, tt.want) {
+			t.Errorf("%s: the last line is %v", name, last)
+		}
+	}
+}
+
+func TestAStartWithoutAdminNamesTheDefaultPort(t *testing.T) {
+	t.Parallel()
+	taken := httptest.NewServer(nil) // so that serve ends by itself
+	defer taken.Close()
+	said := func(env ...string) string {
+		p := startProgram(t, env, "serve", "--listen", taken.Listener.Addr().String(), "--node", "none", "--store", "sqlite::memory:", "--collections-auth", "none")
+		<-p.ended
+		return p.said.String()
+	}
+	const notice = `"msg":"admin is not set`
+	if log := said(); !strings.Contains(log, notice) || !strings.Contains(log, `"admin":"127.0.0.1:8081"`) {
+		t.Errorf("the log of a start without it: %s", log)
+	}
+	if log := said("TIPCACHE_ADMIN=127.0.0.1:0"); strings.Contains(log, notice) {
+		t.Errorf("the log of a start with it: %s", log)
+	}
+}
+
+// A faltering node drops every connection until it is well.
+type faltering struct {
+	http.Handler
+	well atomic.Bool
+}
+
+func (f *faltering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !f.well.Load() {
+		panic(http.ErrAbortHandler)
+	}
+	f.Handler.ServeHTTP(w, r)
+}
+
+func TestAProblemOfReadinessIsALineWhenItComesAndOneWhenItGoes(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	target, err := url.Parse(d.NodeURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &faltering{Handler: httputil.NewSingleHostReverseProxy(target)}
+	rest := httptest.NewServer(node)
+	defer rest.Close()
+	p := startProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--dialect", "story",
+		"--node", rest.URL, "--comet", d.CometURL(), "--store", "sqlite::memory:", "--collections-auth", "none")
+	part := "node " + rest.Listener.Addr().String()
+	come, gone := `"msg":"readiness problem","part":"`+part+`"`, `"msg":"readiness problem gone","part":"`+part+`"`
+	p.until(func() bool { return strings.Contains(p.said.String(), come) })
+	admin := p.admin()
+	for range 5 { // whoever looks, the log has it once
+		if status, _ := ask(t, admin+"/readyz"); status != http.StatusServiceUnavailable {
+			t.Errorf("/readyz answers %d", status)
+		}
+	}
+	node.well.Store(true)
+	p.until(func() bool { return strings.Contains(p.said.String(), gone) })
+	if n, m := p.said.Count(come), p.said.Count(gone); n != 1 || m != 1 {
+		t.Errorf("%d and %d lines, want one each: %s", n, m, p.said.String())
+	}
+	for _, record := range records(t, p.said.String()) {
+		if text, _ := record["error"].(string); record["msg"] == "readiness problem" && record["part"] == part && !strings.Contains(text, "does not answer") {
+			t.Errorf("the line does not say what is wrong: %v", record)
+		}
+	}
+}
+
+func TestAnUnknownRouteIsAnsweredWithTheNearest(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tipcache.yaml")
+	if err := os.WriteFile(file, []byte("routes: {validatr: {fresh_blocks: 1}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runs(t, "check", "--config", file); err == nil || !strings.Contains(err.Error(), "no such route; did you mean validator?") {
+		t.Error(err)
+	}
+}
