@@ -132,7 +132,8 @@ func (cl *client) writeNews(write func(text []byte)) {
 	for i := range cl.follow {
 		s := &cl.follow[i]
 		n := s.news.Load()
-		if e := n.answer; e != nil && e.digest != s.answer {
+		recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
+		if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
 			if s.had == "" || e.tag != s.had {
 				write(e.text(s.path))
 			}

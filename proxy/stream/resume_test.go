@@ -3,7 +3,9 @@ package stream_test
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -97,4 +99,23 @@ func TestOnePathResumesByTheIDOfItsEvent(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestAnAnswerThatCanBeReadAgainIsToldThoughItIsTheSame(t *testing.T) {
+	for _, target := range []string{"/a", live("/a", "/b")} {
+		inBubble(t, stream.Options{}, func(s *service) {
+			s.says(map[string]string{"/a": `"one"`, "/b": `"two"`})
+			f := s.follow(target)
+			f.events()
+			s.says(map[string]string{"/a": unreadable})
+			if got := f.events(); len(got) != 1 || !strings.HasPrefix(got[0], "event: failure") {
+				t.Errorf("%s: told of the failure by %q", target, got)
+			}
+			s.says(map[string]string{"/a": `"one"`})
+			time.Sleep(2 * time.Second)
+			if got := f.events(); len(got) != 1 || !strings.Contains(got[0], `"one"`) {
+				t.Errorf("%s: told %q of the answer that is back", target, got)
+			}
+		})
+	}
 }

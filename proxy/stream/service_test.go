@@ -100,11 +100,19 @@ func (c *chain) sources(g *gin.Context) (all []stream.Source, err error) {
 	return all, nil
 }
 
+// unreadable is the answer of a path that cannot be read.
+const unreadable = "unreadable"
+
+var errUnreadable = &web.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
+
 func (c *chain) feed(path string) web.Feed {
 	return web.Feed{Key: path, Essence: func(body []byte) []byte { return body }, Read: func(context.Context) (cache.Result, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.reads[path]++
+		if c.answers[path] == unreadable {
+			return cache.Result{}, errUnreadable
+		}
 		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, web.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, nil
 	}}
 }
