@@ -115,7 +115,7 @@ func (s *Server) mountAll() error {
 		s.mount(s.list.Routes())
 	}
 	if !s.o.Undeclared {
-		s.mount(docs.New(docs.Options{Chain: s.o.Chain, Cosmos: s.rows(), Collections: s.o.Collections}, s.stack, s.o.Cache).Routes())
+		s.mount(docs.New(s.o.described(), s.stack, s.o.Cache).Routes())
 	}
 	s.mountMisses()
 	return nil
@@ -141,13 +141,17 @@ func (s *Server) mountChain() (err error) {
 	return err
 }
 
-// rows are all rows of a chain of the SDK.
-func (s *Server) rows() []chain.Row {
-	if s.cosmos == nil {
-		return nil
+// described is what the documents tell of.
+func (o Options) described() docs.Options {
+	d := docs.Options{Chain: o.Chain, Collections: o.Collections}
+	if o.Cosmos != nil {
+		d.Cosmos = cosmos.Rows(o.Cosmos.Rows)
 	}
-	return cosmos.Rows(s.o.Cosmos.Rows)
+	return d
 }
+
+// Document is the OpenAPI document of what a server with these options answers.
+func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
 
 // mount mounts an interface's routes.
 func (s *Server) mount(routes []web.Route) {

@@ -30,6 +30,8 @@ func TestTheCommandLineAnswersAsPeopleExpect(t *testing.T) {
 		{"its version in short", []string{"-v"}, versionText()},
 		{"its version behind a command", []string{"serve", "--version"}, versionText()},
 		{"a command's help with the flags of that command", []string{"health", "--help"}, "--admin"},
+		{"the document of a dialect", []string{"openapi", "--dialect", "cosmos", "--collections-auth", "closed"}, `"/cosmos/bank/v1beta1/balances/{address}"`},
+		{"the document without a dialect", []string{"openapi", "--collections-auth", "closed"}, `"/staking/validators/{validator_addr}"`},
 		{"completion for bash", []string{"completion", "bash"}, "bash completion"},
 		{"completion for zsh", []string{"completion", "zsh"}, "#compdef tipcache"},
 		{"completion for fish", []string{"completion", "fish"}, "fish completion"},

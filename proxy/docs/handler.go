@@ -60,6 +60,16 @@ func New(o Options, stack *web.Stack, c Cache) *Handler {
 	return &Handler{o, stack, c}
 }
 
+// Document is the OpenAPI document, as JSON.
+func Document(o Options) ([]byte, error) {
+	o.Chain = o.Chain.WithDefaults()
+	d, err := describe(o)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(d)
+}
+
 // Routes are the paths to be mounted.
 func (h *Handler) Routes() []web.Route {
 	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })

@@ -1,18 +1,23 @@
 // Client of tipcache. It has no dependencies and runs in browsers and Node.
 
-import type { paths } from './schema.js'
+import { bodyOf, TipcacheError, unwrap, type Answer } from './answer.js'
+import { Follower, type Live, type LiveListener } from './live.js'
+import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg } from './types.js'
 
-export type { paths, components, operations } from './schema.js'
+export { TipcacheError, type Answer, type Violation } from './answer.js'
+export type { Failure, Live, LiveAnswer, LiveListener } from './live.js'
+export type { CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, Parameters } from './types.js'
 
-/** The paths that are read with GET, and what `msg` of their answers is. */
-export type GetPath = { [P in keyof paths]: paths[P] extends { get: { responses: { 200: { content: { 'application/json': { msg: unknown } } } } } } ? P : never }[keyof paths]
-export type Msg<P extends GetPath> = paths[P] extends { get: { responses: { 200: { content: { 'application/json': { msg: infer M } } } } } } ? M : never
-
-/** Parameters of a path and its query, by name. */
-export type Parameters = Record<string, string | number | boolean | undefined>
+export interface ClientOptions<D extends Dialect = Dialect> {
+  /** What the server's nodes speak: it says which paths there are. Default 'story'. */
+  dialect?: D
+  /** Sent with every request, where the server asks for one. */
+  apiKey?: string
+  /** Stands in for the global fetch. */
+  fetch?: typeof fetch
+}
 
 export interface ReadOptions {
-  params?: Parameters
   /** Read at this block. */
   height?: number
   /** Wait until this block has come, to see one's own write. */
@@ -22,55 +27,31 @@ export interface ReadOptions {
   signal?: AbortSignal
 }
 
-export interface Answer<M> {
-  msg: M
-  /** The block that the answer holds at; undefined where no node tells of it. */
-  height: number | undefined
-  etag: string
-  response: Response
-}
-
-export interface ClientOptions {
-  /** Sent with every request, where the server asks for one. */
-  apiKey?: string
-  /** Stands in for the global fetch and EventSource. */
-  fetch?: typeof fetch
-  EventSource?: typeof EventSource
-}
-
-/** What the server says where it refuses or fails. */
-export class TipcacheError extends Error {
-  constructor(readonly status: number, message: string, readonly retryAfter: number | undefined) {
-    super(message)
-    this.name = 'TipcacheError'
-  }
-}
-
-export class Tipcache {
+export class Tipcache<D extends Dialect = 'story'> {
   readonly #base: string
-  readonly #options: ClientOptions
+  readonly #options: ClientOptions<D>
+  readonly #fetch: typeof fetch
+  #follower: Follower | undefined
 
-  constructor(baseUrl: string, options: ClientOptions = {}) {
+  constructor(baseUrl: string, options: ClientOptions<D> = {}) {
+    const request = options.fetch ?? globalThis.fetch
+    if (typeof request !== 'function') throw new TypeError('tipcache needs fetch, which Node has from version 18 on; give one as an option: new Tipcache(url, { fetch })')
     this.#base = baseUrl.replace(/\/+$/, '')
     this.#options = options
+    this.#fetch = (input, init) => request(input, init) // a method of none, as browsers want it
   }
 
   /** Reads an answer. A refusal is thrown as a TipcacheError. */
-  async get<P extends GetPath>(path: P, options: ReadOptions = {}): Promise<Answer<Msg<P>>> {
-    const headers: Record<string, string> = {}
-    if (this.#options.apiKey) headers['X-Api-Key'] = this.#options.apiKey
-    if (options.height !== undefined) headers['X-Block-Height'] = String(options.height)
-    if (options.minHeight !== undefined) headers['X-Min-Block-Height'] = String(options.minHeight)
-    if (options.minEvmBlock !== undefined) headers['X-Min-Evm-Block'] = String(options.minEvmBlock)
-    const request = this.#options.fetch ?? fetch
-    const response = await request(this.#base + target(path, options.params), { headers, signal: options.signal ?? null })
-    const body = await bodyOf(response)
-    if (!response.ok) {
-      const after = Number(response.headers.get('Retry-After') ?? NaN)
-      throw new TipcacheError(response.status, body?.error || response.statusText, Number.isNaN(after) ? undefined : after)
-    }
+  async get<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): Promise<Answer<Msg<P, D>>> {
+    return this.read(target(path, options?.params), options)
+  }
+
+  /** Reads a path and query that the document does not have, such as those of a chain's own module. */
+  async read<M = any>(pathAndQuery: string, options: ReadOptions = {}): Promise<Answer<M>> {
+    const response = await this.#fetch(this.#base + pathAndQuery, { headers: this.#headers(options), signal: options.signal ?? null })
+    const { msg } = unwrap(await bodyOf(response))
     const height = response.headers.get('X-Block-Height')
-    return { msg: body.msg, height: height ? Number(height) : undefined, etag: response.headers.get('ETag') ?? '', response }
+    return { msg, height: height ? Number(height) : undefined, etag: response.headers.get('ETag') ?? '', response }
   }
 
   /**
@@ -78,18 +59,24 @@ export class Tipcache {
    * the block of the first one. Where no node has that block any more, the walk
    * goes on at the newest, and the height of the answers says so.
    */
-  async *pages<P extends GetPath>(path: P, options: ReadOptions = {}): AsyncGenerator<Answer<Msg<P>>, void, undefined> {
-    let key: string | undefined
-    do {
-      const params: Parameters = { ...options.params }
-      if (key !== undefined) {
-        params['pagination.key'] = key
-        delete params['pagination.offset']
-      }
-      const page = await this.get(path, { ...options, params })
+  async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
+    const params: Record<string, unknown> = { ...options?.params }
+    for (;;) {
+      const page = await this.read<Msg<P, D>>(target(path, params), options)
       yield page
-      key = nextKey(page)
-    } while (key !== undefined)
+      const key = nextKey(page)
+      if (key === undefined) return
+      params['pagination.key'] = key
+      delete params['pagination.offset']
+    }
+  }
+
+  /** Lists collections: a page of them, or one where its address is the filter. The server asks for an API key, as a rule. */
+  async collections(request: CollectionsRequest = {}, options: Pick<ReadOptions, 'minEvmBlock' | 'signal'> = {}): Promise<CollectionsPage & { evmBlock: number | undefined }> {
+    const headers = { ...this.#headers(options), 'Content-Type': 'application/json' }
+    const response = await this.#fetch(this.#base + '/api/v4/collections', { method: 'POST', headers, body: JSON.stringify(request), signal: options.signal ?? null })
+    const block = response.headers.get('X-Evm-Block')
+    return { ...await bodyOf(response), evmBlock: block ? Number(block) : undefined }
   }
 
   /** Waits until the server has seen a block. The server bounds each wait; this one ends with the signal. */
@@ -97,7 +84,7 @@ export class Tipcache {
     for (;;) {
       options.signal?.throwIfAborted()
       try {
-        await this.get('/staking/params' as GetPath, { minHeight: height, ...options })
+        await this.read(this.#options.dialect === 'cosmos' ? '/cosmos/staking/v1beta1/params' : '/staking/params', { minHeight: height, ...options })
         return
       } catch (err) {
         if (!(err instanceof TipcacheError) || (err.status !== 503 && err.status !== 504)) throw err
@@ -107,84 +94,37 @@ export class Tipcache {
   }
 
   /**
-   * Follows an answer: now, and again whenever a block changes it. A connection
-   * that the browser's EventSource gives up is made anew, from where it ended.
+   * Follows an answer: now, and again whenever a block changes it. All answers
+   * that are followed share a connection, or as few as carry them. One that is
+   * lost or silent is told of at once, and made anew from where it ended.
    */
-  live<P extends GetPath>(path: P, listener: LiveListener<Msg<P>>, options: { params?: Parameters } = {}): Live {
-    return new Live(this.#base + target(path, options.params), this.#options, listener as LiveListener<unknown>)
-  }
-}
-
-export interface LiveListener<M> {
-  /** A new answer. Where the server says 404 for now, `msg` is empty and `status` tells. */
-  answer(answer: { msg: M; status: number; height: number; id: string }): void
-  /** The answer could not be read anew, or the connection is lost; both are tried again. */
-  failure?(error: { code: number; error: string }): void
-}
-
-/** A stream of one answer. */
-export class Live {
-  #source: EventSource | undefined
-  #timer: ReturnType<typeof setTimeout> | undefined
-  #lastId = ''
-  #closed = false
-  #wait = 1000
-
-  constructor(private readonly url: string, private readonly options: ClientOptions, private readonly listener: LiveListener<unknown>) {
-    this.#open()
+  live<P extends GetPath<D>>(path: P, listener: LiveListener<Msg<P, D>>, ...[options]: Arguments<{}, P, D>): Live<Msg<P, D>> {
+    this.#follower ??= new Follower(this.#base, this.#fetch, () => this.#headers({}))
+    return this.#follower.follow(target(path, options?.params), listener)
   }
 
-  close(): void {
-    this.#closed = true
-    clearTimeout(this.#timer)
-    this.#source?.close()
-  }
-
-  #open(): void {
-    const url = new URL(this.url, globalThis.location?.href)
-    if (this.options.apiKey) url.searchParams.set('stream.api_key', this.options.apiKey)
-    if (this.#lastId) url.searchParams.set('stream.last_event_id', this.#lastId)
-    const Source = this.options.EventSource ?? EventSource
-    const source = new Source(url.toString())
-    this.#source = source
-    source.onmessage = e => {
-      this.#wait = 1000
-      this.#lastId = e.lastEventId
-      const body = JSON.parse(e.data)
-      this.listener.answer({ msg: body.msg, status: body.code, height: Number(e.lastEventId.split('.')[0]), id: e.lastEventId })
-    }
-    source.addEventListener('failure', e => this.listener.failure?.(JSON.parse((e as MessageEvent).data)))
-    source.onerror = () => {
-      if (this.#closed || source.readyState !== 2 /* CLOSED: it does not try again */) return
-      source.close()
-      this.listener.failure?.({ code: 0, error: 'the connection was refused; trying again' })
-      this.#timer = setTimeout(() => this.#open(), this.#wait * (0.5 + Math.random()))
-      this.#wait = Math.min(2 * this.#wait, 30_000)
-    }
+  #headers(options: ReadOptions): Record<string, string> {
+    const headers: Record<string, string> = {}
+    if (this.#options.apiKey) headers['X-Api-Key'] = this.#options.apiKey
+    if (options.height !== undefined) headers['X-Block-Height'] = String(options.height)
+    if (options.minHeight !== undefined) headers['X-Min-Block-Height'] = String(options.minHeight)
+    if (options.minEvmBlock !== undefined) headers['X-Min-Evm-Block'] = String(options.minEvmBlock)
+    return headers
   }
 }
 
 // target fills the parameters into the path, and the others into its query.
-function target(path: string, params: Parameters = {}): string {
+function target(path: string, params: object = {}): string {
   const query = new URLSearchParams()
   const left = new Map(Object.entries(params).filter(([, value]) => value !== undefined))
   const filled = path.replace(/\{([a-z_]+)\}/g, (_, name: string) => {
     const value = left.get(name)
-    if (value === undefined) throw new TypeError(`${path} needs ${name}`)
+    if (value === undefined || value === '') throw new TypeError(`${path} needs ${name}`)
     left.delete(name)
     return encodeURIComponent(String(value))
   })
   for (const [name, value] of left) query.set(name, String(value))
-  return query.size > 0 ? `${filled}?${query}` : filled
-}
-
-async function bodyOf(response: Response): Promise<any> {
-  try {
-    return await response.json()
-  } catch {
-    if (response.ok) throw new TipcacheError(response.status, 'the answer is not JSON', undefined)
-    return undefined
-  }
+  return left.size > 0 ? `${filled}?${query}` : filled
 }
 
 // nextKey is the key of the page after this one: in the body or, where the list

@@ -1,0 +1,50 @@
+// Answers and refusals, as the server has them.
+
+export interface Answer<M> {
+  msg: M
+  /** The block that the answer holds at; undefined where no node tells of it. */
+  height: number | undefined
+  etag: string
+  response: Response
+}
+
+/** A parameter or header that a problem of the listing of collections is about. */
+export interface Violation {
+  location?: string
+  message?: string
+  value?: unknown
+}
+
+/** What the server says where it refuses or fails. */
+export class TipcacheError extends Error {
+  /**
+   * @param status of HTTP
+   * @param retryAfter seconds after which it makes sense to try again, where the server says so
+   * @param violations where the listing of collections refuses
+   */
+  constructor(readonly status: number, message: string, readonly retryAfter?: number, readonly violations: Violation[] = []) {
+    super(message)
+    this.name = 'TipcacheError'
+  }
+}
+
+/** A body: the envelope of Story's paths, or what a chain of the Cosmos SDK answers, where `msg` is all of it. */
+export function unwrap(body: any): { msg: any; status: number; error: string } {
+  if (typeof body?.code === 'number' && 'msg' in body && typeof body.error === 'string') return { msg: body.msg, status: body.code, error: body.error }
+  if (typeof body?.code === 'number' && typeof body.message === 'string') return { msg: {}, status: statusOf(body.code), error: body.message }
+  return { msg: body, status: 200, error: '' }
+}
+
+// statusOf is the status that the node gives a code of gRPC.
+function statusOf(code: number): number {
+  return { 3: 400, 5: 404, 9: 400, 11: 400, 12: 501, 14: 503 }[code] ?? 500
+}
+
+/** The JSON of a response. Anything but success is thrown. */
+export async function bodyOf(response: Response): Promise<any> {
+  const body = await response.json().catch(() => undefined)
+  if (response.ok && body !== undefined) return body
+  const after = Number(response.headers.get('Retry-After') ?? NaN)
+  const said = response.ok ? 'the answer is not JSON' : body?.detail || (body && unwrap(body).error) || response.statusText || `status ${response.status}`
+  throw new TipcacheError(response.status, said, Number.isNaN(after) ? undefined : after, body?.errors ?? [])
+}

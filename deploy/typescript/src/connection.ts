@@ -1,0 +1,162 @@
+// A connection to /live, which carries several answers.
+
+import { bodyOf, TipcacheError, unwrap } from './answer.js'
+import type { Topic } from './topic.js'
+
+/** How many paths the server takes in a connection. */
+export const maxPaths = 20
+
+// Milliseconds.
+const openTime = 10_000 // until a stream begins
+const idleTime = 40_000 // without a word: the server says one every 15 s
+const leastTime = 6_000
+const firstWait = 1_000 // before a lost connection is made anew
+const longestWait = 30_000
+
+export interface Server {
+  fetch(pathAndQuery: string, init: RequestInit): Promise<Response>
+  /** The server does not take this path. */
+  refused(topic: Topic, err: TipcacheError): void
+}
+
+export class Connection {
+  #topics: Topic[] = []
+  #ended: AbortController | undefined // of the request under way
+  #retry: ReturnType<typeof setTimeout> | undefined
+  #silence: ReturnType<typeof setTimeout> | undefined
+  #wait = firstWait
+  #advice: number | undefined // when to come again, as the server said
+  #tip = 0
+  #first: number | undefined // block that this request saw
+  #blockAt = 0
+  #gap = 0 // between blocks, lately the longest
+
+  constructor(private readonly server: Server) {}
+
+  get topics(): readonly Topic[] { return this.#topics }
+
+  /** Carries these answers from now on. What is carried already goes on where it is. */
+  carry(topics: Topic[]): void {
+    if (topics.length === this.#topics.length && topics.every((t, i) => t === this.#topics[i])) return
+    this.#topics = topics
+    this.#open()
+  }
+
+  close(): void {
+    clearTimeout(this.#retry)
+    clearTimeout(this.#silence)
+    const ended = this.#ended
+    this.#ended = undefined
+    ended?.abort()
+  }
+
+  #open(): void {
+    this.close()
+    this.#advice = this.#first = undefined
+    this.#blockAt = this.#gap = 0
+    const ended = this.#ended = new AbortController()
+    this.#listen(openTime)
+    this.#run(ended.signal).then(() => new Error('it ended'), (err: Error) => err).then(why => {
+      if (this.#ended !== ended) return // it was given up
+      if (why instanceof TipcacheError && isRefusal(why.status)) void this.#refused(why, ended)
+      else this.#lost(`the connection is lost: ${why.message}`)
+    })
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const response = await this.server.fetch(this.#target(), { signal })
+    if (!response.ok) await bodyOf(response)
+    if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) throw new Error('the server gives no stream')
+    this.#heard()
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+    let text = ''
+    for (;;) {
+      const { value, done } = await reader.read()
+      if (done || signal.aborted) return
+      this.#heard()
+      text += value
+      for (let end; (end = text.indexOf('\n\n')) >= 0; text = text.slice(end + 2)) this.#take(text.slice(0, end))
+    }
+  }
+
+  #target(): string {
+    const query = new URLSearchParams(this.#topics.map(t => ['path', t.target]))
+    query.set('stream.blocks', 'true')
+    const id = this.#topics.length === 1 ? this.#topics[0]!.answer?.id : this.#topics.map(t => t.digest).join('.')
+    if (id && /[^.]/.test(id)) query.set('stream.last_event_id', id)
+    return `/live?${query}`
+  }
+
+  // take reads an event.
+  #take(text: string): void {
+    const fields = new Map(text.split('\n').map(line => {
+      const colon = line.indexOf(':')
+      return [line.slice(0, colon), line.slice(colon + 1).trimStart()] as const
+    }))
+    const data = fields.get('data'), id = fields.get('id') ?? ''
+    if (fields.has('retry')) this.#advice = Number(fields.get('retry'))
+    if (data === undefined) {
+      const digests = id.split('.')
+      if (id && digests.length === this.#topics.length) this.#topics.forEach((t, i) => { t.digest = digests[i]! })
+      return
+    }
+    this.#wait = firstWait
+    const told = JSON.parse(data), topic = this.#topics.find(t => t.target === told.path)
+    if (fields.get('event') === 'block') this.#block(told.height)
+    else if (fields.get('event') === 'failure') topic?.fail({ code: told.answer.code, error: told.answer.error, final: false })
+    else if (!fields.has('event')) topic?.take({ ...unwrap(told.answer), height: told.height, id })
+  }
+
+  // block confirms what is unchanged: at the block that was the newest before the
+  // connection was lost, and at any block after the first, before which everything
+  // was read.
+  #block(height: number): void {
+    this.#first ??= height
+    if (height === this.#tip || height > this.#first) for (const t of this.#topics) t.confirm()
+    this.#tip = height
+    const now = Date.now()
+    if (this.#blockAt) this.#gap = Math.max(now - this.#blockAt, this.#gap * 0.8)
+    this.#blockAt = now
+    this.#heard()
+  }
+
+  // heard waits for the next word: a server that is dead closes no connection.
+  #heard(): void {
+    this.#listen(this.#gap ? Math.min(Math.max(4 * this.#gap, leastTime), idleTime) : idleTime)
+  }
+
+  #listen(ms: number): void {
+    clearTimeout(this.#silence)
+    this.#silence = setTimeout(() => this.#lost(`nothing has come for ${Math.round(ms / 1000)} s`), ms)
+  }
+
+  #lost(why: string): void {
+    const after = this.#advice ?? this.#wait * (0.5 + Math.random())
+    this.close()
+    this.#wait = Math.min(2 * this.#wait, longestWait)
+    this.#retry = setTimeout(() => this.#open(), after)
+    for (const t of this.#topics) t.fail({ code: 0, error: `${why}; trying again`, final: false })
+  }
+
+  // refused finds the paths that the server does not take: the others go on without them.
+  async #refused(why: TipcacheError, ended: AbortController): Promise<void> {
+    const refused: [Topic, TipcacheError][] = this.#topics.length === 1 ? [[this.#topics[0]!, why]] : []
+    try {
+      for (const t of this.#topics.length > 1 ? this.#topics : []) {
+        this.#listen(openTime)
+        const alone = await this.server.fetch(`/live?${new URLSearchParams({ path: t.target })}`, { signal: ended.signal })
+        if (alone.ok) await alone.body?.cancel()
+        else await bodyOf(alone).catch((err: TipcacheError) => { if (isRefusal(err.status)) refused.push([t, err]) })
+      }
+    } catch { /* the connection is lost, then */ }
+    if (this.#ended !== ended) return
+    clearTimeout(this.#silence)
+    if (refused.length === 0) this.#lost(why.message)
+    for (const [t, err] of refused) this.server.refused(t, err)
+  }
+}
+
+// isRefusal tells statuses that come again however often one asks.
+function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && ![408, 425, 429].includes(status)
+}

@@ -1,0 +1,67 @@
+// Answers that come by themselves, over as few connections as carry them: browsers
+// allow six to an origin over HTTP/1.
+
+import { Connection, maxPaths } from './connection.js'
+import { Topic, type Live, type LiveListener } from './topic.js'
+
+export type { Failure, Live, LiveAnswer, LiveListener } from './topic.js'
+
+// Milliseconds that changes are gathered for: before the first connection, and
+// before one that carries answers is made anew.
+const firstPause = 20
+const pause = 250
+
+export class Follower {
+  readonly #topics = new Map<string, Topic>()
+  #connections: Connection[] = []
+  #timer: ReturnType<typeof setTimeout> | undefined
+
+  constructor(private readonly base: string, private readonly request: typeof fetch, private readonly headers: () => Record<string, string>) {}
+
+  follow(target: string, listener: LiveListener<any>): Live<any> {
+    const topic = this.#topics.get(target) ?? new Topic(target)
+    this.#topics.set(target, topic)
+    const live = {
+      get answer() { return topic.answer },
+      get failure() { return topic.failure },
+      close: () => { topic.leave(live); this.#changed() },
+    }
+    topic.join(live, listener)
+    this.#changed()
+    return live
+  }
+
+  #changed(): void {
+    this.#timer ??= setTimeout(() => { this.#timer = undefined; this.#arrange() }, this.#connections.length ? pause : firstPause)
+  }
+
+  // arrange gives every answer a connection. Those that have one stay, but for the
+  // emptiest connections where fewer would do.
+  #arrange(): void {
+    for (const [target, t] of this.#topics) if (!t.followed) this.#topics.delete(target)
+    const carried = (c: Connection) => c.topics.filter(t => this.#topics.get(t.target) === t)
+    this.#connections.sort((a, b) => carried(b).length - carried(a).length)
+    for (const c of this.#connections.splice(Math.ceil(this.#topics.size / maxPaths))) c.close()
+    const placed = new Set(this.#connections.flatMap(carried))
+    const waiting = [...this.#topics.values()].filter(t => !placed.has(t))
+    for (const c of this.#connections) {
+      const own = carried(c)
+      c.carry([...own, ...waiting.splice(0, maxPaths - own.length)])
+    }
+    while (waiting.length) {
+      const c = new Connection({ fetch: (target, init) => this.#fetch(target, init), refused: (t, err) => this.#refused(t, err.status, err.message) })
+      this.#connections.push(c)
+      c.carry(waiting.splice(0, maxPaths))
+    }
+  }
+
+  #fetch(target: string, init: RequestInit): Promise<Response> {
+    return this.request(this.base + target, { ...init, headers: this.headers(), cache: 'no-store' })
+  }
+
+  #refused(topic: Topic, code: number, error: string): void {
+    if (this.#topics.get(topic.target) === topic) this.#topics.delete(topic.target)
+    topic.fail({ code, error, final: true })
+    this.#changed()
+  }
+}

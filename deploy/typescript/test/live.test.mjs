@@ -1,0 +1,181 @@
+// Tests of live(), against a server that does as it is told.
+import assert from 'node:assert/strict'
+import { mock, test } from 'node:test'
+import { Tipcache } from '../dist/index.js'
+import { notes, startStreams, until } from './streams.mjs'
+
+const pool = '/staking/pool', params = '/staking/params'
+
+test('answers that are followed share a connection, and twenty-one need two', async t => {
+  const server = await startStreams(t)
+  server.onstream = s => s.paths.forEach(p => s.say(p, 7, { p }))
+  const chain = new Tipcache(server.url, { apiKey: 'secret' })
+  const all = Array.from({ length: 20 }, (_, i) => notes())
+  const lives = all.map((n, i) => chain.live('/staking/validators/{validator_addr}', n, { params: { validator_addr: `v${i}` } }))
+  await until(() => all.every(n => n.told.length === 1))
+  assert.equal(server.asked.length, 1)
+  assert.equal(server.asked[0].key, 'secret')
+  assert.deepEqual(all[3].told, [{ msg: { p: '/staking/validators/v3' }, status: 200, height: 7, id: '7.{"p":"/staking/validators/v3"}' }])
+
+  const more = [pool, params].map(p => { const n = notes(); lives.push(chain.live(p, n)); return n })
+  await until(() => more.every(n => n.told.length === 1))
+  assert.deepEqual(server.asked.map(s => s.paths.length), [20, 2])
+
+  lives.splice(0, 15).forEach(l => l.close())
+  await until(() => server.open.size === 1, 'one connection again')
+  assert.equal([...server.open][0].paths.length, 7)
+  lives.forEach(l => l.close())
+  await until(() => server.open.size === 0)
+})
+
+test('one path followed twice is asked for once, and told to both', async t => {
+  const server = await startStreams(t)
+  server.onstream = s => s.say(pool, 7, 'a')
+  const chain = new Tipcache(server.url), first = notes(), second = notes()
+  const lives = [chain.live(pool, first)]
+  await until(() => first.told.length === 1)
+  lives.push(chain.live(pool, second))
+  await until(() => second.told.length === 1)
+  assert.deepEqual([server.asked.length, server.asked[0].paths.length, first.told.length], [1, 1, 1])
+  lives.forEach(l => l.close())
+})
+
+test('a path that joins or leaves makes the connection anew, which goes on where it was', async t => {
+  const server = await startStreams(t)
+  const chain = new Tipcache(server.url), a = notes(), b = notes(), c = notes()
+  const lives = [chain.live(pool, a), chain.live(params, b)]
+  await until(() => server.asked.length === 1)
+  const [first] = server.asked
+  assert.deepEqual([first.paths, first.id, first.blocks], [[pool, params], null, 'true'])
+  first.say(pool, 7, 'a')
+  first.say(params, 7, 'b')
+  first.write('id: one.two\n\n')
+  await until(() => b.told.length === 1)
+  lives.push(chain.live('/auth/params', c))
+  await until(() => server.asked.length === 2)
+  assert.deepEqual([server.asked[1].paths, server.asked[1].id], [[pool, params, '/auth/params'], 'one.two.'])
+  server.asked[1].say('/auth/params', 8, 'c')
+  server.asked[1].write('id: one.two.three\n\n')
+  await until(() => c.told.length === 1)
+  lives[0].close()
+  await until(() => server.asked.length === 3)
+  assert.deepEqual([server.asked[2].paths, server.asked[2].id], [[params, '/auth/params'], 'two.three'])
+  server.asked[2].say(params, 9, 'b') // a server that knows no ids
+  server.asked[2].say('/auth/params', 9, 'd')
+  await until(() => c.told.length === 2)
+  assert.deepEqual([a.told.length, b.told.length, c.told[1].msg], [1, 1, 'd'])
+  lives.forEach(l => l.close())
+})
+
+test('a connection that is lost is told of at once with what is old, and again once that holds', async t => {
+  const server = await startStreams(t)
+  const chain = new Tipcache(server.url), n = notes()
+  const live = chain.live(pool, n)
+  await until(() => server.asked.length === 1)
+  server.asked[0].say(pool, 7, 'a')
+  server.asked[0].block(7)
+  await until(() => n.told.length === 1)
+  assert.equal(live.failure, undefined)
+  server.asked[0].cut()
+  await until(() => n.told.length === 2)
+  const { failure, old } = n.told[1]
+  assert.deepEqual([failure.code, failure.final, old.msg, live.answer.msg, live.failure], [0, false, 'a', 'a', failure])
+  assert.match(failure.error, /lost/)
+  await until(() => server.asked.length === 2)
+  assert.equal(server.asked[1].id, '7."a"')
+  server.asked[1].block(8)
+  server.asked[1].block(9) // by now 8 was read, and had nothing new
+  await until(() => n.told.length === 3)
+  assert.deepEqual([n.told[2].msg, live.failure], ['a', undefined])
+  live.close()
+})
+
+test('a server that is gone is told of', async t => {
+  const server = await startStreams(t)
+  server.http.closeAllConnections()
+  await new Promise(done => server.http.close(done))
+  const n = notes(), live = new Tipcache(server.url).live(pool, n)
+  await until(() => n.told.length === 1)
+  assert.deepEqual([n.told[0].failure.code, n.told[0].old], [0, undefined])
+  live.close()
+})
+
+test('a server that falls silent is told of, and asked again', async t => {
+  const server = await startStreams(t)
+  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
+  t.after(() => mock.timers.reset())
+  const reached = async condition => { while (!condition()) await new Promise(done => setImmediate(done)) }
+  const n = notes(), live = new Tipcache(server.url).live(pool, n)
+  mock.timers.tick(20)
+  await reached(() => server.asked.length === 1)
+  for (let height = 7; height < 10; height++) {
+    server.asked[0].block(height)
+    server.asked[0].say(pool, height, height)
+    await reached(() => n.told.at(-1)?.msg === height)
+    mock.timers.tick(2000)
+  }
+  mock.timers.tick(5900)
+  assert.equal(live.failure, undefined)
+  mock.timers.tick(200)
+  assert.match(live.failure.error, /nothing has come for 8 s/)
+  assert.equal(n.told.at(-1).old.msg, 9)
+  server.hang = true
+  mock.timers.tick(2000)
+  await reached(() => server.hung)
+  assert.equal(n.told.filter(told => told.failure).length, 1)
+  live.close()
+})
+
+test('what cannot be read anew is marked, and the others are not', async t => {
+  const server = await startStreams(t)
+  const chain = new Tipcache(server.url), a = notes(), b = notes()
+  const lives = [chain.live(pool, a), chain.live(params, b)]
+  await until(() => server.asked.length === 1)
+  const [stream] = server.asked
+  stream.say(pool, 7, 'a')
+  stream.say(params, 7, 'b')
+  stream.write(`event: failure\ndata: {"path":"${pool}","height":0,"answer":{"code":502,"error":"the chain node cannot be reached"}}\n\n`)
+  stream.block(8)
+  stream.block(9)
+  stream.say(params, 9, 'c')
+  await until(() => b.told.length === 2)
+  assert.deepEqual(a.told[1], { failure: { code: 502, error: 'the chain node cannot be reached', final: false }, old: a.told[0] })
+  stream.say(pool, 10, 'a')
+  await until(() => a.told.length === 3)
+  assert.equal(a.told[2].height, 10)
+  lives.forEach(l => l.close())
+})
+
+test('a path that the server refuses ends alone', async t => {
+  const server = await startStreams(t)
+  server.refuse = s => s.paths.includes('/staking/validators/nope') ? 400 : undefined
+  server.onstream = s => s.blocks && s.paths.forEach(p => s.say(p, 7, 'a'))
+  const chain = new Tipcache(server.url), good = notes(), bad = notes()
+  const lives = [chain.live(pool, good), chain.live('/staking/validators/{validator_addr}', bad, { params: { validator_addr: 'nope' } }), chain.live(params, notes())]
+  await until(() => good.told.length === 1)
+  assert.deepEqual(bad.told, [{ failure: { code: 400, error: 'no 400 for /staking/validators/nope', final: true }, old: undefined }])
+  assert.deepEqual([...server.open].map(s => s.paths), [[pool, params]])
+  lives.forEach(l => l.close())
+})
+
+test('a server that says when to come again is asked then', async t => {
+  const server = await startStreams(t)
+  const chain = new Tipcache(server.url), n = notes(), live = chain.live(pool, n)
+  await until(() => server.asked.length === 1)
+  server.asked[0].say(pool, 7, 'a')
+  server.asked[0].end('retry: 1\n\n')
+  await until(() => server.asked.length === 2)
+  assert.equal(server.asked[1].id, '7."a"')
+  live.close()
+})
+
+test('what a listener throws is no affair of the others', async t => {
+  const server = await startStreams(t)
+  server.onstream = s => s.paths.forEach(p => s.say(p, 7, 'a'))
+  const thrown = new Promise(resolve => process.once('uncaughtException', resolve))
+  const chain = new Tipcache(server.url), n = notes()
+  const lives = [chain.live(pool, { answer() { throw new Error('mine') } }), chain.live(params, n)]
+  await until(() => n.told.length === 1)
+  assert.equal((await thrown).message, 'mine')
+  lives.forEach(l => l.close())
+})

@@ -1,0 +1,45 @@
+// A server of /live that tests can make say, break off, hang and refuse.
+import { createServer } from 'node:http'
+
+export async function startStreams(t) {
+  const server = { asked: [], open: new Set(), refuse: () => undefined, hang: false }
+  const http = createServer((req, res) => {
+    const query = new URL(req.url, 'http://host').searchParams
+    const stream = {
+      paths: query.getAll('path'), id: query.get('stream.last_event_id'), key: req.headers['x-api-key'], blocks: query.get('stream.blocks'),
+      write: text => res.write(text),
+      say: (path, height, msg, tag = JSON.stringify(msg)) => res.write(`id: ${height}.${tag}\ndata: ${JSON.stringify({ path, height, answer: { code: 200, msg, error: '' } })}\n\n`),
+      block: height => res.write(`event: block\ndata: {"height":${height}}\n\n`),
+      end: text => res.end(text), cut: () => res.destroy(),
+    }
+    const refused = server.refuse(stream)
+    if (refused) return res.writeHead(refused, { 'content-type': 'application/json' }).end(`{"code":${refused},"msg":{},"error":"no ${refused} for ${stream.paths}"}`)
+    if (server.hang) return server.hung = res
+    server.asked.push(stream)
+    server.open.add(stream)
+    res.on('close', () => server.open.delete(stream))
+    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.flushHeaders()
+    server.onstream?.(stream)
+  })
+  await new Promise(done => http.listen(0, '127.0.0.1', done))
+  t.after(() => { http.closeAllConnections(); http.close() })
+  server.url = `http://127.0.0.1:${http.address().port}`
+  server.address = http.address()
+  server.http = http
+  return server
+}
+
+/** Waits until a condition holds, which something that happens makes so. */
+export async function until(condition, what) {
+  for (let i = 0; !condition(); i++) {
+    if (i > 6000) throw new Error(`never: ${what ?? condition}`)
+    await new Promise(done => setTimeout(done, 5))
+  }
+}
+
+/** What a listener is told, in a list. */
+export function notes() {
+  const told = []
+  return { told, answer: a => told.push(a), failure: (f, old) => told.push({ failure: f, old }) }
+}
