@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,7 +119,8 @@ type fakeChain struct {
 	raised      []int64
 	grown       chan struct{} // closed when the tip moves
 	panics      bool
-	noExecution bool // no node tells of the execution client's blocks
+	noExecution bool    // no node tells of the execution client's blocks
+	executed    []int64 // the heights of which it has told
 	override    func(node.Request) (*node.Answer, error)
 	byTarget    map[string]recording
 }
@@ -234,13 +236,24 @@ func (f *fakeChain) WaitHeight(ctx context.Context, height int64) error {
 // executionAhead is how far the execution client's blocks are ahead of the fake's.
 const executionAhead = 1000
 
-func (f *fakeChain) Executed(_ context.Context, height int64) (int64, error) {
+// Executed knows the heights that it was asked about.
+func (f *fakeChain) Executed(_ context.Context, height, number int64) (since, newest int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.noExecution {
-		return 0, node.ErrNoExecution
+	for _, known := range f.executed {
+		if known <= height && known+executionAhead >= number {
+			return known, number, nil
+		}
 	}
-	return height + executionAhead, nil
+	if f.noExecution {
+		return 0, 0, node.ErrNoExecution
+	}
+	f.executed = append(f.executed, height)
+	slices.Sort(f.executed)
+	if newest = height + executionAhead; newest >= number {
+		since = height
+	}
+	return since, newest, nil
 }
 
 func (f *fakeChain) Raise(height int64) {

@@ -90,10 +90,12 @@ func (noChain) Fetch(context.Context, node.Request) (*node.Answer, error) {
 }
 func (noChain) ChainID() string { return "" }
 
-func (noChain) Tip() node.Tip                                  { return node.Tip{} }
-func (noChain) WaitHeight(context.Context, int64) error        { return errors.New("no chain") }
-func (noChain) Executed(context.Context, int64) (int64, error) { return 0, node.ErrNoExecution }
-func (noChain) Raise(int64)                                    {}
+func (noChain) Tip() node.Tip                           { return node.Tip{} }
+func (noChain) WaitHeight(context.Context, int64) error { return errors.New("no chain") }
+func (noChain) Executed(context.Context, int64, int64) (since, newest int64, err error) {
+	return 0, 0, node.ErrNoExecution
+}
+func (noChain) Raise(int64) {}
 
 // listService is a proxy with a store that can be told what to do.
 type listService struct {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -34,12 +35,48 @@ func TestABlockOfTheExecutionClientThatDoesNotCountIsSaid(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
 	s.get(t, anyPath, minEVM, "9223372036854775807").refuses(t, http.StatusGatewayTimeout,
 		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client does not count yet; the newest that does is 1228"}`+"\n")
-	s.chain.set(func(f *fakeChain) { f.noExecution = true })
+	s.chain.set(func(f *fakeChain) { f.noExecution, f.executed = true, nil })
 	s.get(t, anyPath, minEVM, "1").refuses(t, http.StatusBadRequest,
 		`{"code":400,"msg":{},"error":"X-Min-Evm-Block cannot be waited for: no node tells of an execution client's blocks"}`+"\n")
 	s.chain.deafen()
 	s.get(t, anyPath, minEVM, "1", "X-Min-Block-Height", "1").refuses(t, http.StatusServiceUnavailable,
 		`{"code":503,"msg":{},"error":"the newest block is not known at present, so X-Min-Evm-Block cannot be waited for"}`+"\n")
+}
+
+// A block that counted long ago is no reason to read at the newest one.
+func TestABlockThatCountsIsNotWaitedForAgain(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
+	counts := strconv.Itoa(standstill + executionAhead)
+	readsPages(t, s)
+	first := s.get(t, firstPage, minEVM, counts)
+	first.has(t, "X-Block-Height", "228")
+	s.get(t, anyPath, minEVM, counts).has(t, "X-Block-Height", "228")
+	s.chain.grow(1)
+
+	s.get(t, nextPage(first), minEVM, counts).has(t, "X-Block-Height", "228") // the walk is a snapshot
+	s.get(t, anyPath, "X-Block-Height", "228", minEVM, counts).has(t, "X-Block-Height", "228")
+	s.get(t, anyPath, "X-Block-Height", "227", minEVM, counts).refuses(t, http.StatusGatewayTimeout,
+		`{"code":504,"msg":{},"error":"block 1228 of the execution client does not count at block 227; the newest that does is 1227"}`+"\n")
+
+	s.chain.set(func(f *fakeChain) { f.noExecution = true }) // CometBFT is away, and the REST server
+	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node cannot be reached"})
+	got := s.get(t, anyPath, minEVM, counts)
+	got.has(t, "X-Block-Height", "228")
+	if got.status != http.StatusOK {
+		t.Errorf("status %d, although an answer is at hand", got.status)
+	}
+}
+
+// Another replica has given the first page, so that nothing is known of its block here.
+func TestALaterPageIsReadAtTheBlockOfItsWalkWhereTheExecutionBlockCounts(t *testing.T) {
+	o := proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}}
+	other, s := startChain(t, o), startChain(t, o)
+	readsPages(t, other)
+	readsPages(t, s)
+	walk := nextPage(other.get(t, firstPage))
+	s.chain.grow(2)
+	s.get(t, walk, minEVM, strconv.Itoa(standstill+executionAhead)).has(t, "X-Block-Height", "228")
+	s.get(t, walk, minEVM, strconv.Itoa(standstill+executionAhead+1)).has(t, "X-Block-Height", "230")
 }
 
 // The whole way, before a simulated node: what a block did counts with the one

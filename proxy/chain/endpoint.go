@@ -81,7 +81,7 @@ func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *Question) error {
 	}
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.Stack.Deadline(rec.Start))
 	defer ctx.Release()
-	tip, err := ep.Settle(ctx, c.Request, rec, &q.Heights)
+	tip, err := ep.Settle(ctx, c.Request, rec, &q.Heights, q.walk.height)
 	if q.Pinned == 0 && err == nil {
 		tip = ep.follow(ctx, rec, tip)
 	}
@@ -189,7 +189,7 @@ func (ep *Endpoint) plan(c *gin.Context) (web.Plan, error) {
 // see.
 func (ep *Endpoint) ask(c *gin.Context) (q Question, tip node.Tip, err error) {
 	if q, err = ep.Parse(c); err == nil {
-		tip, err = ep.Settle(c.Request.Context(), c.Request, &web.Record{}, &q.Heights)
+		tip, err = ep.Settle(c.Request.Context(), c.Request, &web.Record{}, &q.Heights, q.walk.height)
 	}
 	return q, tip, err
 }

@@ -42,9 +42,9 @@ type Nodes interface {
 	Tip() node.Tip
 	// WaitHeight returns nil once the tip has reached the height.
 	WaitHeight(ctx context.Context, height int64) error
-	// Executed is the newest block of the execution client whose effects are in the
-	// state of a block.
-	Executed(ctx context.Context, height int64) (int64, error)
+	// Executed is the lowest known height, up to one, at which a block of the execution
+	// client counts; 0 where it does not, and then the newest that does.
+	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
 	// ChainID names the chain, "" while it is not known.
 	ChainID() string
 	// Raise reports a height that another replica has read at.

@@ -69,10 +69,11 @@ type Heights struct {
 
 // Settle waits for the block that a request must see, refuses one that does not exist
 // yet, and returns the tip to answer by. The execution client's block becomes one of the
-// chain's that must be seen.
-func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, hs *Heights) (node.Tip, error) {
+// chain's that must be seen. walk is the block that a later page of a list goes on with, 0
+// for none.
+func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, hs *Heights, walk int64) (node.Tip, error) {
 	if hs.EVM > 0 {
-		height, err := r.executed(ctx, from, rec, hs.EVM)
+		height, err := r.executed(ctx, from, rec, hs, walk)
 		if err != nil {
 			return r.Nodes.Tip(), err
 		}

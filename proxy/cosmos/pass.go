@@ -19,7 +19,7 @@ import (
 func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *chain.Question) error {
 	ctx := web.WithLazyDeadline(c.Request.Context(), ep.Stack.Deadline(rec.Start))
 	defer ctx.Release()
-	tip, err := ep.Settle(ctx, c.Request, rec, &q.Heights)
+	tip, err := ep.Settle(ctx, c.Request, rec, &q.Heights, 0)
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	if err != nil {
 		return err

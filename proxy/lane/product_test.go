@@ -152,10 +152,12 @@ func (w *world) Tip() node.Tip {
 	return w.tip
 }
 
-func (w *world) ChainID() string                                { return "story-1" }
-func (w *world) WaitHeight(context.Context, int64) error        { return context.DeadlineExceeded }
-func (w *world) Executed(context.Context, int64) (int64, error) { return 0, node.ErrNoExecution }
-func (w *world) Raise(int64)                                    {}
+func (w *world) ChainID() string                         { return "story-1" }
+func (w *world) WaitHeight(context.Context, int64) error { return context.DeadlineExceeded }
+func (w *world) Executed(context.Context, int64, int64) (since, newest int64, err error) {
+	return 0, 0, node.ErrNoExecution
+}
+func (w *world) Raise(int64) {}
 
 func (w *world) List(context.Context, collections.Query) (collections.Page, error) {
 	version, _, _ := w.now()

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node/heights/comet"
@@ -17,36 +14,50 @@ import (
 // can tell of them: none has CometBFT, or the chain has no execution client.
 var ErrNoExecution = errors.New("no node tells which block of an execution client a block carries")
 
-// execution remembers which block of the execution client a block carries: the
-// last that was asked for, which is the newest.
-type execution struct {
-	asked  singleflight.Group
-	newest atomic.Pointer[carried]
+// Executed says since which block the effects of the execution client's block number are
+// known to count in the chain's state: the lowest block up to height that is known, which
+// need not be the first. It is 0 where they do not count at that height; newest is the
+// execution client's newest block that does. A block counts with the one of the chain
+// that carries the next. A node is asked only where what it said before does not tell.
+// Errors are ErrNoExecution or an *upstream.Error.
+func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newest int64, err error) {
+	epoch := p.Tip().Epoch
+	if since = p.execution.since(epoch, number); 0 < since && since <= height {
+		return since, number, nil
+	}
+	if height == 0 {
+		return 0, 0, nil
+	}
+	newest, ok := p.execution.at(epoch, height)
+	if !ok {
+		if newest, err = p.askExecuted(ctx, epoch, height); err != nil {
+			return 0, 0, err
+		}
+	}
+	if newest < number {
+		return 0, newest, nil
+	}
+	if since = p.execution.since(epoch, number); 0 < since && since <= height {
+		return since, newest, nil
+	}
+	return height, newest, nil // what a node says is not kept where it contradicts what is
 }
 
-type carried struct{ epoch, height, number int64 }
-
-// Executed is the newest block of the execution client whose effects are in the
-// state of a block: the one before the block that it carries. Errors are
-// ErrNoExecution or an *upstream.Error.
-func (p *Pool) Executed(ctx context.Context, height int64) (int64, error) {
-	epoch := p.Tip().Epoch
-	if known := p.execution.newest.Load(); known != nil && known.epoch == epoch && known.height == height {
-		return known.number - 1, nil
-	}
+// askExecuted asks for the newest block of the execution client that counts at a height.
+func (p *Pool) askExecuted(ctx context.Context, epoch, height int64) (int64, error) {
 	found := p.execution.asked.DoChan(strconv.FormatInt(height, 10), func() (any, error) {
-		number, err := p.carriedBy(context.WithoutCancel(ctx), height)
+		carried, err := p.carriedBy(context.WithoutCancel(ctx), height)
 		if err == nil {
-			p.execution.newest.Store(&carried{epoch, height, number})
+			p.execution.keep(epoch, execution{height, carried - 1})
 		}
-		return number, err
+		return carried - 1, err
 	})
 	select {
 	case r := <-found:
 		if r.Err != nil {
 			return 0, r.Err
 		}
-		return r.Val.(int64) - 1, nil //nolint:forcetypeassert // see above
+		return r.Val.(int64), nil //nolint:forcetypeassert // see above
 	case <-ctx.Done():
 		return 0, p.late(ctx, height)
 	}

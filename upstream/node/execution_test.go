@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,16 +20,73 @@ func TestThatNoNodeTellsOfExecutionBlocksIsSaidOnlyByOneThatKnows(t *testing.T) 
 	})
 	p := run(t, Options{}, lost, without)
 	lost.stop()
-	if _, err := p.Executed(within(t, time.Minute), 100); !errors.Is(err, ErrNoExecution) {
+	if _, _, err := p.Executed(within(t, time.Minute), 100, 1); !errors.Is(err, ErrNoExecution) {
 		t.Errorf("error %v of blocks that carry none, want ErrNoExecution", err)
 	}
 	without.stop()
 	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints[0].look().CometDown && p.endpoints[1].look().CometDown })
-	_, err := p.Executed(within(t, time.Minute), 100)
+	_, _, err := p.Executed(within(t, time.Minute), 100, 1)
 	wantKind(t, err, upstream.Unreachable)
 
 	alone := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + without.address}}})
-	if _, err := alone.Executed(within(t, time.Minute), 100); !errors.Is(err, ErrNoExecution) {
+	if _, _, err := alone.Executed(within(t, time.Minute), 100, 1); !errors.Is(err, ErrNoExecution) {
 		t.Errorf("error %v without CometBFT, want ErrNoExecution", err)
+	}
+}
+
+// The chain's block h carries block h+1000 of the execution client.
+func TestABlockCountsSinceTheLowestHeightThatIsKnown(t *testing.T) {
+	n := newFakeNode(t, 100)
+	n.executionAhead = 1000
+	p := run(t, Options{}, n)
+	wantTip(t, p, 100)
+	steps := []struct {
+		what                          string
+		height, number, since, newest int64
+		asks                          int
+	}{
+		{"the first is asked for", 100, 1050, 100, 1099, 1},
+		{"it is known", 100, 1060, 100, 1060, 0},
+		{"also where the tip has moved on", 500, 1099, 100, 1099, 0},
+		{"what does not count", 100, 1100, 0, 1099, 0},
+		{"what counts later", 110, 1105, 110, 1109, 1},
+		{"between them nothing is searched for", 500, 1105, 110, 1105, 0},
+		{"a lower height", 90, 1050, 90, 1089, 1},
+		{"is the lowest from then on", 500, 1050, 90, 1050, 0},
+		{"but not for what counts later", 500, 1095, 100, 1095, 0},
+		{"nothing is known of no block", 0, 1, 0, 0, 0},
+	}
+	for _, s := range steps {
+		var before, after int
+		n.change(func() { before = n.blocks })
+		since, newest, err := p.Executed(within(t, time.Minute), s.height, s.number)
+		n.change(func() { after = n.blocks })
+		if err != nil || since != s.since || newest != s.newest || after-before != s.asks {
+			t.Errorf("%s: since %d, newest %d, asked %d times, %v; want %d, %d, %d", s.what, since, newest, after-before, err, s.since, s.newest, s.asks)
+		}
+	}
+	n.stop()
+	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints[0].look().CometDown })
+	if since, _, err := p.Executed(within(t, time.Minute), 500, 1099); since != 100 || err != nil {
+		t.Errorf("with CometBFT away: since %d, %v; want 100", since, err)
+	}
+}
+
+func TestWhatIsKnownOfExecutionBlocksIsBoundedAndOfOneEpoch(t *testing.T) {
+	e := new(executions)
+	for height := range int64(2 * mostExecutions) {
+		e.keep(1, execution{height + 1, height + 1000})
+	}
+	if got := e.since(1, 1); len(e.all) != mostExecutions || got != mostExecutions+1 {
+		t.Errorf("%d are kept, from %d on", len(e.all), got)
+	}
+	e.keep(1, execution{2*mostExecutions + 1, 5}) // it has fallen
+	e.keep(0, execution{2*mostExecutions + 2, 1 << 40})
+	if got := e.since(1, 1<<40); got != 0 {
+		t.Errorf("block 1<<40 counts since %d", got)
+	}
+	e.keep(2, execution{7, 70})
+	if got := []int64{e.since(1, 1), e.since(2, 70), e.since(2, 71)}; !slices.Equal(got, []int64{0, 7, 0}) {
+		t.Errorf("in a new epoch: %v", got)
 	}
 }

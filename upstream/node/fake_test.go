@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
@@ -41,6 +43,9 @@ type fakeNode struct {
 	sockets    []*websocket.Conn
 	asked      []string // X-Block-Height of the requests, "" for none; the pool's own probes are left out
 	checks     int      // requests for /status
+	blocks     int      // requests for /block
+
+	executionAhead int64 // how far the execution client's blocks are ahead of those that carry them; 0: none does
 }
 
 func newFakeNode(t *testing.T, height int64) *fakeNode {
@@ -61,6 +66,7 @@ func (n *fakeNode) start(address string) {
 	mux.HandleFunc("/status", n.serveStatus)
 	mux.HandleFunc("/abci_info", n.serveInfo)
 	mux.HandleFunc("/header", n.serveHeader)
+	mux.HandleFunc("/block", n.serveBlock)
 	mux.HandleFunc("/websocket", n.serveSocket)
 	mux.HandleFunc("/", n.serveREST)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
@@ -122,6 +128,24 @@ func (n *fakeNode) serveHeader(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"header":{"chain_id":%q,"height":"%d","last_block_id":{"hash":%q}}}}`, n.chain, height, n.hash(height-1))
+}
+
+// serveBlock gives a block that carries one of the execution client.
+func (n *fakeNode) serveBlock(w http.ResponseWriter, r *http.Request) {
+	height, _ := strconv.ParseInt(r.URL.Query().Get("height"), 10, 64)
+	var ahead int64
+	n.change(func() { ahead = n.executionAhead; n.blocks++ })
+	if ahead == 0 {
+		n.serveREST(w, r)
+		return
+	}
+	field := func(number protowire.Number, value []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
+	}
+	payload := protowire.AppendVarint(protowire.AppendTag(nil, 7, protowire.VarintType), uint64(height+ahead))
+	message := slices.Concat(field(1, []byte("/story.evmengine.v1.types.MsgExecutionPayload")), field(2, field(4, payload)))
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"block":{"header":{"height":"%d"},"data":{"txs":[%q]}}}}`,
+		height, base64.StdEncoding.EncodeToString(field(1, field(1, message))))
 }
 
 // drop ends the subscriptions, in silence.

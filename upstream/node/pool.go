@@ -28,7 +28,7 @@ type Pool struct {
 	registry    prometheus.Registerer
 
 	chain     *heights.Chain
-	execution execution
+	execution executions
 
 	mu      sync.Mutex      // of SetDialect
 	life    context.Context //nolint:containedctx // the pool's own: ends with Close
