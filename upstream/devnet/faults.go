@@ -25,15 +25,16 @@ const (
 // A Fault is what is wrong with one server. The zero value is a healthy one.
 // What comes first in the struct happens first to a request.
 type Fault struct {
-	Outage      string        `json:"outage,omitempty"`       // "", Refuse or Reset
-	Latency     time.Duration `json:"-"`                      // added to every answer
-	Jitter      time.Duration `json:"-"`                      // at most this much more, evenly spread
-	Stall       bool          `json:"stall,omitempty"`        // requests are read and never answered; events are held back
-	ErrorRate   float64       `json:"error_rate,omitempty"`   // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
-	ErrorStatus int           `json:"error_status,omitempty"` // default 503; 429 is how a provider limits its clients
-	Nonsense    bool          `json:"nonsense,omitempty"`     // 200 with a body that is no JSON
-	Ahead       int64         `json:"ahead,omitempty"`        // for CometBFT: the heights it tells of are so many above the truth
-	HangInfo    bool          `json:"hang_info,omitempty"`    // for CometBFT: /abci_info is never answered, as while the execution client hangs
+	Outage       string        `json:"outage,omitempty"`        // "", Refuse or Reset
+	Latency      time.Duration `json:"-"`                       // added to every answer
+	Jitter       time.Duration `json:"-"`                       // at most this much more, evenly spread
+	Stall        bool          `json:"stall,omitempty"`         // requests are read and never answered; events are held back
+	ErrorRate    float64       `json:"error_rate,omitempty"`    // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
+	ErrorStatus  int           `json:"error_status,omitempty"`  // default 503; 429 is how a provider limits its clients
+	Nonsense     bool          `json:"nonsense,omitempty"`      // 200 with a body that is no JSON
+	Ahead        int64         `json:"ahead,omitempty"`         // for CometBFT: the heights it tells of are so many above the truth
+	EventsBehind int64         `json:"events_behind,omitempty"` // for CometBFT: the blocks that its socket tells of are so many below the truth, as behind a balancer
+	HangInfo     bool          `json:"hang_info,omitempty"`     // for CometBFT: /abci_info is never answered, as while the execution client hangs
 }
 
 func (f Fault) validate() error {
@@ -46,8 +47,8 @@ func (f Fault) validate() error {
 		return fmt.Errorf("devnet: error status %d, want 200 to 599", f.ErrorStatus)
 	case f.Latency < 0 || f.Jitter < 0:
 		return errors.New("devnet: a duration is negative")
-	case f.Ahead < 0:
-		return errors.New("devnet: ahead is negative")
+	case f.Ahead < 0 || f.EventsBehind < 0:
+		return errors.New("devnet: ahead or events behind is negative")
 	}
 	return nil
 }

@@ -156,13 +156,13 @@ func (k *socket) ping(ctx context.Context) error {
 // then the block.
 func (k *socket) sendBlock(ctx context.Context, h int64) error {
 	node := k.server.node
-	c := node.chain
+	c, told := node.chain, max(1, h+node.ahead()-node.comet.fault.Load().EventsBehind)
 	for _, kind := range []string{"NewBlockHeader", "NewBlock"} {
 		for _, s := range k.subscribed() {
 			if s.query != "tm.event='"+kind+"'" {
 				continue
 			}
-			if err := k.write(ctx, s.id, newEvent(c, s.query, kind, h+node.ahead()), nil); err != nil {
+			if err := k.write(ctx, s.id, newEvent(c, s.query, kind, told), nil); err != nil {
 				return err
 			}
 		}

@@ -198,3 +198,20 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestTheSocketMayBeBehindTheRestOfCometBFT(t *testing.T) {
+	for _, behind := range []int64{4, 1 << 40} {
+		d := start(t, devnet.Options{Interval: -1})
+		conn := dial(t, d.CometURL())
+		say(t, conn, 1, "subscribe", "tm.event='NewBlockHeader'")
+		receive(t, conn)
+		if err := d.SetFaults(devnet.Faults{Comet: devnet.Fault{EventsBehind: behind}}); err != nil {
+			t.Fatal(err)
+		}
+		d.Advance(1)
+		want := fmt.Sprint(max(1, d.Height()-behind))
+		if got := receive(t, conn).Result.Data.Value.Header.Height; got != want {
+			t.Errorf("%d behind %d: header %s, want %s", behind, d.Height(), got, want)
+		}
+	}
+}

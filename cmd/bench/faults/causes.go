@@ -26,9 +26,24 @@ const (
 
 // lie has a node tell of heights far above the truth.
 func lie(node int, hold time.Duration) fault {
-	return fault{"a lie of +10^6", hold, func(_ context.Context, b *bed, last func()) error {
+	return cometFault("a lie of +10^6", node, devnet.Fault{Ahead: farAhead}, hold)
+}
+
+// oldHeaders has the socket of a node send headers below what its /abci_info says.
+func oldHeaders(node int, blocks int64, hold time.Duration) fault {
+	return cometFault(fmt.Sprintf("the socket is %d blocks behind", blocks), node, devnet.Fault{EventsBehind: blocks}, hold)
+}
+
+// silentComet has CometBFT of a node accept and not answer, while its REST server does.
+func silentComet(node int, hold time.Duration) fault {
+	return cometFault("CometBFT hangs", node, devnet.Fault{Stall: true}, hold)
+}
+
+// cometFault fails CometBFT of a node alone.
+func cometFault(name string, node int, comet devnet.Fault, hold time.Duration) fault {
+	return fault{name, hold, func(_ context.Context, b *bed, last func()) error {
 		rest := devnet.Fault{Latency: b.plan.nodeLatency}
-		if err := b.nodes[node].SetFaults(rest, devnet.Fault{Ahead: farAhead}); err != nil {
+		if err := b.nodes[node].SetFaults(rest, comet); err != nil {
 			return err
 		}
 		last()

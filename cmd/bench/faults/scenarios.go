@@ -23,6 +23,8 @@ func scenarios() []scenario {
 	return []scenario{
 		{"lie", setup{redis: oneRedis}, []fault{lie(0, 3*time.Second)}},
 		{"two-nodes", setup{redis: oneRedis, nodes: 2}, []fault{lie(1, 20*time.Second)}},
+		{"old-headers", setup{redis: oneRedis}, []fault{oldHeaders(0, farAhead, 20*time.Second), oldHeaders(0, lagBy, 20*time.Second)}},
+		{"silent-comet", setup{redis: oneRedis}, []fault{silentComet(0, 20*time.Second)}},
 		{"lagging", setup{redis: oneRedis, nodes: 2}, []fault{lagging(1, 10*time.Second)}},
 		{"set-back", setup{}, []fault{backBy(setBack)}},
 		{"set-back-redis", setup{redis: oneRedis}, []fault{backBy(setBack)}},
@@ -57,6 +59,8 @@ func randomFault(random *rand.Rand) fault {
 	all := []fault{
 		lie(random.IntN(2), hold),
 		lagging(random.IntN(2), hold),
+		oldHeaders(random.IntN(2), lagBy, hold),
+		silentComet(random.IntN(2), hold),
 		halt(hold),
 		nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, hold),
 		nodeFault("reset", devnet.Fault{Outage: devnet.Reset}, hold),
