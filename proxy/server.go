@@ -218,15 +218,22 @@ func (s *Server) orStream(rt web.Route) gin.HandlerFunc {
 	}
 }
 
-// wantsStream tells whether a request asks for a stream.
+// wantsStream tells whether a request asks for a stream, by its name, and would not
+// rather have the answer once.
 func wantsStream(r *http.Request) bool {
 	accept := r.Header["Accept"]
-	return len(accept) > 0 && strings.Contains(accept[0], stream.EventType)
+	weight, named := web.Preference(accept, stream.EventType)
+	if !named || weight == 0 {
+		return false
+	}
+	once, _ := web.Preference(accept, web.JSON)
+	return weight >= once
 }
 
-// tidied is the request with its path in its one spelling. In the dialect of the SDK the node tells
-// spellings apart.
+// tidied is the request without what only streams read, and with its path in its one spelling. In the
+// dialect of the SDK the node tells spellings apart.
 func (s *Server) tidied(r *http.Request) *http.Request {
+	r = stream.TakeOptions(r)
 	path := tidyPath(r.URL.Path)
 	if path == r.URL.Path || s.cosmos != nil && !strings.HasPrefix(path, collections.Prefix) {
 		return r

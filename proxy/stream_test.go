@@ -251,7 +251,7 @@ func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
 		t.Errorf("status %d: %s", es.resp.StatusCode, got)
 	}
 	es.close()
-	for _, spelling := range []string{"stream.api_key=secret", "stream%2Eapi_key=secret", "stream.api_key=secret;x"} {
+	for _, spelling := range []string{"stream.api_key=secret", "stream%2Eapi_key=secret", "stream.api_key=secret;x", "stream.api%5FKEY=secret", "%73tream%2eapi_key=secret%zz", "path=/a?stream%252Eapi_key%3Dsecret"} {
 		s.get(t, anyPath+"?"+spelling) // the same URL, not as a stream
 		s.stream(t, anyPath+"?"+spelling).close()
 	}

@@ -99,7 +99,7 @@ func (h *Handler) Handle(render web.Renderer, admit web.Handler, feeds func(c *g
 		return h.serve(c, rec, admit, feeds)
 	})
 	return func(c *gin.Context) {
-		c.Request = takeOptions(c.Request)
+		c.Request = asHeaders(c.Request)
 		serve(c)
 	}
 }

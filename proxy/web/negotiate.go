@@ -142,7 +142,7 @@ func codingOf(name string) (coding codings.Coding, known bool) {
 // nothing at all is 1.
 func readWeight(parameter string) (thousandths int, ok bool) {
 	if parameter == "" {
-		return 1000, true
+		return fullWeight, true
 	}
 	if len(parameter) < 3 || len(parameter) > len("q=0.000") || parameter[0]|0x20 != 'q' || parameter[1] != '=' {
 		return 0, false
@@ -151,7 +151,7 @@ func readWeight(parameter string) (thousandths int, ok bool) {
 	if whole != '0' && whole != '1' || decimals != "" && decimals[0] != '.' {
 		return 0, false
 	}
-	weight, unit := int(whole-'0')*1000, 100
+	weight, unit := int(whole-'0')*fullWeight, 100
 	for _, digit := range []byte(strings.TrimPrefix(decimals, ".")) {
 		if digit < '0' || digit > '9' {
 			return 0, false
@@ -159,8 +159,11 @@ func readWeight(parameter string) (thousandths int, ok bool) {
 		weight += int(digit-'0') * unit
 		unit /= 10
 	}
-	return weight, weight <= 1000
+	return weight, weight <= fullWeight
 }
+
+// fullWeight is that of what is named without one.
+const fullWeight = 1000
 
 // best chooses the coding for a body of so many bytes. A client that accepts
 // none gets the plain body: that serves it better than a refusal.

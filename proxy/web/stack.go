@@ -14,7 +14,7 @@
 //     whether the client wants no cached answer;
 //  4. answer.go writes what came through the cache, and says how old it is and how
 //     long it serves; negotiate.go finds out whether the client has it already, and
-//     in which coding it is sent;
+//     in which coding it is sent, and accept.go which media type it would rather have;
 //  5. failure.go turns an error into a status and a public text, which the
 //     interface renders in its own form;
 //  6. package record takes the record.

@@ -1,0 +1,33 @@
+package stream_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/stream"
+)
+
+func TestNoSpellingOfAnOptionStaysInTheURL(t *testing.T) {
+	for asked, want := range map[string]string{
+		"/a":                                         "/a",
+		"/a?x=1;y&z=%3d":                             "/a?x=1;y&z=%3d",
+		"/a?stream.api_key=s":                        "/a",
+		"/a?x=1&stream.api_key=s&y=2":                "/a?x=1&y=2",
+		"/a?stream%2Eapi_key=s&x=1":                  "/a?x=1",
+		"/a?%73%74ream%2eBLOCKS=1&x=1":               "/a?x=1",
+		"/a?Stream.Api_Key=s":                        "/a",
+		"/a?stream.api_key=s%zz;x":                   "/a?x",
+		"/a?x=1;stream.api_key=s":                    "/a?x=1",
+		"/a?%zz%73tream.api_key=s&stream.%zz=s":      "/a?%zz%73tream.api_key=s",
+		"/a?stream.of=1&stream.height=2":             "/a",
+		"/live?path=/a?stream.api_key=s":             "/live?path=%2Fa%3F",
+		"/live?path=%2Fa%3Fx%3D1%26stream%252Eb%3Ds": "/live?path=%2Fa%3Fx%3D1",
+		"/live?path=/a&path=/b?x=stream.":            "/live?path=/a&path=/b?x=stream.",
+	} {
+		r := stream.TakeOptions(httptest.NewRequestWithContext(t.Context(), http.MethodGet, asked, nil))
+		if r.RequestURI != want || r.URL.RequestURI() != want {
+			t.Errorf("%s became %s and %s, want %s", asked, r.RequestURI, r.URL.RequestURI(), want)
+		}
+	}
+}
