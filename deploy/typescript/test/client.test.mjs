@@ -110,7 +110,7 @@ test('a chain of the Cosmos SDK answers with its own bodies', { skip: skipCosmos
   for await (const page of chain.pages('/cosmos/staking/v1beta1/validators', { params: { 'pagination.limit': 2 } })) seen.push(...page.msg.validators.map(v => v.operator_address))
   assert.ok(seen.length > 2 && new Set(seen).size === seen.length)
   await assert.rejects(chain.get('/cosmos/staking/v1beta1/validators/{validator_addr}', { params: { validator_addr: 'nope' } }),
-    err => err instanceof TipcacheError && err.status === 400 && /bech32/.test(err.message))
+    err => err instanceof TipcacheError && err.status >= 400 && /bech32/.test(err.message))
   const live = await new Promise((resolve, reject) => {
     const live = chain.live('/cosmos/staking/v1beta1/pool', { answer: a => { live.close(); resolve(a) }, failure: f => { live.close(); reject(new Error(f.error)) } })
   })
