@@ -27,6 +27,14 @@ func (ReadOnly) Owners(context.Context, []ledger.Address, []ledger.Hash) (o ledg
 // Apply returns ErrNotIndexed.
 func (ReadOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error { return ErrNotIndexed }
 
+// Trail returns ErrNotIndexed.
+func (ReadOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
+	return nil, ErrNotIndexed
+}
+
+// StepBack returns ErrNotIndexed.
+func (ReadOnly) StepBack(context.Context, ledger.Cursor, ledger.Cursor) error { return ErrNotIndexed }
+
 // Lead returns ErrNotIndexed.
 func (ReadOnly) Lead(context.Context, func(context.Context) error) error { return ErrNotIndexed }
 
@@ -85,6 +93,23 @@ func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 	err := givenUp(ctx, s.driver.Apply(bounded, prev, t))
 	upstream.EndSpan(span, err)
 	return err
+}
+
+// Trail returns the cursors from which the store came to one, the latest first, as
+// far as nothing was counted since: at most 64. Its errors are those of Mark.
+func (s *Store) Trail(ctx context.Context, from ledger.Cursor) (trail []ledger.Cursor, err error) {
+	err = s.within(ctx, func(ctx context.Context) error {
+		trail, err = s.driver.Trail(ctx, from)
+		return err
+	})
+	return trail, err
+}
+
+// StepBack moves the cursor back to one of its Trail. Its errors are those of Apply.
+func (s *Store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
+	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
+	defer cancel()
+	return givenUp(ctx, s.driver.StepBack(bounded, from, to))
 }
 
 // Lead runs work while no other process runs it for the same database, and

@@ -277,3 +277,85 @@ func TestDatabasesOfOtherSchemasLeadByThemselves(t *testing.T) {
 		t.Cleanup(func() { cancel(); <-ended })
 	}
 }
+
+// emptyTo is a tally of blocks that count nothing.
+func emptyTo(block int64) ledger.Tally { return ledger.Tally{Cursor: cursorAt(block)} }
+
+func TestAStoreStepsBackOverWhatCountedNothing(t *testing.T) {
+	everyLedger(t, func(t *testing.T, url string) {
+		s := open(t, url, collections.Options{})
+		move := func(from, to int64, tally func(int64) ledger.Tally) {
+			t.Helper()
+			prev := cursorAt(from)
+			if from == 0 {
+				prev = ledger.Cursor{}
+			}
+			if err := s.Apply(t.Context(), prev, tally(to)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		trail := func(at int64, want ...int64) {
+			t.Helper()
+			var cursors []ledger.Cursor
+			for _, block := range want {
+				cursors = append(cursors, cursorAt(block))
+			}
+			got, err := s.Trail(t.Context(), cursorAt(at))
+			if diff := gocmp.Diff(cursors, got); err != nil || diff != "" {
+				t.Errorf("the trail of block %d: %v (-want +got)\n%s", at, err, diff)
+			}
+		}
+		move(0, 1, emptyTo)
+		move(1, 2, emptyTo)
+		trail(2, 1)
+		move(2, 10, tallyTo)
+		trail(10)
+		move(10, 11, emptyTo)
+		move(11, 13, emptyTo)
+		trail(13, 11, 10)
+		forked := cursorAt(13)
+		forked.Hash[0] = 1
+		if got, err := s.Trail(t.Context(), forked); err != nil || len(got) > 0 {
+			t.Errorf("the trail of a block with another hash: %v, %v", got, err)
+		}
+		if err := s.StepBack(t.Context(), cursorAt(12), cursorAt(10)); !errors.Is(err, ledger.ErrCursorMoved) {
+			t.Errorf("stepping back from where the store is not: %v", err)
+		}
+		before := list(t, s, collections.Query{})
+		if err := s.StepBack(t.Context(), cursorAt(13), cursorAt(11)); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != cursorAt(11) {
+			t.Errorf("Mark = %+v, %v", m, err)
+		}
+		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
+			t.Errorf("the page has changed\n%s", diff)
+		}
+		trail(11, 10)
+		for block := int64(11); block < 200; block++ {
+			move(block, block+1, emptyTo)
+		}
+		if got, err := s.Trail(t.Context(), cursorAt(200)); err != nil || len(got) != 64 {
+			t.Errorf("%d moves are kept, %v", len(got), err)
+		}
+	})
+}
+
+func TestTheTrailEndsWhereTheCursorMovedWithoutANote(t *testing.T) {
+	url := postgresURL(t)
+	s := open(t, url, collections.Options{})
+	for block, prev := int64(1), (ledger.Cursor{}); block < 4; block++ {
+		if err := s.Apply(t.Context(), prev, emptyTo(block)); err != nil {
+			t.Fatal(err)
+		}
+		prev = cursorAt(block)
+	}
+	postgrestest.Execute(t, url, `UPDATE index_cursor SET block = 9, hash = decode(repeat('00', 31) || '09', 'hex')`) // as the release before does
+	if err := s.Apply(t.Context(), cursorAt(9), emptyTo(10)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Trail(t.Context(), cursorAt(10))
+	if err != nil || len(got) != 1 || got[0].Block != 9 {
+		t.Errorf("the trail is %+v, %v", got, err)
+	}
+}

@@ -58,6 +58,8 @@ type Driver interface {
 	// The methods for indexers are those of Store, without bounds of time.
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
+	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
+	StepBack(ctx context.Context, from, to ledger.Cursor) error
 	Lead(ctx context.Context, work func(context.Context) error) error
 	Mark(ctx context.Context) (Mark, error)
 

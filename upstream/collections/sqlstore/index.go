@@ -75,6 +75,9 @@ func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 			if err := s.moveCursor(ctx, w, prev, t.Cursor); err != nil {
 				return err
 			}
+			if err := s.noteStep(ctx, w, prev, t); err != nil {
+				return err
+			}
 			if err := s.learn(ctx, w, "ip", 2*len(ledger.Address{}), pairs(t.Learned.IPs)); err != nil {
 				return err
 			}
