@@ -223,7 +223,7 @@ func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 		e.exclude(fmt.Errorf("%s: %w", e.name, f))
 	case hopeless && !f.permanent:
 		e.rest(began, p.o.Pause, maxPause, excludedPause)
-	case f.Reason == Lagging:
+	case f.Reason == Lagging || f.Reason == Inconsistent:
 		e.rest(began, p.o.Pause, maxLagPause, 0)
 	case f.Reason > Limited:
 		e.rest(began, p.o.Pause, maxPause, 0)

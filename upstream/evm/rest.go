@@ -6,7 +6,7 @@ import "time"
 // failure in a row.
 const (
 	maxPause      = 30 * time.Second
-	maxLagPause   = 2 * time.Second  // of one that has not got so far: it is well
+	maxLagPause   = 2 * time.Second  // of one that answers, but has not got so far, or knows another chain
 	maxWished     = 10 * time.Minute // whatever it wishes
 	excludedPause = time.Minute      // of one that wants other credentials or is of another chain, where that may change
 )

@@ -47,7 +47,7 @@ func benchWindow(h *history, window int) []byte {
 		block := int64(window*benchBlocks + i/benchLogs + 1)
 		logs = append(logs, map[string]any{
 			"address": l.contract, "topics": l.topics, "data": l.data, "blockNumber": hexInt(block),
-			"blockTimestamp": hexInt(seconds(block)), "blockHash": h.hash(block), "transactionHash": h.hash(int64(i)),
+			"blockTimestamp": hexInt(seconds(block)), "blockHash": h.hash(faults{}, block), "transactionHash": h.hash(faults{}, int64(i)),
 			"transactionIndex": "0x1", "logIndex": "0x4", "removed": false,
 		})
 	}
@@ -80,7 +80,7 @@ func serveBench(b *testing.B) *httptest.Server {
 			case "eth_getCode":
 				fmt.Fprint(w, `"0x60"`)
 			case "eth_getBlockByNumber":
-				json.NewEncoder(w).Encode(h.header(parseInt(text(c.Params[0]))))
+				json.NewEncoder(w).Encode(h.header(faults{}, parseInt(text(c.Params[0]))))
 			case "eth_getLogs":
 				var filter struct{ FromBlock string }
 				json.Unmarshal(c.Params[0], &filter)
@@ -128,6 +128,10 @@ func (s *noStore) Apply(_ context.Context, _ ledger.Cursor, t ledger.Tally) erro
 	s.cursor = t.Cursor
 	return nil
 }
+
+func (*noStore) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) { return nil, nil }
+
+func (*noStore) StepBack(context.Context, ledger.Cursor, ledger.Cursor) error { return nil }
 
 // BenchmarkIndex fills empty stores with 100,000 logs in windows of 10,000, that
 // come over HTTP from a server in the same process. What that costs, and all

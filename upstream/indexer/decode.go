@@ -38,10 +38,10 @@ func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err err
 
 // A rawLog is a log's fields as they came.
 type rawLog struct {
-	address, data, block, time string
-	topics                     [4]string
-	count                      int // of topics
-	removed                    bool
+	address, data, block, hash, time string
+	topics                           [4]string
+	count                            int // of topics
+	removed                          bool
 }
 
 func readLog(log gjson.Result) (raw rawLog) {
@@ -53,6 +53,8 @@ func readLog(log gjson.Result) (raw rawLog) {
 			raw.data = value.Str
 		case "blockNumber":
 			raw.block = value.Str
+		case "blockHash":
+			raw.hash = value.Str
 		case "blockTimestamp":
 			raw.time = value.Str
 		case "removed":
@@ -102,6 +104,11 @@ func (raw *rawLog) event(sig signature) (e Event, err error) {
 	}
 	if e.Block, err = evm.Quantity(raw.block); err != nil {
 		return e, err
+	}
+	if raw.hash != "" {
+		if e.BlockHash, err = parseHash(raw.hash); err != nil {
+			return e, err
+		}
 	}
 	if raw.time != "" {
 		if e.Time, err = blockTime(raw.time); err != nil {

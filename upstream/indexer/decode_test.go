@@ -156,7 +156,7 @@ func FuzzDecodeLogs(f *testing.F) {
 	f.Add([]byte("[" + realLog + "]"))
 	h := newHistory(1)
 	h.grow(30)
-	logs, _ := json.Marshal(h.logs(0, h.head(), []string{story.Registry.String(), story.Licensing.String(), story.Disputes.String()},
+	logs, _ := json.Marshal(h.logs(faults{}, 0, h.head(), []string{story.Registry.String(), story.Licensing.String(), story.Disputes.String()},
 		[]string{registered, minted, raised, raisedOlder, judged, cancelled, resolved, tagged}))
 	f.Add(logs)
 	f.Fuzz(func(t *testing.T, logs []byte) {

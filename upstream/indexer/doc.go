@@ -10,7 +10,9 @@
 //     those that come while others are taken over are joined (gather.go);
 //  3. fetch.go asks an endpoint for a window: its head, the logs and the window's
 //     first and last block in one batch, cut smaller where the endpoint refuses, of
-//     another endpoint where it fails (package evm);
+//     another endpoint where it fails (package evm). At the head of the chain each
+//     block's header is read, and logs that it promises are asked for again where
+//     they are missing (bloom.go);
 //  4. decode.go makes events of the logs;
 //  5. tally.go counts them by collection, asking the store, and then the chain
 //     (resolve.go), whose IPs and disputes they are;
@@ -18,5 +20,7 @@
 //     transaction, and only if its cursor is still where the window begins.
 //
 // So every event counts once, whenever the process dies and however many
-// indexers work for one store.
+// indexers work for one store. One answer of one endpoint settles nothing: hashes,
+// parents and logs have to agree, what stays for good is asked for twice, and what
+// contradicts the store is asked for again.
 package indexer

@@ -45,7 +45,7 @@ func TestTheStartIsFoundWhereTheContractsAppear(t *testing.T) {
 	if s := x.Status(); s.First != 5 || s.Cursor.Block != h.head() || s.Head != h.head() {
 		t.Errorf("status = %+v", s)
 	}
-	if n := evm.called("eth_getCode"); n > 3*11 {
+	if n := evm.called("eth_getCode"); n > 3*14 {
 		t.Errorf("%d calls of eth_getCode", n)
 	}
 }
@@ -232,12 +232,8 @@ func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
 		{"a page of a website", serveEVM(t, h, faults{status: http.StatusOK, echoes: "<html>"}), indexer.ErrForbidden},
 	}
 	for _, test := range tests {
-		for _, follow := range []bool{false, errors.Is(test.want, indexer.ErrDiverged)} { // to follow is to hope
-			o := quick(store, test.evm)
-			o.Follow = follow
-			if err := index(t.Context(), o); !errors.Is(err, test.want) {
-				t.Errorf("%s: %v", test.name, err)
-			}
+		if err := index(t.Context(), quick(store, test.evm)); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", test.name, err)
 		}
 	}
 	o := quick(store, serveEVM(t, h, faults{chainID: 1315}))
@@ -249,26 +245,6 @@ func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
 	o.Network.Disputes[0]++
 	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) || !strings.Contains(err.Error(), "contracts") {
 		t.Errorf("a store that was filled from other contracts: %v", err)
-	}
-	expect(t, store, want)
-}
-
-func TestAParentThatDoesNotFitEndsTheRun(t *testing.T) {
-	h := newHistory(9)
-	h.grow(50)
-	store := open(t, memory(t))
-	o := quick(store, serveEVM(t, h, faults{}))
-	o.Follow = true
-	ended := make(chan error)
-	go func() { ended <- index(t.Context(), o) }()
-	await(t, store, h.head())
-	want := h.count(0)
-	h.mu.Lock()
-	h.salt = "anew"
-	h.mu.Unlock()
-	h.grow(5)
-	if err := <-ended; !errors.Is(err, indexer.ErrDiverged) {
-		t.Errorf("Run: %v", err)
 	}
 	expect(t, store, want)
 }

@@ -35,6 +35,8 @@ type Event struct {
 	Block int64
 	Time  time.Time // the block's; zero while unknown
 
+	BlockHash ledger.Hash // as the log says it; zero where it does not
+
 	IP         ledger.Address // Registered, Minted, Raised, Tagged: whose event it is
 	Collection ledger.Address // Registered: the token contract, which may be one of another chain
 	Dispute    ledger.Hash    // Raised, Judged, Cancelled, Resolved, Tagged: the id

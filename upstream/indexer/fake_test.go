@@ -45,13 +45,24 @@ type faults struct {
 	callsIgnored bool    // more of them are not answered
 	callsUnnamed bool    // more of them are refused with a code that says nothing
 	callsCut     bool    // of more of them these are answered
-	spoiled      bool    // every other answer
+	spoiled      bool    // half of the answers
+	forkFrom     int64   // blocks from it on have other hashes, throughout
+	wrongHeader  bool    // headers have another hash than their logs and children say
+	drops        int     // answers with logs hold none of them: dropsRanges, dropsAll
+	ahead        int64   // the head is told to be so many blocks above
+	lies         int     // so many calls of eth_getCode and of eth_call, each, tell of no contract
 	listless     bool    // the logs are no array
 	hangs        bool    // no answer comes
 	echoes       string  // the body of refusals, by status
 	status       int     // of every answer
 	failures     int     // of so many answers only; 0 for all
 }
+
+// Which answers with logs hold none of them.
+const (
+	dropsRanges = iota + 1 // those of ranges; those by a block's hash hold all
+	dropsAll
+)
 
 // refusals are ways of saying that a range is too great.
 var refusals = []func(w http.ResponseWriter) (code int, message string){
@@ -161,6 +172,7 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.lag > 0 && (f.laggingRate == 0 || rand.Float64() < f.laggingRate) {
 		head -= f.lag
 	}
+	head += f.ahead
 	answers := make([]rpcAnswer, len(calls))
 	for i, c := range calls {
 		e.mu.Lock()
@@ -175,8 +187,8 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answers[i].Result = json.RawMessage("null")
 		}
 	}
-	if f.spoiled && requests%2 == 0 {
-		spoil(answers, calls, requests/2)
+	if f.spoiled && rand.IntN(2) == 0 {
+		spoil(answers, calls, requests)
 	}
 	rand.Shuffle(len(answers), func(i, j int) { answers[i], answers[j] = answers[j], answers[i] })
 	w.Header().Set("Content-Type", "application/json")
@@ -274,10 +286,16 @@ func (e *fakeEVM) answer(w http.ResponseWriter, f faults, head int64, c rpcCall)
 	case "eth_blockNumber":
 		return hexInt(head), nil, false
 	case "eth_getBlockByNumber":
-		if n := parseInt(text(c.Params[0])); n <= head {
-			return e.header(n), nil, false
+		if n := parseInt(text(c.Params[0])); n <= head-f.ahead {
+			return e.header(f, n), nil, false
 		}
 		return nil, nil, false
+	case "eth_getCode", "eth_call":
+		if e.called(c.Method) <= f.lies {
+			return "0x", nil, false
+		}
+	}
+	switch c.Method {
 	case "eth_getCode":
 		return e.getCode(f, head, text(c.Params[0]), parseInt(text(c.Params[1])))
 	case "eth_getLogs":
@@ -316,7 +334,7 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 	json.Unmarshal(filter, &wanted)
 	from, to := parseInt(wanted.FromBlock), parseInt(wanted.ToBlock)
 	if wanted.BlockHash != "" {
-		if from = e.number(wanted.BlockHash, head); from < 0 {
+		if from = e.number(f, wanted.BlockHash, head); from < 0 {
 			return nil, &rpcError{-32000, "unknown block"}, false
 		}
 		to = from
@@ -334,7 +352,10 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 	e.mu.Lock()
 	e.windows = append(e.windows, to-from+1)
 	e.mu.Unlock()
-	return e.logs(from, min(to, head), wanted.Address, wanted.Topics[0]), nil, false
+	if f.drops == dropsAll || f.drops == dropsRanges && wanted.BlockHash == "" {
+		return []string{}, nil, false
+	}
+	return e.logs(f, from, min(to, head-f.ahead), wanted.Address, wanted.Topics[0]), nil, false
 }
 
 func (e *fakeEVM) ethCall(to, data string) (any, *rpcError, bool) {

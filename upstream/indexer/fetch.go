@@ -3,6 +3,7 @@ package indexer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -28,16 +29,24 @@ func (s span) cut(size int64) []span {
 // blocks are the events of a span.
 type blocks struct {
 	span
-	parent ledger.Hash   // of the first block
-	began  time.Time     // the first block's
-	last   ledger.Cursor // the last block
-	events []Event       // each with its block's time
+	parent  ledger.Hash      // of the first block
+	headers map[int64]header // of the first and the last block, or of all
+	last    ledger.Cursor    // the last block
+	events  []Event          // each with its block's time
+	source  *evm.Endpoint    // of the last block
+}
+
+// A task is a span to be read.
+type task struct {
+	span
+	parent ledger.Hash // of the first block; zero where it is not known
+	whole  bool        // the header of each block is read, and their logs are checked against it
 }
 
 // fetch reads a span and passes it on in as many parts as the endpoints make it.
-func (x *Indexer) fetch(ctx context.Context, s span, parts chan<- *blocks) error {
-	for s.from <= s.to {
-		part, err := x.fetchPart(ctx, s)
+func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error {
+	for t.from <= t.to {
+		part, err := x.fetchPart(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -46,26 +55,25 @@ func (x *Indexer) fetch(ctx context.Context, s span, parts chan<- *blocks) error
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		s.from = part.to + 1
+		t.from, t.parent = part.to+1, part.last.Hash
 	}
 	return nil
 }
 
 // fetchPart reads as much of the beginning of a span as an endpoint gives.
-func (x *Indexer) fetchPart(ctx context.Context, s span) (part *blocks, err error) {
-	ctx, traced := x.startTrace(ctx, "indexer.fetch", s)
+func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err error) {
+	ctx, traced := x.startTrace(ctx, "indexer.fetch", t.span)
 	defer func() { endTrace(traced, part, err) }()
-	err = x.pool.Try(ctx, func(e *evm.Endpoint) (err error) {
+	err = x.within(ctx, nil, func(e *evm.Endpoint) (err error) {
 		for {
-			blocks, perCall := e.Window()
-			asked := span{s.from, min(s.to, s.from+blocks-1)}
+			size, perCall := e.Window()
+			asked := t
+			asked.to = min(t.to, t.from+size-1)
 			part, err = x.request(ctx, e, asked, perCall)
 			f, failed := errors.AsType[*evm.Failure](err)
 			if !failed {
 				if err == nil {
 					e.Fits(asked.blocks(), int((asked.blocks()+perCall-1)/perCall)+3)
-					e.Well()
-					err = date(ctx, e, part)
 				}
 				return err
 			}
@@ -81,22 +89,54 @@ func (x *Indexer) fetchPart(ctx context.Context, s span) (part *blocks, err erro
 			x.metrics.asked("too much")
 		}
 	})
+	if err == nil && t.whole {
+		err = x.question(ctx, part)
+	}
+	if err == nil {
+		err = x.date(ctx, part)
+	}
 	return part, err
+}
+
+// within has endpoints do a piece of work as TryOther does, and gives up where they
+// go on contradicting what is known, or lag for long: what they are asked for may
+// follow from a wrong answer itself.
+func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm.Endpoint) error) error {
+	began, contradictions := time.Now(), 0
+	return x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
+		err := work(e)
+		f, failed := errors.AsType[*evm.Failure](err)
+		switch {
+		case failed && f.Reason == evm.Inconsistent:
+			if contradictions++; contradictions >= 2*x.pool.Len() {
+				return fmt.Errorf("%w: %s: %s", errInconsistent, e.Name(), f.Error())
+			}
+		case failed && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace:
+			return fmt.Errorf("%w: %s: %s", errLagging, e.Name(), f.Error())
+		}
+		return err
+	})
 }
 
 // request asks an endpoint for a span, in calls of so many blocks. An endpoint
 // that has not got so far answers with no logs, which is no answer: AtHead sees to
 // that.
-func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, s span, perCall int64) (*blocks, error) {
+func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, t task, perCall int64) (*blocks, error) {
 	if e.Single() {
-		return x.requestSingly(ctx, e, s)
+		return x.requestSingly(ctx, e, t)
 	}
-	parts := s.cut(perCall)
-	calls := []evm.Call{getHeader(s.from), getHeader(s.to)}
+	parts, numbers := t.cut(perCall), []int64{t.from, t.to}
+	if t.whole {
+		numbers = numbers[:0]
+		for n := t.from; n <= t.to; n++ {
+			numbers = append(numbers, n)
+		}
+	}
+	calls := getHeaders(numbers)
 	for _, part := range parts {
-		calls = append(calls, evm.Call{Method: "eth_getLogs", Params: []any{x.filter(part)}})
+		calls = append(calls, getLogs(x.filter(part)))
 	}
-	answers, err := e.AtHeadOnce(ctx, s.to, calls...)
+	answers, err := e.AtHeadOnce(ctx, t.to, calls...)
 	if err != nil {
 		return nil, err
 	}
@@ -104,27 +144,28 @@ func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, s span, perCall 
 	if err != nil {
 		return nil, err
 	}
-	return x.readBlocks(parts, results[0], results[1], results[2:])
+	return x.readBlocks(e, t, parts, numbers, results)
 }
 
-// readBlocks reads the answers for parts that follow one another.
-func (x *Indexer) readBlocks(parts []span, from, to gjson.Result, logs []gjson.Result) (*blocks, error) {
-	s := span{parts[0].from, parts[len(parts)-1].to}
-	first, err := readHeader(from, s.from)
-	if err != nil {
+// readBlocks reads the headers of blocks, and behind them the logs of parts that
+// follow one another.
+func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []int64, results []gjson.Result) (*blocks, error) {
+	b := &blocks{span: span{parts[0].from, parts[len(parts)-1].to}, source: e}
+	var err error
+	if b.headers, err = readHeaders(numbers, results); err != nil {
 		return nil, err
 	}
-	last, err := readHeader(to, s.to)
-	if err != nil {
-		return nil, err
+	b.parent, b.last = b.headers[b.from].parent, x.o.Network.cursor(b.to, b.headers[b.to])
+	if t.parent != (ledger.Hash{}) && b.parent != t.parent {
+		return nil, evm.Contradiction("the parent of block %d is %v, and block %d is %v", b.from, b.parent, b.from-1, t.parent)
 	}
-	var events []Event
+	logs := results[len(numbers):]
 	for i, part := range parts {
-		if events, err = x.readEvents(events, logs[i], part); err != nil {
+		if b.events, err = x.readEvents(b.events, logs[i], part); err != nil {
 			return nil, err
 		}
 	}
-	return &blocks{span: s, parent: first.parent, began: first.time, last: x.o.Network.cursor(s.to, last), events: events}, nil
+	return b, b.agree()
 }
 
 // safeDepth is how many blocks a server behind a load balancer is trusted to lag
@@ -134,19 +175,17 @@ const safeDepth = 256
 // requestSingly asks an endpoint that takes one call at once. Logs of the newest
 // blocks are asked for by the hash of each block, which a server that does not
 // have it refuses; those of older ones by their numbers.
-func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, s span) (*blocks, error) {
-	head, answers, err := e.AtHead(ctx, s.to, getHeader(s.from))
+func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, t task) (*blocks, error) {
+	head, answers, err := e.AtHead(ctx, t.to, getHeader(t.from))
 	if err != nil {
 		return nil, err
 	}
-	s.to = max(s.from, min(s.to, head-safeDepth))
-	filter := x.filter(s)
-	calls := []evm.Call{getHeader(s.to)}
+	s := span{t.from, max(t.from, min(t.to, head-safeDepth))}
+	numbers, calls := []int64{s.from, s.to}, []evm.Call{getHeader(s.to), getLogs(x.filter(s))}
 	if s.from == s.to {
-		filter = x.filterWith(map[string]any{"blockHash": answers[0].Result.Get("hash").Str})
-		calls = nil
+		numbers, calls = numbers[:1], []evm.Call{getLogs(x.filterHash(answers[0].Result.Get("hash").Str))}
 	}
-	more, err := e.Each(ctx, append(calls, evm.Call{Method: "eth_getLogs", Params: []any{filter}})...)
+	more, err := e.Each(ctx, calls...)
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +193,21 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, s span) (*
 	if err != nil {
 		return nil, err
 	}
-	logs := results[len(results)-1]
-	return x.readBlocks([]span{s}, results[0], results[len(results)-2], []gjson.Result{logs})
+	return x.readBlocks(e, t, []span{s}, numbers, results)
+}
+
+func getLogs(filter map[string]any) evm.Call {
+	return evm.Call{Method: "eth_getLogs", Params: []any{filter}}
 }
 
 // filter is the argument of eth_getLogs for a span.
 func (x *Indexer) filter(s span) map[string]any {
 	return x.filterWith(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
+}
+
+// filterHash is that for the block with a hash.
+func (x *Indexer) filterHash(hash string) map[string]any {
+	return x.filterWith(map[string]any{"blockHash": hash})
 }
 
 func (x *Indexer) filterWith(filter map[string]any) map[string]any {

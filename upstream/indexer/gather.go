@@ -63,7 +63,7 @@ func (b *blocks) join(next *blocks) bool {
 	if b == nil || len(b.events)+len(next.events) > maxGathered || next.parent != b.last.Hash {
 		return false
 	}
-	b.to, b.last = next.to, next.last
+	b.to, b.last, b.source = next.to, next.last, next.source
 	b.events = append(b.events, next.events...)
 	return true
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/sha3"
+
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/indexer"
 	"github.com/tipcache/tipcache/upstream/ledger"
@@ -192,17 +194,22 @@ func (h *history) head() int64 {
 	return int64(len(h.blocks) - 1)
 }
 
-func (h *history) hash(n int64) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", h.salt, n))
+// hash is that of a block, as an endpoint tells it.
+func (h *history) hash(f faults, n int64) string {
+	salt := h.salt
+	if f.forkFrom > 0 && n >= f.forkFrom {
+		salt += "fork"
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", salt, n))
 	return "0x" + hex.EncodeToString(sum[:])
 }
 
 // number is that of the block with a hash, up to the head; -1 for none.
-func (h *history) number(hash string, head int64) int64 {
+func (h *history) number(f faults, hash string, head int64) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for n := range head + 1 {
-		if h.hash(n) == hash {
+		if h.hash(f, n) == hash {
 			return n
 		}
 	}
@@ -211,16 +218,41 @@ func (h *history) number(hash string, head int64) int64 {
 
 func seconds(block int64) int64 { return genesis + block*5/2 }
 
-func (h *history) header(n int64) map[string]any {
+func (h *history) header(f faults, n int64) map[string]any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return map[string]any{
-		"number": hexInt(n), "hash": h.hash(n), "parentHash": h.hash(n - 1), "timestamp": hexInt(seconds(n)),
+	header := map[string]any{
+		"number": hexInt(n), "hash": h.hash(f, n), "parentHash": h.hash(f, n-1), "timestamp": hexInt(seconds(n)),
 		"transactions": []string{},
 	}
+	if n < int64(len(h.blocks)) {
+		header["logsBloom"] = bloomOf(h.blocks[n])
+	}
+	if f.wrongHeader {
+		header["hash"] = h.hash(faults{forkFrom: 1}, n)
+	}
+	return header
 }
 
-func (h *history) logs(from, to int64, contracts, topics []string) []map[string]any {
+// bloomOf is the bloom filter of a block's logs.
+func bloomOf(logs []fakeLog) string {
+	var bits [256]byte
+	for _, l := range logs {
+		for _, something := range append([]string{l.contract}, l.topics...) {
+			raw, _ := hex.DecodeString(something[2:])
+			h := sha3.NewLegacyKeccak256()
+			h.Write(raw)
+			sum := h.Sum(nil)
+			for i := 0; i < 6; i += 2 {
+				bit := (int(sum[i])<<8 | int(sum[i+1])) & 2047
+				bits[255-bit/8] |= 1 << (bit % 8)
+			}
+		}
+	}
+	return "0x" + hex.EncodeToString(bits[:])
+}
+
+func (h *history) logs(f faults, from, to int64, contracts, topics []string) []map[string]any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	found := []map[string]any{}
@@ -231,7 +263,7 @@ func (h *history) logs(from, to int64, contracts, topics []string) []map[string]
 			}
 			log := map[string]any{
 				"address": l.contract, "topics": l.topics, "data": l.data, "blockNumber": hexInt(n),
-				"blockHash": h.hash(n), "logIndex": hexInt(int64(i)), "removed": false,
+				"blockHash": h.hash(f, n), "logIndex": hexInt(int64(i)), "removed": false,
 			}
 			if h.stamped {
 				log["blockTimestamp"] = hexInt(seconds(n))

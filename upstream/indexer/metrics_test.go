@@ -1,9 +1,11 @@
 package indexer_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,8 +44,9 @@ func TestMetricsTellWhereItIs(t *testing.T) {
 	if got, state := scrape(t, r); state != "waiting" || len(got) != 1 {
 		t.Errorf("before its turn: %s, %v", state, got)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- x.Run(t.Context()) }()
+	go func() { ended <- x.Run(ctx) }()
 	await(t, store, h.head())
 	var got map[string]float64
 	var state string
@@ -59,7 +62,12 @@ func TestMetricsTellWhereItIs(t *testing.T) {
 	h.salt = "anew"
 	h.mu.Unlock()
 	h.grow(1)
-	if err := <-ended; !errors.Is(err, indexer.ErrDiverged) {
+	eventually(t, "that the chain is another one", func() bool {
+		_, state = scrape(t, r)
+		return state == "diverged"
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Run: %v", err)
 	}
 	got, state = scrape(t, r)
@@ -71,7 +79,7 @@ func TestMetricsTellWhereItIs(t *testing.T) {
 func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
 	evm, r := serveEVM(t, newHistory(11), faults{status: http.StatusTooManyRequests}), prometheus.NewRegistry()
 	o := quick(open(t, memory(t)), evm)
-	o.Registerer = r
+	o.Registerer, o.Grace = r, time.Hour
 	x, err := indexer.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -89,4 +97,42 @@ func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestTheStateTellsWhyNoClientIsOfUse(t *testing.T) {
+	h := newHistory(11)
+	h.grow(20)
+	for _, begun := range []bool{false, true} { // a store without a block, and one with some
+		for want, f := range map[string]faults{
+			"forbidden": {status: http.StatusUnauthorized}, "other_chain": {chainID: 1}, "unreachable": {status: http.StatusBadGateway},
+		} {
+			evm, store, r := serveEVM(t, h, faults{}), open(t, memory(t)), prometheus.NewRegistry()
+			if begun {
+				run(t, quick(store, evm))
+			}
+			evm.set(f)
+			o := quick(store, evm)
+			o.Registerer, o.Follow, o.Grace = r, true, 20*time.Millisecond
+			x := follow(t, o)
+			eventually(t, "the state "+want, func() bool {
+				_, state := scrape(t, r)
+				return state == want
+			})
+			if s := x.Status(); s.Err == nil || s.Ended || !s.Running {
+				t.Errorf("%s: %+v", want, s)
+			}
+		}
+	}
+}
+
+func TestNobodyThereIsAState(t *testing.T) {
+	evm, r := serveEVM(t, newHistory(11), faults{}), prometheus.NewRegistry()
+	evm.Close()
+	o := quick(open(t, memory(t)), evm)
+	o.Registerer, o.Follow, o.Grace = r, true, 20*time.Millisecond
+	follow(t, o)
+	eventually(t, "the state unreachable", func() bool {
+		_, state := scrape(t, r)
+		return state == "unreachable"
+	})
 }

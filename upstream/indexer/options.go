@@ -21,18 +21,25 @@ type Store interface {
 	Cursor(ctx context.Context) (ledger.Cursor, error)
 	// Owners returns those of the ids that the store knows.
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
+	// Trail returns the cursors from which the store came to one, the latest
+	// first, as far as nothing was counted since.
+	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
+	// StepBack moves the cursor back to one of its trail. It fails like Apply.
+	StepBack(ctx context.Context, from, to ledger.Cursor) error
 	// Apply takes over a tally in one transaction. It fails with
 	// ledger.ErrCursorMoved when the store's cursor is not prev, having
 	// changed nothing. Any other error leaves open whether it was taken over.
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 }
 
-// Errors of Run. ErrDiverged ends it: trying again does not help.
+// Errors of Run, and of Status.
 var (
 	ErrOtherChain = evm.ErrOtherChain // of an endpoint, or of a store that was filled from another chain or from other contracts
 	ErrDiverged   = errors.New("the chain does not continue where the store is")
 	ErrForbidden  = evm.ErrForbidden
 	ErrNoContract = errors.New("there is no contract")
+
+	ErrUnreachable = evm.ErrUnreachable // of Status
 
 	errLagging      = errors.New("the execution client is behind")
 	errInconsistent = errors.New("execution clients contradict each other, or themselves")
@@ -53,7 +60,8 @@ type Options struct {
 	Timeout time.Duration // of one request; 0 is 30 s
 	MaxBody int64         // largest answer read, in bytes; 0 is 64 MiB
 	Pause   time.Duration // before an endpoint that failed is asked again, at first; 0 is 500 ms
-	Grace   time.Duration // how long endpoints may be behind the store before Status and the log say so; 0 is 10 s
+	Grace   time.Duration // how long endpoints may be behind the store, or give no answers, before Status says so; 0 is 10 s
+	Doubt   time.Duration // how long endpoints that contradict the store, or each other, are asked again before Run ends; 0 is 1 min
 
 	Logger     *slog.Logger          // nil discards
 	Tracing    trace.TracerProvider  // nil: no traces
@@ -80,6 +88,7 @@ func (o Options) WithDefaults() Options {
 	o.Pause = cmp.Or(o.Pause, client.Pause)
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.Doubt = cmp.Or(o.Doubt, time.Minute)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }

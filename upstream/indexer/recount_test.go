@@ -17,7 +17,7 @@ import (
 // quick are options for tests: no pause is long.
 func quick(store indexer.Store, endpoints ...*fakeEVM) indexer.Options {
 	o := indexer.Options{
-		Network: story, Store: store, Pause: time.Millisecond, Poll: time.Millisecond, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond,
+		Network: story, Store: store, Pause: time.Millisecond, Poll: time.Millisecond, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond, Doubt: 300 * time.Millisecond,
 	}
 	for _, e := range endpoints {
 		o.Endpoints = append(o.Endpoints, e.URL)

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,20 +48,26 @@ const maxRetry = 15 * time.Second
 
 // Run fills the store up to the head of the chain, and with Follow goes on until
 // ctx ends, which then is the error. Endpoints that fail or lag are waited for, as
-// is a store that is busy. ErrDiverged ends it, as does ErrOtherChain of a store
-// that was filled from elsewhere; without Follow so do all the errors below and a
-// store that fails, with Follow they are tried again.
+// is a store that is busy. ErrOtherChain of a store that was filled from elsewhere
+// ends it. All other errors are tried again with Follow. Without, they end it, though
+// endpoints that contradict the store or each other are asked again for Doubt first.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
 	x.status.change(func(s *Status) { *s = Status{Running: true} })
 	defer x.status.change(func(s *Status) { s.Running = false })
-	retry := x.o.Pause
+	retry, began := x.o.Pause, time.Time{} // of failures in a row
 	for {
 		caughtUp, err := x.advance(ctx)
 		switch {
+		case err == nil:
+			began = time.Time{}
+		case began.IsZero():
+			began = time.Now()
+		}
+		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case x.final(err):
+		case x.final(err, began):
 			x.status.change(func(s *Status) { s.Err, s.Ended = err, true })
 			return fmt.Errorf("index: %w", err)
 		case err != nil:
@@ -85,13 +92,15 @@ func (x *Indexer) Run(ctx context.Context) error {
 	}
 }
 
-// final reports whether an error ends Run.
-func (x *Indexer) final(err error) bool {
-	if errors.Is(err, ErrDiverged) || errors.Is(err, ErrOtherChain) {
-		return true
+// final reports whether an error ends Run, the last of those that began then.
+func (x *Indexer) final(err error, began time.Time) bool {
+	switch {
+	case err == nil || x.o.Follow:
+		return errors.Is(err, ErrOtherChain)
+	case errors.Is(err, ErrDiverged), errors.Is(err, errInconsistent), errors.Is(err, errLagging):
+		return time.Since(began) >= x.o.Doubt
 	}
-	busy := upstream.KindOf(err) == upstream.Overloaded
-	return err != nil && !x.o.Follow && !busy && !errors.Is(err, ledger.ErrCursorMoved)
+	return upstream.KindOf(err) != upstream.Overloaded && !errors.Is(err, ledger.ErrCursorMoved)
 }
 
 // advance takes the store to the head there is now. The cursor is read from the
@@ -110,6 +119,9 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		}
 	})
 	head, err := x.head(ctx, cursor)
+	if errors.Is(err, ErrDiverged) {
+		return false, x.stepBack(ctx, cursor, err)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -138,7 +150,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 	if cursor.Chain != 0 {
 		calls = append(calls, getHeader(cursor.Block))
 	}
-	began := time.Now()
+	began, contradictions := time.Now(), 0
 	err = x.pool.Try(ctx, func(e *evm.Endpoint) error {
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
@@ -148,22 +160,47 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		if err != nil || cursor.Chain == 0 {
 			return err
 		}
-		return unchanged(answers[0], cursor)
+		if answers[0].Err != nil {
+			return answers[0].Err
+		}
+		h, err := readHeader(answers[0].Result, cursor.Block)
+		if err != nil || h.hash == cursor.Hash {
+			return err
+		}
+		if contradictions++; contradictions >= 2*x.pool.Len() { // each endpoint that answers was asked twice
+			return diverged(cursor, h.hash)
+		}
+		return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, h.hash, cursor.Hash)
 	})
 	return head, err
 }
 
-// unchanged checks that the block the store is at is still the same.
-func unchanged(a evm.Answer, cursor ledger.Cursor) error {
-	if a.Err != nil {
-		return a.Err
+// stepBack has a store whose block is another one at all endpoints return to the
+// last block that an endpoint has as well, as far as nothing was counted since.
+// Otherwise the reason stays.
+func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error) error {
+	trail, err := x.o.Store.Trail(ctx, cursor)
+	if err != nil || len(trail) == 0 {
+		return cmp.Or(err, why)
 	}
-	h, err := readHeader(a.Result, cursor.Block)
-	if err != nil {
+	numbers := make([]int64, len(trail))
+	for i, before := range trail {
+		numbers[i] = before.Block
+	}
+	to := -1
+	err = x.within(ctx, nil, func(e *evm.Endpoint) error {
+		_, answers, err := e.AtHead(ctx, trail[0].Block, getHeaders(numbers)...)
+		for i, a := range answers {
+			if h, unread := readHeader(a.Result, numbers[i]); unread == nil && h.hash == trail[i].Hash {
+				to = i
+				return nil
+			}
+		}
 		return err
+	})
+	if err != nil || to < 0 {
+		return cmp.Or(err, why)
 	}
-	if h.hash != cursor.Hash {
-		return diverged(cursor, h.hash)
-	}
-	return nil
+	x.log.Warn("the store steps back over blocks in which nothing was counted: their hashes are others", "from", cursor.Block, "to", numbers[to])
+	return x.o.Store.StepBack(ctx, cursor, trail[to])
 }

@@ -23,9 +23,12 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 		return x.o.From, nil
 	}
 	low, high := int64(0), head // high: a contract is there; below low: none is
+	var by *evm.Endpoint
 	for low < high {
 		middle := low + (high-low)/2
-		codes, err := x.codes(ctx, middle)
+		var codes []bool
+		var err error
+		codes, by, err = x.codes(ctx, nil, middle)
 		switch {
 		case errors.Is(err, errNoState):
 			x.log.Info("old state is not kept: logs are read from the first block in which a contract may be", "block", low, "head", head, "error", err)
@@ -38,14 +41,38 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 			low = middle + 1
 		}
 	}
+	if err := x.checkStart(ctx, by, high); err != nil {
+		return 0, err
+	}
 	x.log.Info("found the first block", "block", high)
 	return high, nil
+}
+
+// checkStart asks again, another endpoint where there is one, whether contracts
+// begin at a block: one wrong answer would have led astray, for good.
+func (x *Indexer) checkStart(ctx context.Context, by *evm.Endpoint, first int64) error {
+	for block := max(first-1, 0); block <= first; block++ {
+		codes, other, err := x.codes(ctx, by, block)
+		if errors.Is(err, errNoState) {
+			return nil // no other can tell
+		}
+		if err != nil {
+			return err
+		}
+		if slices.Contains(codes, true) != (block == first) {
+			return fmt.Errorf("%w: whether there is a contract at block %d: %s says that there is, or not, unlike before", errInconsistent, block, other.Name())
+		}
+	}
+	return nil
 }
 
 // checkContracts makes sure that each address is one of a contract, as far as the
 // endpoints tell.
 func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
-	codes, err := x.codes(ctx, head)
+	codes, by, err := x.codes(ctx, nil, head)
+	if err == nil && slices.Contains(codes, false) {
+		codes, _, err = x.codes(ctx, by, head)
+	}
 	if errors.Is(err, errNoState) {
 		return nil
 	}
@@ -64,12 +91,14 @@ func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
 // which may be better the next time.
 var errNoState = errors.New("the state is not told")
 
-// codes reports of each contract whether it has code at a block. The error is
+// codes reports of each contract whether it has code at a block, and which endpoint
+// says so, another one than one where there is one. The error is
 // errNoState where the endpoints keep on refusing to tell: state that was pruned
 // is not there at the second try either.
-func (x *Indexer) codes(ctx context.Context, block int64) (codes []bool, err error) {
+func (x *Indexer) codes(ctx context.Context, than *evm.Endpoint, block int64) (codes []bool, by *evm.Endpoint, err error) {
 	refusals := 0
-	err = x.pool.Try(ctx, func(e *evm.Endpoint) error {
+	err = x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
+		by = e
 		codes, err = haveCode(ctx, e, x.o.Network.contracts(), block)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Refused && errors.Is(err, errNoState) {
 			if refusals++; refusals > 2*x.pool.Len() {
@@ -79,7 +108,7 @@ func (x *Indexer) codes(ctx context.Context, block int64) (codes []bool, err err
 		}
 		return err
 	})
-	return codes, err
+	return codes, by, err
 }
 
 func haveCode(ctx context.Context, e *evm.Endpoint, contracts [3]ledger.Address, block int64) ([]bool, error) {

@@ -31,6 +31,9 @@ func (x *Indexer) Status() Status {
 	defer x.status.mu.Unlock()
 	s := x.status.s
 	s.Window = window
+	if trouble := x.pool.Trouble(x.o.Grace); trouble != nil && s.Running {
+		s.Err = trouble
+	}
 	return s
 }
 
