@@ -119,7 +119,7 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 		}
 	}
 	out, err := runs(t, all(d.NodeURL())...)
-	if err != nil || strings.Count(out, "  ok: ") != 5 {
+	if err != nil || strings.Count(out, "  ok: ") != 6 {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	for _, want := range []string{"chain " + d.ChainID() + ", block ", "a new file", "answered in ", "chain 1315, block "} {
@@ -136,7 +136,28 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 	}
 	args := append(all(down), "--metadata", "alchemy:"+down+"/nft/v3/hunter2", "--evm", down+"/hunter2")
 	out, err = runs(t, args...)
-	if err == nil || !strings.Contains(err.Error(), "3 of 6") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {
+	if err == nil || !strings.Contains(err.Error(), "3 of 7") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	out, err = runs(t, "check", "--connect", "--node", d.NodeURL(), "--comet", down)
+	if err == nil || !strings.Contains(out, "comet ") || !strings.Contains(out, "FAILED: ") {
+		t.Errorf("a CometBFT that is down: %v:\n%s", err, out)
+	}
+}
+
+func TestCheckNamesAddressesWithoutAContract(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	const nobody = "0x00000000000000000000000000000000000000aa"
+	custom := "index: {network: custom, contracts: {chain_id: 1315, registry: '" + devnet.IPAssetRegistry +
+		"', licensing: '" + devnet.LicensingModule + "', disputes: '" + nobody + "'}}\n"
+	if err := os.WriteFile(file, []byte(custom), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := runs(t, "check", "--connect", "--config", file, "--node", d.NodeURL(), "--comet", d.CometURL(), "--collections-auth", "none",
+		"--index", "--evm", d.EVMURL(), "--store", "sqlite:"+filepath.Join(t.TempDir(), "c.db"))
+	if err == nil || !strings.Contains(out, "no contract at "+nobody+"\n") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

@@ -23,21 +23,37 @@ func importCommand(std streams) *cobra.Command {
 	}
 	cfg := config.Default()
 	c.Flags().StringVar(&cfg.Collections.Store, "store", cfg.Collections.Store, "`URL` of the store: sqlite:PATH or postgres://...")
-	c.RunE = func(c *cobra.Command, args []string) error { return runImport(c.Context(), cfg, args[0], std) }
+	force := c.Flags().Bool("force", false, "import into a store that an indexer fills: what it replaces is no longer what the chain says")
+	c.RunE = func(c *cobra.Command, args []string) error { return runImport(c.Context(), cfg, args[0], *force, std) }
 	return c
 }
 
-func runImport(ctx context.Context, cfg config.Config, path string, std streams) error {
+func runImport(ctx context.Context, cfg config.Config, path string, force bool, std streams) error {
 	store, err := parts.OpenStore(ctx, cfg, parts.NewLogger(std.err, config.Log{Level: "warn", Format: "text"}), nil)
 	if err != nil {
 		return err
 	}
-	n, err := importFile(ctx, store, path, std.err)
+	n := 0
+	if err = unindexed(ctx, store); err == nil || force {
+		n, err = importFile(ctx, store, path, std.err)
+	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		return fmt.Errorf("import %s: nothing was imported: %w", path, err)
 	}
 	fmt.Fprintf(std.out, "imported %d collections into %s\n", n, store.Name())
 	return nil
+}
+
+// unindexed refuses a store that an indexer fills.
+func unindexed(ctx context.Context, store *collections.Store) error {
+	at, err := store.Cursor(ctx)
+	switch {
+	case errors.Is(err, collections.ErrNotIndexed):
+		return nil // Import says what is wrong
+	case err == nil && at.Chain != 0:
+		return fmt.Errorf("the store is filled from chain %d, up to block %d: what is imported would be counted on; --force imports all the same", at.Chain, at.Block)
+	}
+	return err
 }
 
 func importFile(ctx context.Context, store *collections.Store, path string, progress io.Writer) (int, error) {

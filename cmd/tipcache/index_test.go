@@ -233,3 +233,25 @@ func TestCollectionsAreServedWithoutAChainNode(t *testing.T) {
 		t.Errorf("status %d: %s", got.status, got.body)
 	}
 }
+
+func TestAnIndexedStoreTakesAnImportOnlyByForce(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	dir := t.TempDir()
+	url, file := "sqlite:"+filepath.Join(dir, "c.db"), filepath.Join(dir, "c.jsonl")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runs(t, "import", file, "--store", url); err != nil {
+		t.Errorf("into a store that nothing was indexed into: %v", err)
+	}
+	if _, err := runs(t, "index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runs(t, "import", file, "--store", url); err == nil || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("into an indexed store: %v", err)
+	}
+	if _, err := runs(t, "import", "--force", file, "--store", url); err != nil {
+		t.Errorf("by force: %v", err)
+	}
+}

@@ -70,6 +70,11 @@ func probesOf(cfg config.Config) []probe {
 	for i := range cfg.Chain.Nodes {
 		probes = append(probes, probe{"node", parts.Host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
 	}
+	for _, comet := range cfg.Chain.Comet {
+		if comet != "" {
+			probes = append(probes, probe{"comet", parts.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, comet) }})
+		}
+	}
 	if cfg.Redis.URL != "none" && cfg.Redis.URL != "embedded" {
 		probes = append(probes, probe{"redis", parts.Host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
 	}

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -184,43 +180,3 @@ type forgetful struct{}
 
 func (forgetful) Load(context.Context, []string) map[string]metadata.Record { return nil }
 func (forgetful) Save(context.Context, map[string]metadata.Record)          {}
-
-// findExecution asks an execution client for its chain and its head.
-func findExecution(ctx context.Context, cfg config.Config, client string) (string, error) {
-	chain, err := ethNumber(ctx, client, "eth_chainId")
-	if err != nil {
-		return "", err
-	}
-	head, err := ethNumber(ctx, client, "eth_blockNumber")
-	if wanted := parts.Index(cfg).Network.ChainID; err == nil && chain != wanted {
-		err = fmt.Errorf("it is of chain %d, %s is chain %d", chain, cfg.Index.Network, wanted)
-	}
-	return fmt.Sprintf("chain %d, block %d", chain, head), err
-}
-
-func ethNumber(ctx context.Context, client, method string) (int64, error) {
-	body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"params":[],"method":"` + method + `"}`)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, client, body)
-	if err != nil {
-		return 0, errors.New("not a URL") // err repeats it
-	}
-	hide := upstream.NewRedactor(req.URL)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, upstream.RedactError(upstream.Bare(err), hide)
-	}
-	defer resp.Body.Close()
-	var answer struct {
-		Result string                   `json:"result"`
-		Error  struct{ Message string } `json:"error"`
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&answer); err != nil {
-		return 0, upstream.RedactError(fmt.Errorf("%s: no JSON-RPC: %w", resp.Status, err), hide)
-	}
-	n, err := strconv.ParseInt(answer.Result, 0, 64)
-	if err != nil {
-		return 0, upstream.RedactError(fmt.Errorf("%s: %s: %s", method, resp.Status, answer.Error.Message), hide)
-	}
-	return n, nil
-}
