@@ -295,14 +295,24 @@ func TestASickNodeDegradesToStaleAnswers(t *testing.T) {
 
 func TestASickProviderDegradesToEmptyMetadata(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]devnet.Fault{
-		"refused": {Outage: devnet.Refuse}, "stalled": {Stall: true}, "limited": {ErrorRate: 1, ErrorStatus: 429}, "nonsense": {Nonsense: true},
+	for name, test := range map[string]struct {
+		fault devnet.Fault
+		state string
+	}{
+		"refused": {devnet.Fault{Outage: devnet.Refuse}, "failing"}, "stalled": {devnet.Fault{Stall: true}, ""}, "nonsense": {devnet.Fault{Nonsense: true}, "failing"},
+		"limited": {devnet.Fault{ErrorRate: 1, ErrorStatus: 429}, "rate_limited"}, "unauthorized": {devnet.Fault{ErrorRate: 1, ErrorStatus: 401}, "unauthorized"},
 	} {
-		d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Provider: fault}})
+		d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Provider: test.fault}})
 		r := startRunning(t, d, func(c *config.Config) { c.Metadata.Budget = config.Default().Metadata.Budget })
 		got := r.list(`{"pagination":{"limit":3}}`)
 		if got.status != 200 || strings.Count(got.body, `"collectionMetadata":{}`) != 3 {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		if test.state != "" { // a provider that stalls is given up later than the page
+			r.eventually("/readyz says that the provider is "+test.state, func() bool {
+				said := r.get(r.admin + "/readyz").body
+				return strings.Contains(said, `"metadata":"`+test.state+`","metadata_error":"`)
+			})
 		}
 	}
 }

@@ -3,7 +3,7 @@ package metadata
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"net/http"
 	"strings"
 )
@@ -22,13 +22,15 @@ func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func
 	}
 	switch {
 	case len(answer.Error) > 0 && string(answer.Error) != "null":
-		return c.bad(fmt.Errorf("%w: status 200 with an error", errMalformed))
+		return c.bad(errors.New("status 200 with an error"))
 	case answer.Contracts == nil:
-		return c.bad(fmt.Errorf("%w: no contracts in the answer", errMalformed))
+		return c.bad(errors.New("no contracts in the answer"))
 	}
 	known := answer.known()
 	for _, address := range addresses {
-		learn(address, known[address])
+		if c, listed := known[address]; listed {
+			learn(address, c)
+		}
 	}
 	return nil
 }
@@ -56,16 +58,19 @@ func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*object)(a))
 }
 
-// known returns the contracts Alchemy has a record of, by lower-case address:
-// they come in any order, and with checksummed addresses.
+// known returns the contracts that are listed, nil for one that Alchemy has no
+// record of, by lower-case address: they come in any order, and with checksummed
+// addresses.
 func (a *alchemyAnswer) known() map[string]*contract {
 	contracts := make(map[string]*contract, len(a.Contracts))
 	for _, from := range a.Contracts {
 		c := from.contract
 		c.Marketplace = from.OpenSea
-		if !c.blank() && c.TokenType != "NOT_A_CONTRACT" {
-			contracts[strings.ToLower(string(c.Address))] = &c
+		listed := &c
+		if c.blank() || c.TokenType == "NOT_A_CONTRACT" {
+			listed = nil
 		}
+		contracts[strings.ToLower(string(c.Address))] = listed
 	}
 	return contracts
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
@@ -20,8 +19,11 @@ import (
 // hundred contracts with long descriptions.
 const maxBody = 8 << 20
 
-// errNotFound is the cause of the error for an answer with status 404.
-var errNotFound = fmt.Errorf("%w: status 404", errRefused)
+// Causes of the error for an answer with a status of that meaning.
+var (
+	errNotFound     = fmt.Errorf("%w: status 404", errRefused)
+	errUnauthorized = errors.New("unauthorized")
+)
 
 // A client reads JSON from a provider. Its errors never hold the URL, whose
 // path may be a key: the name is the only thing that may be said of it.
@@ -32,7 +34,7 @@ type client struct {
 	secret *strings.Replacer // hides what may be a key
 }
 
-func newClient(name string, base *url.URL, transport http.RoundTripper) *client {
+func newClient(name string, base *url.URL, transport http.RoundTripper, secrets ...string) *client {
 	if transport == nil {
 		transport = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
@@ -45,7 +47,7 @@ func newClient(name string, base *url.URL, transport http.RoundTripper) *client 
 		name:   name,
 		base:   base,
 		http:   upstream.NewClient(transport),
-		secret: upstream.NewRedactor(base, path.Base(base.Path)),
+		secret: upstream.NewRedactor(base, secrets...),
 	}
 }
 
@@ -99,7 +101,7 @@ func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
 	case err != nil && ctx.Err() != nil:
 		return nil, c.silence(ctx, err)
 	case err != nil:
-		return nil, c.bad(fmt.Errorf("%w: answer broke off: %s", errMalformed, c.secret.Replace(err.Error())))
+		return nil, c.bad(errors.New("answer broke off: " + c.secret.Replace(err.Error())))
 	case len(text) > maxBody:
 		return nil, c.bad(fmt.Errorf("%w: answer of more than %d bytes", errRefused, maxBody))
 	}
@@ -120,35 +122,34 @@ func (c *client) refusal(resp *http.Response) error {
 			RetryAfter: upstream.RetryAfter(resp.Header),
 		}
 	}
-	if aboutContract(resp.StatusCode) {
-		return c.bad(fmt.Errorf("%w: status %d", errRefused, resp.StatusCode))
-	}
-	return c.bad(fmt.Errorf("status %d", resp.StatusCode))
+	return c.bad(because(resp.StatusCode))
 }
 
-// aboutContract reports whether a status may be about what was asked for: 4xx,
-// but for those about credentials and timing.
-func aboutContract(status int) bool {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout:
-		return false
+// because is the cause of the error for a status: errRefused for those that may be
+// about what was asked for, 4xx but for those about credentials and timing.
+func because(status int) error {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
+		return fmt.Errorf("%w: status %d", errUnauthorized, status)
+	case status >= 400 && status < 500 && status != http.StatusRequestTimeout:
+		return fmt.Errorf("%w: status %d", errRefused, status)
 	}
-	return status >= 400 && status < 500
+	return fmt.Errorf("status %d", status)
 }
 
 // decode reads a JSON object or array. A member of an unexpected type costs
 // that member only. What the error of the decoder quotes is not repeated.
 func (c *client) decode(text []byte, answer any) error {
-	text = bytes.TrimSpace(text)
+	text = bytes.TrimSpace([]byte(c.secret.Replace(string(text)))) // before strings are cut
 	if !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("[")) {
-		return c.bad(fmt.Errorf("%w: answer is not JSON", errMalformed))
+		return c.bad(errors.New("answer is not JSON"))
 	}
 	err := json.Unmarshal(text, answer)
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mismatch.Field != "" {
 		return nil
 	}
 	if err != nil {
-		return c.bad(fmt.Errorf("%w: answer is not the expected JSON", errMalformed))
+		return c.bad(errors.New("answer is not the expected JSON"))
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // A contract is the documented collectionMetadata. Its types are the documented
@@ -44,21 +43,14 @@ func (c *contract) blank() bool {
 	return c.Name == "" && c.Symbol == "" && c.ContractDeployer == ""
 }
 
-// record is what there is to remember of the contract, nil for none, from now on.
-func (c *contract) record(chain string) Record {
-	r := Record{ReadAt: time.Now()}
-	if c == nil {
-		return r
-	}
-	described := *c
-	described.Chain = chain
+// describe is the documented JSON, without what may be the provider's key.
+func (s *Service) describe(c contract) []byte {
+	c.Chain = s.o.Chain
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false)          // image URLs keep their ampersands
-	if enc.Encode(described) == nil { // strings, and numbers that were read from JSON, always encode
-		r.Body = bytes.TrimSpace(body.Bytes())
-	}
-	return r
+	enc.SetEscapeHTML(false) // image URLs keep their ampersands
+	_ = enc.Encode(c)        // strings, and numbers that were read from JSON, always encode
+	return []byte(s.provider.secret.Replace(strings.TrimSpace(body.String())))
 }
 
 // maxText bounds each string of a description, in bytes. A contract says of

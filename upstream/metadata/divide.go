@@ -4,100 +4,153 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
-// What may be the fault of one of the contracts of a batch. A provider that
-// refuses is well. One whose answer makes no sense may be ill: that it describes
-// another contract shows that it is not.
-var (
-	errRefused   = errors.New("refused")   // status 4xx, or an answer that is too large
-	errMalformed = errors.New("malformed") // an answer that is not what was asked for
-)
+// What says that a provider is well, and only refuses what it was asked for: a
+// status 4xx, or an answer that is too large.
+var errRefused = errors.New("refused")
 
-// maxRequests is how many requests a batch may be divided into: enough for four
-// refused contracts among a hundred. Where there are more, the next batch gets on.
-// maxBlind is how many there may be before any of them was answered.
 const (
+	// maxRequests is how many requests a batch may be divided into: enough for four
+	// bad contracts among a hundred. Where there are more, the next batch gets on.
 	maxRequests = 64
-	maxBlind    = 8
+
+	// recently is for how long an answer shows that the provider is well enough for
+	// a batch to be divided. Before a contract is blamed, the provider must have
+	// answered something since.
+	recently = time.Second
 )
 
-// A divider asks for addresses together, and where an answer is refused for each
-// half of them, until the addresses that are to blame are alone. Halves of one
-// size are asked for before smaller ones, so that their neighbours wait least.
-type divider struct {
-	s       *Service
-	refused []string // addresses that the provider answers nothing for
-	cause   error    // of the last of them
-
-	answered bool // the provider has answered something
+// A part is asked for in one request: a batch, or what a batch was divided into.
+type part struct {
+	addresses []string
+	left      bool // an answer left all of them out
+	of        *division
 }
 
-// ask returns nil when every address was learned or is refused.
-func (d *divider) ask(ctx context.Context, addresses []string) error {
-	groups := [][]string{addresses}
-	for asked := 1; len(groups) > 0; asked++ {
-		group := groups[0]
-		groups = groups[1:]
-		err := d.request(ctx, group)
-		missing := slices.DeleteFunc(slices.Clone(group), d.s.queue.finished)
-		d.answered = d.answered || err == nil || len(missing) < len(group)
-		switch {
-		case err == nil || len(missing) == 0:
-			continue
-		case !d.divides(ctx, err, asked):
-			d.refused = nil
-			return err
-		case len(missing) == 1:
-			d.refused, d.cause = append(d.refused, missing[0]), err
-		default:
-			half := len(missing) / 2
-			groups = append(groups, missing[:half], missing[half:])
-		}
-		if asked == maxRequests || !d.answered && len(groups) == 0 {
-			return d.end(err)
-		}
+// A division is what a batch has come to. One contract may make the provider
+// refuse, fail or hang, so a batch that failed while the provider is well is asked
+// for in halves, until the contracts to blame are alone. The halves wait in the
+// queue, so that other pages have their turn between them.
+type division struct {
+	mu      sync.Mutex
+	open    int      // parts that wait or are asked for
+	asked   int      // requests so far
+	blamed  []string // contracts that the provider gives nothing for
+	because error    // of the last of them
+}
+
+// divide returns the parts that the addresses make, none if they cost too much.
+func (d *division) divide(addresses []string) []part {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asked >= maxRequests {
+		return nil
+	}
+	half := len(addresses) / 2
+	return []part{{addresses: addresses[:half], of: d}, {addresses: addresses[half:], of: d}}
+}
+
+func (d *division) blame(address string, because error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.blamed, d.because = append(d.blamed, address), because
+}
+
+// end says that a request ended, after which so many parts wait. It returns the
+// contracts to blame once all have been found.
+func (d *division) end(parts int) (blamed []string, because error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked++
+	d.open += parts - 1
+	if d.open > 0 {
+		return nil, nil
+	}
+	return d.blamed, d.because
+}
+
+// ask asks for a part, and returns the parts in which the rest is to be asked for.
+// The error is the provider's, not a contract's.
+func (s *Service) ask(ctx context.Context, p part, before map[string]Record) ([]part, error) {
+	began := time.Now()
+	err := s.request(ctx, p.addresses, func(address string, c *contract) {
+		s.queue.finish(address, s.record(c, address, before[address]))
+	})
+	missing := slices.DeleteFunc(slices.Clone(p.addresses), s.queue.finished)
+	switch {
+	case len(missing) == 0:
+		return nil, nil
+	case err == nil:
+		return s.leftOut(p, missing, before), nil
+	case ctx.Err() != nil || upstream.KindOf(err) == upstream.Overloaded:
+		return nil, err
+	}
+	since := began
+	if len(missing) > 1 {
+		since = began.Add(-recently)
+	}
+	if ill := s.checkProvider(ctx, since, missing, err); ill != nil {
+		return nil, ill
+	}
+	if len(missing) > 1 {
+		return p.of.divide(missing), nil
+	}
+	s.queue.finish(missing[0], s.record(nil, missing[0], before[missing[0]]))
+	p.of.blame(missing[0], err)
+	return nil, nil
+}
+
+// leftOut asks again for those that an answer does not mention. The provider has no
+// record of a contract that two answers left out, or the one that was for it alone.
+func (s *Service) leftOut(p part, missing []string, before map[string]Record) []part {
+	if len(missing) < len(p.addresses) || !p.left && len(missing) > 1 {
+		return []part{{addresses: missing, left: true, of: p.of}}
+	}
+	for _, a := range missing {
+		s.queue.finish(a, s.record(nil, a, before[a]))
 	}
 	return nil
 }
 
-// end is the error of a batch that is not asked for to its end. What was refused
-// while nothing was answered may be the provider's fault.
-func (d *divider) end(err error) error {
-	if !d.answered {
-		d.refused = nil
+// request asks the provider once.
+func (s *Service) request(ctx context.Context, addresses []string, learn func(string, *contract)) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	start := time.Now()
+	err := providers[s.provider.name](ctx, s.provider, addresses, func(address string, c *contract) {
+		s.control.answered(address, c != nil)
+		learn(address, c)
+	})
+	if err == nil {
+		s.control.answered("", false)
 	}
+	s.metrics.observe(err, time.Since(start))
 	return err
 }
 
-// divides reports whether an error may be the fault of one address. Where nothing
-// was answered yet, a contract that was described before is the test of that.
-func (d *divider) divides(ctx context.Context, err error, asked int) bool {
+// checkProvider returns nil if the provider is well: it answered since the time
+// given, or answers for a contract that it described before. Otherwise err, or what
+// the provider says now, is why it is not.
+func (s *Service) checkProvider(ctx context.Context, since time.Time, but []string, err error) error {
+	address := s.control.contract(but)
+	if s.control.answeredSince(since) {
+		return nil
+	}
+	if address == "" {
+		return err
+	}
+	failed := s.request(ctx, []string{address}, func(string, *contract) {})
 	switch {
-	case !errors.Is(err, errRefused) && !errors.Is(err, errMalformed):
-		return false
-	case d.answered:
-		return true
+	case failed == nil:
+		return nil
+	case upstream.KindOf(failed) == upstream.Overloaded:
+		return failed
 	}
-	if control := d.s.control.Load(); control != nil {
-		d.answered = d.request(ctx, []string{*control}) == nil
-		return d.answered
-	}
-	return asked < maxBlind
-}
-
-// request asks the provider once.
-func (d *divider) request(ctx context.Context, addresses []string) error {
-	ctx, cancel := context.WithTimeout(ctx, d.s.o.Timeout)
-	defer cancel()
-	start := time.Now()
-	err := providers[d.s.provider.name](ctx, d.s.provider, addresses, func(address string, c *contract) {
-		if c != nil {
-			d.s.control.Store(&address)
-		}
-		d.s.queue.finish(address, c.record(d.s.o.Chain))
-	})
-	d.s.metrics.observe(err, time.Since(start))
+	s.control.forget(address)
 	return err
 }

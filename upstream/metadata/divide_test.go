@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -28,19 +29,22 @@ func (p *poisoned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	if slices.ContainsFunc(p.contracts, func(a string) bool { return bytes.Contains(body, []byte(a)) }) {
-		p.fail(p.with)
+		p.answer(w, r, p.with)
 	} else {
-		p.fail(nil)
+		p.answer(w, r, nil)
 	}
-	p.alchemy.ServeHTTP(w, r)
 }
 
 func TestOneContractDoesNotTakeMetadataFromItsNeighbours(t *testing.T) {
 	ways := map[string]http.HandlerFunc{
-		"refused":   status(http.StatusBadRequest),
-		"too large": text(`{"contracts":[],"x":"` + strings.Repeat("x", 8<<20) + `"}`),
-		"malformed": text(`{"contracts":[{"name":"\u00`),
-		"an error":  text(`{"error":{"message":"cannot describe"}}`),
+		"refused":        status(http.StatusBadRequest),
+		"too large":      text(`{"contracts":[],"x":"` + strings.Repeat("x", 8<<20) + `"}`),
+		"malformed":      text(`{"contracts":[{"name":"\u00`),
+		"an error":       text(`{"error":{"message":"cannot describe"}}`),
+		"a server error": status(http.StatusInternalServerError),
+		"a redirect":     http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP,
+		"forbidden":      status(http.StatusForbidden),
+		"never answered": slow(time.Hour, status(http.StatusOK)),
 	}
 	all := addresses(50)
 	for name, way := range ways {
@@ -59,15 +63,18 @@ func TestOneContractDoesNotTakeMetadataFromItsNeighbours(t *testing.T) {
 							t.Errorf("%d of 50 are described, degraded %v", n, degraded)
 						}
 					}
-					page()
+					s.Lookup(t.Context(), all)
+					time.Sleep(2 * time.Minute) // what hangs is found last
 					asked := len(provider.batches())
-					if most := 1 + 2*6*len(bad); asked > most {
+					if most := 1 + (2*6+1)*len(bad) + 7; asked > most {
 						t.Errorf("%d requests, %d are enough to find %d", asked, most, len(bad))
 					}
-					synctest.Wait()
+					page()
+					time.Sleep(5 * time.Minute)
 					page() // what was refused is remembered
-					if again := len(provider.batches()); again != asked || s.State() != "closed" {
-						t.Errorf("%d more requests, the breaker is %s", again-asked, s.State())
+					synctest.Wait()
+					if again := len(provider.batches()); again != asked || state(s) != "closed" {
+						t.Errorf("%d more requests, the breaker is %s", again-asked, state(s))
 					}
 					if n := strings.Count(log.String(), "the provider refuses them"); n != 1 {
 						t.Errorf("told of %d times: %s", n, log)
@@ -76,6 +83,123 @@ func TestOneContractDoesNotTakeMetadataFromItsNeighbours(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The faults of a connection, through one.
+func TestAContractAtWhichTheConnectionBreaksIsFound(t *testing.T) {
+	provider := &poisoned{contracts: []string{one}, with: hijack("")}
+	server := httptest.NewServer(provider)
+	defer server.Close()
+	s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key, unhurried(metadata.Options{Failures: 1}))
+	found, degraded := s.Lookup(t.Context(), append(addresses(20), one))
+	if n := described(found); n != 20 || degraded || state(s) != "closed" {
+		t.Errorf("%d of 20 are described, degraded %v, the provider is %s", n, degraded, state(s))
+	}
+}
+
+// A batch that hangs is divided between other pages, not before them.
+func TestAPageDoesNotWaitUntilAnotherIsDivided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := addresses(100)
+		provider := &poisoned{contracts: all[10:11], with: slow(time.Hour, status(http.StatusOK))}
+		s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{
+			Transport: inBubble(provider), InFlight: 1, Budget: 5 * time.Second,
+		})
+		lookup(t, s, two)
+		s.Lookup(t.Context(), all)
+		for i := range 3 {
+			time.Sleep(time.Second) // so that what hangs ends within the page's budget
+			if name, degraded := lookup(t, s, addresses(110)[100+i]); name == "" || degraded {
+				t.Errorf("another page has %q, degraded %v, while the batch is divided", name, degraded)
+			}
+		}
+	})
+}
+
+// The provider lists at most three of the contracts that it is asked for.
+func TestAnAnswerThatLeavesContractsOutIsNoProofOfNoRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := &alchemy{}
+		provider.fail(func(w http.ResponseWriter, _ *http.Request) {
+			batches := provider.batches()
+			last := batches[len(batches)-1]
+			describe(w, len(batches), last[:min(3, len(last))])
+		})
+		s := openAlchemy(t, provider, metadata.Options{})
+		found, degraded := s.Lookup(t.Context(), addresses(10))
+		if n := described(found); n != 10 || degraded || len(provider.batches()) != 4 {
+			t.Errorf("%d of 10 are described after %d requests, degraded %v", n, len(provider.batches()), degraded)
+		}
+	})
+}
+
+func TestContractsThatAreLeftOutTwiceHaveNoRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := &alchemy{fault: text(`{"contracts":[]}`)}
+		s := openAlchemy(t, provider, metadata.Options{})
+		for range 2 {
+			found, degraded := s.Lookup(t.Context(), addresses(50))
+			if n := described(found); n != 0 || degraded || len(provider.batches()) != 2 {
+				t.Errorf("%d are described after %d requests, degraded %v", n, len(provider.batches()), degraded)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
+func TestADescriptionOutlivesWhatIsNone(t *testing.T) {
+	for name, none := range map[string]http.HandlerFunc{
+		"an empty list":   text(`[]`),
+		"no contract":     text(`[{"address":"` + one + `","tokenType":"NOT_A_CONTRACT"}]`),
+		"a server error":  status(http.StatusInternalServerError),
+		"a refusal":       status(http.StatusBadRequest),
+		"another's error": text(`{"error":{"message":"no such contract"}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				provider := &poisoned{with: none}
+				s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{Transport: inBubble(provider)})
+				lookup(t, s, one)
+				provider.contracts = []string{one}
+				for range 3 {
+					time.Sleep(20 * day)
+					for range 2 {
+						if name, degraded := lookup(t, s, one); name != "1" || degraded {
+							t.Errorf("%q, degraded %v", name, degraded)
+						}
+					}
+				}
+				asked := len(provider.batches())
+				time.Sleep(8 * time.Minute)
+				lookup(t, s, one)
+				synctest.Wait()
+				if again := len(provider.batches()); again != asked {
+					t.Errorf("%d requests more within ten minutes", again-asked)
+				}
+				provider.contracts = nil
+				time.Sleep(day)
+				lookup(t, s, one)
+				synctest.Wait()
+				if name, _ := lookup(t, s, one); name == "1" {
+					t.Error("the description is never read again")
+				}
+			})
+		})
+	}
+}
+
+func TestAProviderThatGoesAwayWhileABatchIsDividedBlamesNoContract(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, provider := &memory{}, &alchemy{}
+		s := openAlchemy(t, provider, metadata.Options{Store: store, Failures: 1, Cooldown: time.Hour})
+		lookup(t, s, one)
+		provider.fail(slow(2*time.Second, status(http.StatusInternalServerError)))
+		s.Lookup(t.Context(), addresses(50))
+		time.Sleep(10 * time.Minute)
+		if n := len(store.keys()); n != 1 || state(s) != "open" {
+			t.Errorf("%d records, the breaker is %s", n, state(s))
+		}
+	})
 }
 
 func TestAPageOfRefusedContractsIsNoFailureOfTheProvider(t *testing.T) {
@@ -88,8 +212,8 @@ func TestAPageOfRefusedContractsIsNoFailureOfTheProvider(t *testing.T) {
 				lookup(t, s, all[20])
 				found, degraded := s.Lookup(t.Context(), all[:20])
 				synctest.Wait()
-				if n := described(found); n != 0 || degraded || s.State() != "closed" {
-					t.Errorf("%d are described, degraded %v, breaker %s", n, degraded, s.State())
+				if n := described(found); n != 0 || degraded || state(s) != "closed" {
+					t.Errorf("%d are described, degraded %v, breaker %s", n, degraded, state(s))
 				}
 			})
 		})
@@ -101,7 +225,7 @@ func TestAProviderThatRefusesEverythingIsAskedLittleAndNotBelieved(t *testing.T)
 		way   http.HandlerFunc
 		state string
 	}{
-		"refused":   {status(http.StatusBadRequest), "closed"},
+		"refused":   {status(http.StatusBadRequest), "failing"},
 		"malformed": {text(`<html>`), "open"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,28 +237,12 @@ func TestAProviderThatRefusesEverythingIsAskedLittleAndNotBelieved(t *testing.T)
 					t.Error("the page is not degraded")
 				}
 				synctest.Wait()
-				if n := len(provider.batches()); n > 8 || s.State() != test.state || len(store.keys()) > 0 {
-					t.Errorf("%d requests, breaker %s, %d records", n, s.State(), len(store.keys()))
+				if n := len(provider.batches()); n > 8 || state(s) != test.state || len(store.keys()) > 0 {
+					t.Errorf("%d requests, breaker %s, %d records", n, state(s), len(store.keys()))
 				}
 			})
 		})
 	}
-}
-
-func TestARefusedContractKeepsItsDescription(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		provider := &poisoned{with: status(http.StatusBadRequest)}
-		s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{Transport: inBubble(provider)})
-		lookup(t, s, one)
-		provider.contracts = []string{one}
-		for range 3 {
-			time.Sleep(20 * day)
-			if name, degraded := lookup(t, s, one); name != "1" || degraded {
-				t.Errorf("%q, degraded %v", name, degraded)
-			}
-			lookup(t, s, two)
-		}
-	})
 }
 
 func TestWhatAContractSaysOfItselfIsBounded(t *testing.T) {

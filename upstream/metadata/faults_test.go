@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,7 +66,7 @@ func TestAFaultCostsThePageNothingButTheMetadata(t *testing.T) {
 				t.Errorf("got %s, degraded %v; want {}, degraded", found[one], degraded)
 			}
 			eventually(t, "the outcome "+test.outcome, func() bool {
-				return count(t, registry, "tipcache_metadata_requests_total", test.outcome) == 1
+				return count(t, registry, "tipcache_metadata_requests_total", test.outcome) >= 1
 			})
 			if n := count(t, registry, "tipcache_metadata_degraded_lookups_total", "alchemy"); n != 1 {
 				t.Errorf("%v degraded lookups counted", n)
@@ -88,6 +89,50 @@ func TestNoProviderAtAllCostsThePageNothingButTheMetadata(t *testing.T) {
 		t.Errorf("the log names the cause %d times: %s", n, log)
 	}
 	noKey(t, log, registry)
+}
+
+func TestAKeyInADescriptionIsHidden(t *testing.T) {
+	answers := map[string]string{
+		"as it is":        key,
+		"escaped":         `sEcReT\u002dk3y`,
+		"where it is cut": strings.Repeat("x", 4<<10-5) + key,
+	}
+	for name, said := range answers {
+		t.Run(name, func(t *testing.T) {
+			store := &memory{}
+			answer := `[{"address":"` + one + `","name":"a name","openSeaMetadata":{"imageUrl":"` + said + `"}}]`
+			s := openAlchemy(t, &alchemy{fault: text(answer)}, unhurried(metadata.Options{Store: store}))
+			found, degraded := s.Lookup(t.Context(), []string{one})
+			if body := string(found[one]); strings.Contains(body, key[:5]) || !strings.Contains(body, "***") && name != "where it is cut" || degraded {
+				t.Errorf("degraded %v: %.200s", degraded, body)
+			}
+		})
+	}
+}
+
+func TestWhatTheProviderRefusesIsSaid(t *testing.T) {
+	for want, fault := range map[string]http.HandlerFunc{
+		"closed": nil, "rate_limited": status(429), "unauthorized": status(401), "failing": status(500),
+	} {
+		t.Run(want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				provider := &alchemy{fault: fault}
+				s := openAlchemy(t, provider, metadata.Options{})
+				lookup(t, s, one)
+				synctest.Wait()
+				if got, err := s.State(); got != want || (err == nil) != (fault == nil) {
+					t.Errorf("it is said to be %s: %v", got, err)
+				}
+				time.Sleep(time.Minute)
+				provider.fail(nil)
+				lookup(t, s, two)
+				synctest.Wait()
+				if got, err := s.State(); got != "closed" || err != nil {
+					t.Errorf("then it is said to be %s: %v", got, err)
+				}
+			})
+		})
+	}
 }
 
 func TestNoErrorOfOpenRepeatsTheSpec(t *testing.T) {

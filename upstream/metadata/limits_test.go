@@ -61,8 +61,8 @@ func TestAProviderThatSays429IsLeftAlone(t *testing.T) {
 				if diff := cmp.Diff(test.want, pauses(t, s, provider, len(test.want))); diff != "" {
 					t.Errorf("pauses -want +got:\n%s", diff)
 				}
-				if s.State() != "closed" {
-					t.Errorf("the breaker is %s", s.State())
+				if state(s) != "rate_limited" {
+					t.Errorf("the provider is said to be %s", state(s))
 				}
 			})
 		})
@@ -98,11 +98,11 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 		time.Sleep(100 * day)
 		provider.fail(status(http.StatusBadGateway))
 
-		expect := func(asked int, state string, gauge float64) {
+		expect := func(asked int, breaker string, gauge float64) {
 			t.Helper()
 			synctest.Wait()
-			if n := len(provider.batches()); n != asked || s.State() != state {
-				t.Errorf("%d batches, breaker %s; want %d, %s", n, s.State(), asked, state)
+			if n := len(provider.batches()); n != asked || state(s) != breaker {
+				t.Errorf("%d batches, breaker %s; want %d, %s", n, state(s), asked, breaker)
 			}
 			if got := count(t, registry, "tipcache_metadata_breaker_state", "alchemy"); got != gauge {
 				t.Errorf("the gauge is at %v, want %v", got, gauge)

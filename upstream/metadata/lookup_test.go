@@ -149,7 +149,8 @@ func TestOfALongPageTheFirstBatchIsWaitedForAndTheRestComesLater(t *testing.T) {
 
 func TestAddressesThatFindEveryWorkerBusyShareABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		provider := &alchemy{fault: slow(time.Second, text(`[]`))}
+		provider := &alchemy{}
+		provider.fail(slow(time.Second, func(w http.ResponseWriter, _ *http.Request) { describe(w, 0, addresses(20)) }))
 		s := openAlchemy(t, provider, metadata.Options{Queue: 10})
 		for _, a := range addresses(20) {
 			go s.Lookup(t.Context(), []string{a})
@@ -200,7 +201,7 @@ func TestWithoutAProviderNothingIsKnownAndNothingIsWrong(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{one: "", "0xab": ""}, names(t, found)); diff != "" || degraded {
 		t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
 	}
-	if s.State() != "off" || s.Close() != nil {
-		t.Errorf("state %s", s.State())
+	if state(s) != "off" || s.Close() != nil {
+		t.Errorf("state %s", state(s))
 	}
 }

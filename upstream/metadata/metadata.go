@@ -13,9 +13,10 @@
 //
 // Workers take addresses off the queue, one batch at a time, look into the
 // Store once more, and ask the provider unless it wants fewer requests or its
-// circuit breaker is open. A batch that is refused is divided until the contract
-// to blame is alone (divide.go). Nothing is asked twice: the next page that wants
-// an address whose flight failed starts another one.
+// circuit breaker is open. A request that fails while the provider answers for
+// others is divided until the contract to blame is alone (divide.go). Nothing is
+// asked twice: the next page that wants an address whose flight failed starts
+// another one.
 package metadata
 
 import (
@@ -69,8 +70,9 @@ type Service struct {
 	provider *client
 	breaker  *gobreaker.CircuitBreaker[struct{}]
 	backoff  backoff
-	limited  *upstream.Outage       // while the provider wants fewer requests
-	control  atomic.Pointer[string] // address of the last contract described
+	limited  *upstream.Outage // while the provider wants fewer requests
+	control  control
+	failure  atomic.Pointer[error] // how the last request ended
 	queue    *queue
 	metrics  *metrics
 
@@ -111,13 +113,27 @@ func (s *Service) start() {
 	}
 }
 
-// State is the state of the provider's circuit breaker: closed, half-open,
-// open, or off without a provider.
-func (s *Service) State() string {
+// State tells how the provider is: the state of its circuit breaker, half-open or
+// open. While that is closed, what the last request met: rate_limited, unauthorized
+// or failing, and closed if nothing. Without a provider it is off. The error, nil if
+// the provider is well, says more, and no credential.
+func (s *Service) State() (state string, err error) {
 	if s == nil {
-		return "off"
+		return "off", nil
 	}
-	return s.breaker.State().String()
+	state = s.breaker.State().String()
+	if last := s.failure.Load(); last != nil {
+		err = *last
+	}
+	switch {
+	case err == nil || state != gobreaker.StateClosed.String():
+		return state, err
+	case upstream.KindOf(err) == upstream.Overloaded:
+		return "rate_limited", err
+	case errors.Is(err, errUnauthorized):
+		return "unauthorized", err
+	}
+	return "failing", err
 }
 
 // Close abandons the lookups under way, waits for them to end, and gives up

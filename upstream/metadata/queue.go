@@ -45,15 +45,19 @@ const (
 
 // A queue holds the addresses to be asked for, and the flights of these and of
 // those being asked for. Addresses that arrive while all workers are busy share
-// the next batch, and refreshes fill up the batches that pages wait for.
+// the next batch, and refreshes fill up the batches that pages wait for. Parts of
+// batches that failed, and batches that pages wait for, take turns; refreshes alone
+// come last.
 type queue struct {
 	wake chan struct{} // holds a token when there may be work for an idle worker
 
-	mu      sync.Mutex
-	flights map[string]*flight
-	waiting [2][]string // by priority
-	room    int         // addresses that still fit
-	closed  bool
+	mu       sync.Mutex
+	flights  map[string]*flight
+	waiting  [2][]string // by priority
+	parts    []part
+	partNext bool // the last one taken was no part
+	room     int  // addresses that still fit
+	closed   bool
 }
 
 func newQueue(room int) *queue {
@@ -83,24 +87,36 @@ func (q *queue) join(ctx context.Context, addresses []string, p priority) []*fli
 	return flights
 }
 
-// next takes the next batch of at most n addresses; nil if there is none.
-func (q *queue) next(n int) []string {
+// next takes what is to be asked for next, at most n addresses; none if nothing
+// waits.
+func (q *queue) next(n int) (p part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var batch []string
+	q.partNext = len(q.parts) > 0 && (q.partNext || len(q.waiting[foreground]) == 0)
+	if q.partNext {
+		p, q.parts = q.parts[0], q.parts[1:]
+	} else {
+		p = part{addresses: q.batch(n), of: &division{open: 1}}
+	}
+	q.partNext = !q.partNext
+	q.room += len(p.addresses)
+	q.signal() // one token may stand for more than one batch
+	return p
+}
+
+// batch takes at most n addresses. The caller holds the mutex.
+func (q *queue) batch(n int) (batch []string) {
 	for p := range q.waiting {
 		take := min(n-len(batch), len(q.waiting[p]))
 		batch = append(batch, q.waiting[p][:take]...)
 		q.waiting[p] = q.waiting[p][take:]
 	}
-	q.room += len(batch)
-	q.signal() // one token may stand for more than one batch
 	return batch
 }
 
 // signal wakes an idle worker if there is work. The caller holds the mutex.
 func (q *queue) signal() {
-	if len(q.waiting[foreground])+len(q.waiting[background]) == 0 {
+	if len(q.waiting[foreground])+len(q.waiting[background])+len(q.parts) == 0 {
 		return
 	}
 	select {
@@ -141,16 +157,29 @@ func (q *queue) learned(addresses []string) map[string]Record {
 	return records
 }
 
-// remove forgets the flights of the addresses; those that have not ended failed.
-func (q *queue) remove(addresses []string) {
+// release ends what was asked for: the parts wait for their turn, and the flights
+// of all other addresses are forgotten. Those that have not ended failed.
+func (q *queue) release(addresses []string, parts []part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	again := map[string]bool{}
+	for _, p := range parts {
+		q.room -= len(p.addresses)
+		for _, a := range p.addresses {
+			again[a] = true
+		}
+	}
+	q.parts = append(q.parts, parts...)
 	for _, a := range addresses {
+		if again[a] {
+			continue
+		}
 		if f := q.flights[a]; f != nil && !f.ok {
 			close(f.done)
 		}
 		delete(q.flights, a)
 	}
+	q.signal()
 }
 
 // close lets no new flight in.

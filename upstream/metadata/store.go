@@ -66,6 +66,21 @@ func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 	return expired
 }
 
+// record is what to remember of a contract from now on. A description replaces the
+// one that was known. Where there is none, nil, the one that was known stays, and is
+// fresh for as long as it would hold that the provider has none.
+func (s *Service) record(c *contract, address string, before Record) Record {
+	now := time.Now()
+	switch {
+	case c != nil:
+		return Record{Body: s.describe(*c), ReadAt: now}
+	case len(before.Body) == 0:
+		return Record{ReadAt: now}
+	}
+	passed := time.Duration(float64(max(0, s.o.Fresh-noRecord)) * spread(address))
+	return Record{Body: before.Body, ReadAt: now.Add(-passed)}
+}
+
 // spread is what the periods of an address are multiplied by, from 0.9 to 1.1:
 // the same in every replica, and another for every address.
 func spread(address string) float64 {

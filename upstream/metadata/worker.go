@@ -16,12 +16,12 @@ import (
 // stores have their own.
 const storeTimeout = time.Second
 
-// work looks up one batch after the other until the context is cancelled and
+// work looks up one part after the other until the context is cancelled and
 // the queue is empty.
 func (s *Service) work(ctx context.Context) {
 	for {
-		if batch := s.queue.next(s.o.Batch); len(batch) > 0 {
-			s.lookUp(ctx, batch)
+		if p := s.queue.next(s.o.Batch); len(p.addresses) > 0 {
+			s.lookUp(ctx, p)
 			continue
 		}
 		select {
@@ -32,16 +32,22 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
-// lookUp ends the flights of a batch, at once if the provider is not to be
-// asked. What was learned is saved before the flights are forgotten, so that no
-// page finds neither.
-func (s *Service) lookUp(ctx context.Context, batch []string) {
-	defer s.queue.remove(batch)
-	if ctx.Err() != nil || s.backoff.active(time.Now()) || s.breaker.State() == gobreaker.StateOpen {
-		return
+// lookUp ends the flights of a part, at once if the provider is not to be asked,
+// and queues what it is divided into. What was learned is saved before the flights
+// are forgotten, so that no page finds neither.
+func (s *Service) lookUp(ctx context.Context, p part) {
+	batch := p.addresses
+	var parts []part
+	if ctx.Err() == nil && !s.backoff.active(time.Now()) && s.breaker.State() != gobreaker.StateOpen {
+		var records map[string]Record
+		if p.addresses, records = s.readStore(ctx, batch); len(p.addresses) > 0 {
+			parts = s.askProvider(ctx, p, records)
+		}
 	}
-	if unknown, records := s.readStore(ctx, batch); len(unknown) > 0 {
-		s.askProvider(ctx, unknown, records)
+	s.queue.release(batch, parts)
+	if blamed, because := p.of.end(len(parts)); len(blamed) > 0 {
+		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.name,
+			"contracts", len(blamed), "first", blamed[0], "error", because)
 	}
 }
 
@@ -64,53 +70,44 @@ func (s *Service) readStore(ctx context.Context, batch []string) (unknown []stri
 	return unknown, records
 }
 
-// askProvider has the provider end the flights of the addresses, if the breaker
-// lets it, and saves what was learned. An address that the provider refuses keeps
-// the description it had, and is asked for again when that is no longer fresh.
-func (s *Service) askProvider(ctx context.Context, addresses []string, before map[string]Record) {
+// askProvider has the provider end the flights of a part, if the breaker lets it,
+// and saves what was learned. It returns the parts that are to be asked for next.
+func (s *Service) askProvider(ctx context.Context, p part, before map[string]Record) (parts []part) {
 	// Several pages may share a batch. Its span goes into the first trace among
 	// theirs that is sampled.
-	ctx, span := upstream.StartSpan(trace.ContextWithSpan(ctx, s.queue.span(addresses)), "metadata.batch")
-	learned := map[string]Record{}
-	_, err := s.breaker.Execute(func() (struct{}, error) {
-		d := divider{s: s}
-		err := d.ask(ctx, addresses)
-		for _, a := range d.refused {
-			s.queue.finish(a, Record{Body: before[a].Body, ReadAt: time.Now()})
-		}
-		learned = s.queue.learned(addresses)
-		s.report(&d, len(learned), err)
-		if len(learned) > 0 {
-			return struct{}{}, nil // a provider that told anything is a healthy one
-		}
+	ctx, span := upstream.StartSpan(trace.ContextWithSpan(ctx, s.queue.span(p.addresses)), "metadata.batch")
+	_, err := s.breaker.Execute(func() (_ struct{}, err error) {
+		parts, err = s.ask(ctx, p, before)
+		s.report(err)
 		return struct{}{}, err
 	})
-	span.SetAttributes(attribute.Int("tipcache.contracts", len(addresses)), attribute.Int("tipcache.learned", len(learned)))
+	learned := s.queue.learned(p.addresses)
+	span.SetAttributes(attribute.Int("tipcache.contracts", len(p.addresses)), attribute.Int("tipcache.learned", len(learned)))
 	upstream.EndSpan(span, err)
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	s.save(ctx, learned)
+	return parts
 }
 
-// report draws the conclusions from how asking ended, for the backoff and for
-// the log.
-func (s *Service) report(d *divider, learned int, err error) {
+// report draws the conclusions from how asking ended, for the backoff, the state
+// and the log.
+func (s *Service) report(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	s.failure.Store(&err)
 	switch {
 	case err == nil:
 		s.backoff.end()
 		s.limited.End()
+		return
 	case upstream.KindOf(err) == upstream.Overloaded:
 		s.backoff.begin(time.Now(), err)
 		s.limited.Begin(err)
 	}
-	if len(d.refused) > 0 {
-		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.name,
-			"contracts", len(d.refused), "first", d.refused[0], "error", d.cause)
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.name, "learned", learned, "error", err)
-	}
+	s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.name, "error", err)
 }
 
 // newBreaker opens after a row of failed batches. A batch that was cancelled,

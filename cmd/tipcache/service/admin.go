@@ -26,11 +26,12 @@ func (s *Service) newAdmin() *admin.Handler {
 // metadata provider degrades the service, but does not make it unready.
 type Readiness struct {
 	Ready    bool              `json:"ready"`
-	Problems map[string]string `json:"problems"`        // by part: node, store, draining, cache
-	Tip      int64             `json:"tip"`             // 0: none was seen
-	Epoch    int64             `json:"epoch"`           // 0, or when the chain was last found reset or set back, in Unix seconds
-	Redis    string            `json:"redis"`           // ok, failing, trying or off
-	Metadata string            `json:"metadata"`        // the same of the provider
+	Problems map[string]string `json:"problems"` // by part: node, store, draining, cache
+	Tip      int64             `json:"tip"`      // 0: none was seen
+	Epoch    int64             `json:"epoch"`    // 0, or when the chain was last found reset or set back, in Unix seconds
+	Redis    string            `json:"redis"`    // ok, failing, trying or off
+	Metadata string            `json:"metadata"` // the same of the provider, rate_limited or unauthorized
+	Failure  string            `json:"metadata_error,omitempty"`
 	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
 	Nodes    []NodeHealth      `json:"nodes"`
 }
@@ -67,7 +68,11 @@ func (s *Service) nodes() []NodeHealth {
 
 // ready tells how the parts are; those excluded do not count.
 func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
-	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Metadata: stateOf(s.metadata.State()), Index: s.indexed(), Nodes: s.nodes()}
+	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes()}
+	said, failure := s.metadata.State()
+	if state.Metadata = stateOf(said); failure != nil {
+		state.Failure = failure.Error()
+	}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch
 	for _, part := range exclude {

@@ -219,8 +219,8 @@ function drawRoutes() {
   list("slow", slow, (r) => r.miss, (r) => format.seconds(r.miss), "var(--c-miss)");
 }
 
-const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad" };
-const breakerText = { closed: "well", ok: "well", off: "off", "half-open": "tried again", trying: "tried again", open: "left alone", failing: "left alone" };
+const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad", unauthorized: "bad" };
+const breakerText = { closed: "well", ok: "well", off: "off", "half-open": "tried again", trying: "tried again", open: "left alone", failing: "fails", rate_limited: "limits us", unauthorized: "refuses the key" };
 
 function drawParts(state) {
   const rows = [];
@@ -269,8 +269,10 @@ function drawStore(state) {
 function drawProvider(state) {
   $("provider-card").hidden = !state.metadata || state.metadata === "off";
   const now = samples.at(-1), names = [...new Set(["ok", ...samples.flatMap((s) => Object.keys(s.provider ?? {}))])].sort();
-  const tone = (name) => name === "ok" ? "var(--accent)" : name === "limited" ? "var(--warn)" : "var(--bad)";
+  const tone = (name) => name === "ok" ? "var(--accent)" : name === "rate_limited" ? "var(--warn)" : "var(--bad)";
   say("provider", breakerText[state.metadata] ?? state.metadata ?? "–");
+  $("provider-error").hidden = !state.metadata_error;
+  $("provider-error").textContent = state.metadata_error ?? "";
   charts.provider.set(times(), names.map((n) => ({ name: n, color: tone(n), values: column((s) => s.provider?.[n] ?? 0) })));
   legend("provider-legend", names.map((n) => [`${n} a second`, tone(n), format.rate(now.provider?.[n] ?? 0)]));
 }
