@@ -81,6 +81,34 @@ func TestTalliesAddUp(t *testing.T) {
 	})
 }
 
+// The same mints, counted in one tally or in several, come to the same number.
+func TestNoCounterDependsOnHowBlocksAreGrouped(t *testing.T) {
+	const most = ledger.MaxCount
+	everyLedger(t, func(t *testing.T, url string) {
+		s, prev := open(t, url, collections.Options{}), ledger.Cursor{}
+		imported := collections.Collection{Address: zebra.String(), LicensesCount: most + 7, CreatedAt: first, UpdatedAt: first}
+		load(t, s, []collections.Collection{imported})
+		for block, licenses := range []int64{most - 10, 9, 1, 1, most, most} {
+			next := cursorAt(int64(block + 1))
+			change := func(a ledger.Address) ledger.Change {
+				return ledger.Change{Collection: a, Licenses: licenses, Raised: licenses, First: next.Time, Last: next.Time}
+			}
+			if err := s.Apply(t.Context(), prev, ledger.Tally{Cursor: next, Changes: []ledger.Change{change(apple), change(zebra)}}); err != nil {
+				t.Fatal(err)
+			}
+			prev = next
+		}
+		counted := map[string][2]int64{}
+		for _, c := range list(t, s, collections.Query{}).Items {
+			counted[c.Address] = [2]int64{c.LicensesCount, c.RaisedDisputeCount}
+		}
+		want := map[string][2]int64{apple.String(): {most, most}, zebra.String(): {most + 7, most}}
+		if diff := gocmp.Diff(want, counted); diff != "" {
+			t.Errorf("licenses and disputes (-want +got)\n%s", diff)
+		}
+	})
+}
+
 func TestOwnersAreRemembered(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})

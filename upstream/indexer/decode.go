@@ -15,9 +15,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
-// maxAmount bounds what one event can add, so that no counter overflows.
-const maxAmount = 1<<53 - 1
-
 // wordDigits is how many hex digits a word of the ABI has.
 const wordDigits = 64
 
@@ -163,16 +160,16 @@ func addressWord(word string) (a ledger.Address, err error) {
 	return a, err
 }
 
-// amount reads a number, cut to maxAmount.
+// amount reads a number, cut to ledger.MaxCount.
 func amount(word string) (int64, error) {
 	var n ledger.Hash
 	if _, err := hex.Decode(n[:], []byte(word)); err != nil {
 		return 0, fmt.Errorf("an amount: %w", err)
 	}
 	if high := n[:24]; !bytes.Equal(high, make([]byte, len(high))) {
-		return maxAmount, nil
+		return ledger.MaxCount, nil
 	}
-	return int64(min(binary.BigEndian.Uint64(n[24:]), maxAmount)), nil
+	return int64(min(binary.BigEndian.Uint64(n[24:]), ledger.MaxCount)), nil
 }
 
 // maxTime is the end of the year 9999, the last that JSON can say.

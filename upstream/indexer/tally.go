@@ -115,7 +115,7 @@ func (c *count) add(e *Event) {
 	case Registered:
 		change.Assets++
 	case Minted:
-		change.Licenses = min(change.Licenses+e.Amount, maxAmount)
+		change.Licenses = min(change.Licenses+e.Amount, ledger.MaxCount)
 	case Raised:
 		change.Raised++
 	case Judged:

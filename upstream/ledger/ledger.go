@@ -43,6 +43,11 @@ type Owners struct {
 	Disputes map[Hash]Address    // by dispute id
 }
 
+// MaxCount is where counting ends, the largest number that clients in JavaScript
+// read as it is: a counter stays there. Events and stores keep to the same bound,
+// and so no counter depends on how blocks are grouped into tallies.
+const MaxCount = 1<<53 - 1
+
 // A Change is what a range of blocks adds to one collection.
 type Change struct {
 	Collection                                            Address

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/ledger"
@@ -20,16 +21,22 @@ WHERE chain_id = $6 AND block = $7 AND hash = $8`
 
 // countFormat adds the counts of rows to those of the table collections. What
 // was counted before stays, the address as it is written too.
-const countFormat = `INSERT INTO collections AS old (` + columns + `) SELECT ` + columns + ` FROM %s WHERE true
+var countFormat = `INSERT INTO collections AS old (` + columns + `) SELECT ` + columns + ` FROM %s WHERE true
 ON CONFLICT (key) DO UPDATE SET
-	asset_count = old.asset_count + excluded.asset_count,
-	licenses_count = old.licenses_count + excluded.licenses_count,
-	raised_dispute_count = old.raised_dispute_count + excluded.raised_dispute_count,
-	cancelled_dispute_count = old.cancelled_dispute_count + excluded.cancelled_dispute_count,
-	judged_dispute_count = old.judged_dispute_count + excluded.judged_dispute_count,
-	resolved_dispute_count = old.resolved_dispute_count + excluded.resolved_dispute_count,
+	` + sums("asset_count", "licenses_count", "raised_dispute_count", "cancelled_dispute_count", "judged_dispute_count", "resolved_dispute_count") + `
 	created_at = CASE WHEN excluded.created_at < old.created_at THEN excluded.created_at ELSE old.created_at END,
 	updated_at = CASE WHEN excluded.updated_at > old.updated_at THEN excluded.updated_at ELSE old.updated_at END`
+
+// sums adds to the counters, up to ledger.MaxCount. One that an import brought
+// above stays there: no counter goes down.
+func sums(counters ...string) string {
+	var all strings.Builder
+	for _, counter := range counters {
+		fmt.Fprintf(&all, "%[1]s = CASE WHEN old.%[1]s > %[2]d THEN old.%[1]s WHEN old.%[1]s > %[2]d - excluded.%[1]s THEN %[2]d ELSE old.%[1]s + excluded.%[1]s END,\n\t",
+			counter, int64(ledger.MaxCount))
+	}
+	return strings.TrimSpace(all.String())
+}
 
 // ownersAtOnce is how many owners a statement writes.
 const ownersAtOnce = 4096
