@@ -126,14 +126,18 @@ func wantHeader(t *testing.T, res *http.Response, name, want string) {
 func TestContentTypes(t *testing.T) {
 	s := startList(t, listing.Options{})
 	for typ, want := range map[string]int{
-		"":                                http.StatusOK,
-		"application/json":                http.StatusOK,
-		"Application/JSON; charset=utf-8": http.StatusOK,
-		"application/merge-patch+json":    http.StatusOK,
-		"text/json":                       http.StatusUnsupportedMediaType,
-		"application/jsonx":               http.StatusUnsupportedMediaType,
-		"multipart/form-data":             http.StatusUnsupportedMediaType,
-		";":                               http.StatusUnsupportedMediaType,
+		"":                                      http.StatusOK,
+		"application/json":                      http.StatusOK,
+		"Application/JSON; charset=utf-8":       http.StatusOK,
+		"application/merge-patch+json":          http.StatusOK,
+		"text/json":                             http.StatusUnsupportedMediaType,
+		"application/jsonx":                     http.StatusUnsupportedMediaType,
+		"multipart/form-data":                   http.StatusUnsupportedMediaType,
+		";":                                     http.StatusOK,
+		"application/json; charset":             http.StatusOK,
+		"application/json;charset=a; charset=b": http.StatusOK,
+		"; charset=utf-8":                       http.StatusOK,
+		"text/plain; a=b+json":                  http.StatusUnsupportedMediaType,
 	} {
 		if res, body := s.post(t, `{}`, "Content-Type", typ); res.StatusCode != want {
 			t.Errorf("%q: status %d, want %d: %s", typ, res.StatusCode, want, body)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"net"
 	"net/http"
 	"slices"
@@ -89,13 +88,12 @@ func readAll(r io.Reader, told int64, visit *limits.Visit) ([]byte, error) {
 	return body, err
 }
 
-// isJSON takes no type at all for JSON.
+// isJSON takes no type at all for JSON, and looks at no parameter: clients send
+// such as "application/json; charset", which is malformed and means nothing.
 func isJSON(contentType string) bool {
-	if contentType == "" || contentType == "application/json" {
-		return true
-	}
-	typ, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (typ == "application/json" || strings.HasSuffix(typ, "+json"))
+	typ, _, _ := strings.Cut(contentType, ";")
+	typ = strings.ToLower(strings.TrimSpace(typ))
+	return typ == "" || typ == "application/json" || strings.HasSuffix(typ, "+json")
 }
 
 // parse turns a body into the listing it asks for. It fails with 400 for what
