@@ -94,16 +94,17 @@ type Redis struct {
 
 // Collections is interface (B): the store and who may ask.
 type Collections struct {
-	Store     string        `yaml:"store" flag:"store" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
-	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store"`
-	Auth      string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: nobody may ask, the default until anything of collections is set"`
-	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
-	Rate      string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
-	PublicURL string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
-	Timeout   time.Duration `yaml:"timeout" must:"positive" doc:"time for one query of the store"`
-	Fresh     time.Duration `yaml:"fresh" doc:"time a page is fresh for"`
-	Stale     time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than cache.patience"`
-	OnError   time.Duration `yaml:"stale_if_error" doc:"time it is served for while the store fails"`
+	Store       string        `yaml:"store" flag:"store" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
+	StoreKey    string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store"`
+	Auth        string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: nobody may ask, the default until anything of collections is set"`
+	Keys        []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
+	Rate        string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
+	PublicURL   string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
+	Timeout     time.Duration `yaml:"timeout" must:"positive" doc:"time for one query of the store"`
+	Connections int           `yaml:"connections" must:"positive" doc:"most connections to the store at once; a replica that indexes, or waits for its turn, has one more"`
+	Fresh       time.Duration `yaml:"fresh" doc:"time a page is fresh for"`
+	Stale       time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than cache.patience"`
+	OnError     time.Duration `yaml:"stale_if_error" doc:"time it is served for while the store fails"`
 }
 
 // Index is how the collection store fills itself from the chain.

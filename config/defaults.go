@@ -43,7 +43,7 @@ func Default() Config {
 		Redis:   Redis{URL: "none", Timeout: shared.Timeout},
 		Collections: Collections{
 			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",
-			Timeout: store.Timeout, Fresh: pages.Policy.Fresh, Stale: pages.Policy.Stale, OnError: pages.Policy.StaleIfError,
+			Timeout: store.Timeout, Connections: store.Connections, Fresh: pages.Policy.Fresh, Stale: pages.Policy.Stale, OnError: pages.Policy.StaleIfError,
 		},
 		Index: Index{
 			EVM: []string{"http://127.0.0.1:8545"}, Network: "story",

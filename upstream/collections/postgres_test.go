@@ -49,6 +49,47 @@ func TestPostgresGoneAndBack(t *testing.T) {
 	}
 }
 
+// Before a pooler by session, a connection that is kept is kept from others.
+func TestConnectionsToPostgresAreFewAndGivenBack(t *testing.T) {
+	url := postgresURL(t)
+	s := open(t, url+"&application_name=few", collections.Options{Connections: 3})
+	load(t, s, some(300))
+	connections := func() (n int) {
+		conn, err := pgx.Connect(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var readers sync.WaitGroup
+	for range 30 {
+		readers.Go(func() {
+			for range 10 {
+				if _, err := s.List(t.Context(), collections.Query{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	most := 0
+	for range 10 {
+		most = max(most, connections())
+	}
+	readers.Wait()
+	if most = max(most, connections()); most < 1 || most > 3 {
+		t.Errorf("%d connections at once, want 3 at most", most)
+	}
+	for deadline := time.Now().Add(time.Minute); connections() > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("connections that nothing needs stay")
+		}
+	}
+}
+
 func TestPostgresAbsentAtStart(t *testing.T) {
 	url, server := behindProxy(t, postgresURL(t))
 	server.down()

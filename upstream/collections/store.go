@@ -20,7 +20,7 @@ import (
 // default it documents.
 type Options struct {
 	Timeout     time.Duration         // the longest a List or Ping may take; 0 is 5 s
-	Connections int                   // the most connections at once; 0 is 8
+	Connections int                   // the most connections at once; 0 is 4. The one that leads comes on top
 	APIKey      string                // http: sent as X-Api-Key; "" sends none
 	MaxBody     int64                 // http: the largest answer read, in bytes; 0 is 8 MiB
 	Logger      *slog.Logger          // nil discards
@@ -30,7 +30,7 @@ type Options struct {
 // WithDefaults fills in the defaults.
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	o.Connections = cmp.Or(o.Connections, 8)
+	o.Connections = cmp.Or(o.Connections, 4)
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o

@@ -93,7 +93,7 @@ func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger, registr
 
 // Collections makes the options of the collection store, without its log and metrics.
 func Collections(cfg config.Config) collections.Options {
-	return collections.Options{Timeout: cfg.Collections.Timeout, APIKey: cfg.Collections.StoreKey}
+	return collections.Options{Timeout: cfg.Collections.Timeout, Connections: cfg.Collections.Connections, APIKey: cfg.Collections.StoreKey}
 }
 
 // Metadata makes the options of the metadata service, without the store of records.

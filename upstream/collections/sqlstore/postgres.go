@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	neturl "net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 const (
 	connectTimeout   = 3 * time.Second  // of one attempt to connect
 	answerTimeout    = 5 * time.Second  // of a statement that waits for nothing
+	idleTime         = 5 * time.Second  // after which a connection that is not used is closed, at the latest after twice as long
 	migrationTimeout = 15 * time.Minute // of the scripts that the schema lacks, and of those that other processes apply
 )
 
@@ -67,6 +69,7 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 		return nil, errors.New("collections: the postgres URL is malformed (not shown: it may hold a password)")
 	}
 	config.MaxConns = int32(o.Connections)
+	giveBack(config)
 	config.ConnConfig.ConnectTimeout = min(connectTimeout, o.Timeout)
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "tipcache"
@@ -77,6 +80,18 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 		return nil, fmt.Errorf("collections: %w", upstream.RedactError(err, hide))
 	}
 	return newPostgres(context.WithoutCancel(ctx), postgresName(config.ConnConfig), pool, hide, o), nil
+}
+
+// giveBack has connections that are not needed closed soon, unless the URL says
+// otherwise. Before a pooler by session each is one that other replicas go without.
+func giveBack(config *pgxpool.Config) {
+	said, _ := neturl.Parse(config.ConnString()) // it was parsed before
+	if !said.Query().Has("pool_max_conn_idle_time") {
+		config.MaxConnIdleTime = idleTime
+	}
+	if !said.Query().Has("pool_health_check_period") {
+		config.HealthCheckPeriod = idleTime
+	}
 }
 
 func newPostgres(ctx context.Context, name string, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
