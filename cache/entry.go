@@ -21,6 +21,10 @@ type Content struct {
 	ETag   string // strong validator with its quotes, made from all of the above
 	Source uint64 // digest of the origin's raw answer: equal means that shaping it again would give the same content; 0 unknown
 
+	// Failed says that the origin told of a failure of its own, and the status says
+	// nothing about what was asked. The shared store does not keep it.
+	Failed bool
+
 	// Made are the bodies in other codings that [Cache.Encoded] has made since, each
 	// nil until then. Nobody else stores one.
 	Made [codings.Count]atomic.Pointer[[]byte]

@@ -202,11 +202,11 @@ func TestMetricsCountEveryRequest(t *testing.T) {
 	s.chain.does(func(node.Request) (*node.Answer, error) { return nil, cache.ErrOverloaded })
 	s.get(t, "/mint/params")
 	want := []string{
-		`method:"GET" outcome:"failed" route:"mint_params" status:"503" 1`,
-		`method:"GET" outcome:"hit" route:"pool" status:"200" 1`,
-		`method:"GET" outcome:"miss" route:"pool" status:"200" 2`,
-		`method:"GET" outcome:"refused" route:"none" status:"404" 1`,
-		`method:"other" outcome:"refused" route:"none" status:"405" 1`,
+		`fault:"" method:"GET" outcome:"hit" route:"pool" status:"200" 1`,
+		`fault:"" method:"GET" outcome:"miss" route:"pool" status:"200" 2`,
+		`fault:"" method:"GET" outcome:"refused" route:"none" status:"404" 1`,
+		`fault:"" method:"other" outcome:"refused" route:"none" status:"405" 1`,
+		`fault:"server" method:"GET" outcome:"failed" route:"mint_params" status:"503" 1`,
 	}
 	if diff := cmp.Diff(want, counted(t, registry, "tipcache_proxy_requests_total")); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)

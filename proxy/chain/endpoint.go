@@ -45,7 +45,8 @@ type Endpoint struct {
 	*Reader
 	Dialect
 	Row
-	place int                         // among the rows
+	place int // among the rows
+	good  goodInputs
 	tell  func(web.Answer) web.Answer // adds what the dialect tells of an answer; nil: nothing
 }
 
@@ -53,7 +54,7 @@ type Endpoint struct {
 // what the dialect tells of an answer; nil stands for nothing. An answer is a value, so
 // that it needs no memory of its own.
 func (r *Reader) Endpoint(place int, d Dialect, tell func(web.Answer) web.Answer) *Endpoint {
-	return &Endpoint{r, d, r.rows[place], place, tell}
+	return &Endpoint{Reader: r, Dialect: d, Row: r.rows[place], place: place, tell: tell}
 }
 
 // Route is the endpoint as it is mounted; render writes failures.
@@ -158,6 +159,9 @@ func (ep *Endpoint) origin(q *Question, from *http.Request, rec *web.Record) cac
 			Path: q.Path, Query: q.Query, Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: !ep.Class.Pinned(), Cost: q.Cost,
 			Client: ep.Stack.Client(from, rec), Background: cache.InBackground(ctx), Ahead: cache.Ahead(ctx),
 		})
+		if err == nil {
+			a = ep.good.judge(q, a, prev, time.Now())
+		}
 		if err = silence(a, err, q.Pinned == 0, prev); err != nil {
 			return nil, err
 		}

@@ -21,8 +21,8 @@ func (p *parser) Fetch(ctx context.Context, r node.Request) (*node.Answer, error
 	return p.Nodes.Fetch(ctx, r)
 }
 
-// brokenLife is the life of an answer by which the node says that it failed:
-// long enough to spare it a stampede.
+// brokenLife is the life of an answer by which the node says that it failed, whose
+// fault ever that is: long enough to spare it a stampede.
 const brokenLife = time.Second
 
 // Entry makes what is cached of a node's answer. An answer that did not change
@@ -37,13 +37,14 @@ func (p *parser) Entry(q *Question, a *node.Answer, prev *cache.Entry) (*cache.E
 	}
 	source := maphash.Bytes(p.seed, a.Body)
 	stamp := p.stampFor(q, prev, height)
-	if prev != nil && prev.Source == source && prev.Status == status && stamp.keeps {
+	if failed := a.Reason == node.Other; prev != nil && prev.Source == source && prev.Status == status && prev.Failed == failed && stamp.keeps {
 		return prev.Confirm(height, now), nil
 	}
 	content, err := p.content(q, a, status, source, stamp)
 	if err != nil {
 		return nil, err
 	}
+	content.Failed = a.Reason == node.Other
 	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: p.expiry(a, now)}, nil
 }
 
@@ -53,7 +54,7 @@ func (p *parser) expiry(a *node.Answer, now time.Time) time.Time {
 	switch a.Reason {
 	case node.OK:
 		return time.Time{}
-	case node.Other:
+	case node.Other, node.Rejected:
 		return now.Add(brokenLife)
 	default:
 		return now.Add(p.Negative())

@@ -40,12 +40,22 @@ func (ep *endpoint) Entry(_ *chain.Question, a *node.Answer, prev *cache.Entry) 
 		height = ep.Nodes.Tip().Height // when it was so
 	}
 	e := &cache.Entry{Height: height, ReadAt: now, Expires: ep.expiry(a, now)}
-	if prev != nil && prev.Source == source && prev.Status == status {
+	if prev != nil && prev.Source == source && prev.Status == status && prev.Failed == failed(a) {
 		e.Content = prev.Content
 	} else {
 		e.Content = cache.NewContent(status, a.Type, "", a.Body, source)
+		e.Failed = failed(a)
 	}
 	return e, nil
+}
+
+// failed tells a failure of the node from what it says of the input, whatever the status.
+func failed(a *node.Answer) bool {
+	switch a.NodeStatus {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return a.Reason == node.Other || a.Reason == node.Unread && a.NodeStatus >= http.StatusInternalServerError
 }
 
 // expiry bounds the life of an answer, on top of its policy; zero does not. The state's own errors live as

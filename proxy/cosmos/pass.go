@@ -30,6 +30,7 @@ func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *chain.Question) err
 	if err != nil {
 		return err
 	}
+	rec.Blameless = !failed(a)
 	ep.h.send(c, a)
 	return nil
 }
@@ -82,6 +83,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
+	rec.Blameless = a.Reason != node.Other // what is posted is the client's, and so are the errors that it runs into
 	p.send(c, a)
 	return nil
 }

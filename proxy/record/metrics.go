@@ -24,8 +24,8 @@ type metrics struct {
 
 // An ending is how requests end that are counted together.
 type ending struct {
-	route, method, outcome string
-	status                 int
+	route, method, outcome, fault string
+	status                        int
 }
 
 // series count the requests of one ending.
@@ -42,8 +42,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_proxy_requests_total",
-			Help: "Requests answered, by route, method, status and what came of asking the cache.",
-		}, []string{"route", "method", "status", "outcome"}),
+			Help: "Requests answered, by route, method, status, what came of asking the cache, and for a status of 500 and more whose fault it is: input (the node answers so to what was asked) or server.",
+		}, []string{"route", "method", "status", "outcome", "fault"}),
 		durations: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_request_duration_seconds",
 			Help:    "Time from a request's arrival to the end of its answer, but for streams, which last as long as their clients stay.",

@@ -33,9 +33,10 @@ type Record struct {
 	Degraded bool // a page that lacks metadata it should have
 	Streamed bool // the answer lasted as long as its client stayed
 
-	Err      error
-	Public   string // what the client is told of Err
-	Expected bool   // Err is brought about by clients as they like, whatever the status
+	Err       error
+	Public    string // what the client is told of Err
+	Blameless bool   // the status is the origin's word about what was asked, and tells of no failure
+	Expected  bool   // Err is brought about by clients as they like, whatever the status
 
 	span trace.Span // nil: not traced
 }

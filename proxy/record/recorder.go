@@ -55,6 +55,7 @@ func atMost(bytes int, text string) string { return text[:min(len(text), bytes)]
 func (rec *Record) Result(res cache.Result) {
 	rec.Cached = true
 	rec.Outcome, rec.Store, rec.Err = outcome(res), res.Store, res.Err
+	rec.Blameless = !res.Entry.Failed
 	rec.Height, rec.Age = res.Entry.Height, max(0, rec.Start.Sub(res.Entry.ReadAt))
 }
 
@@ -92,7 +93,18 @@ func (m *metrics) observe(rec *Record, end *End) {
 }
 
 func endingOf(rec *Record, end *End) ending {
-	return ending{rec.Route, methodClass(end.Method), rec.Outcome, end.Status}
+	return ending{rec.Route, methodClass(end.Method), rec.Outcome, fault(rec, end), end.Status}
+}
+
+// fault says whose fault a status of 500 and more is: that of the input, or of a server.
+func fault(rec *Record, end *End) string {
+	switch {
+	case end.Status < http.StatusInternalServerError:
+		return ""
+	case rec.Blameless && rec.Err == nil:
+		return "input"
+	}
+	return "server"
 }
 
 func (m *metrics) observeIn(counted series, rec *Record, end *End) {
@@ -122,7 +134,7 @@ func (m *metrics) series(e ending) series {
 	defer m.mu.Unlock()
 	known := maps.Clone(*m.known.Load())
 	known[e] = series{
-		m.requests.WithLabelValues(e.route, e.method, strconv.Itoa(e.status), e.outcome),
+		m.requests.WithLabelValues(e.route, e.method, strconv.Itoa(e.status), e.outcome, e.fault),
 		m.durations.WithLabelValues(e.route, e.outcome),
 		m.staleness.WithLabelValues(e.route),
 		m.ages.WithLabelValues(e.route),
@@ -149,7 +161,7 @@ func (r *Recorder) log(rec *Record, end *End) {
 	}
 	level := slog.LevelInfo
 	switch {
-	case end.Status < http.StatusInternalServerError:
+	case fault(rec, end) != "server":
 	case rec.Err != nil && rec.Expected:
 		level = slog.LevelWarn
 	default:

@@ -58,7 +58,7 @@ func (r *Recorder) EndRepeated(t *Template, rec *Record, end *End, buffer []byte
 // ending is mostly the same.
 func (m *metrics) observeRepeated(t *Template, rec *Record, end *End) {
 	last := t.counted.Load()
-	if last == nil || last.by.status != end.Status || last.by.outcome != rec.Outcome {
+	if last == nil || last.by.status != end.Status || last.by.outcome != rec.Outcome || last.by.fault != fault(rec, end) {
 		by := endingOf(rec, end)
 		last = &counted{by, m.series(by)}
 		t.counted.Store(last)

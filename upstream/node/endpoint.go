@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -30,6 +31,8 @@ type endpoint struct {
 	breaker *gobreaker.CircuitBreaker[*Answer]
 	timeout time.Duration
 	metrics *metrics
+
+	sound atomic.Int64 // the height that was probed last after a failure, and could be read
 
 	mu   sync.Mutex
 	view view
@@ -121,6 +124,8 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		answer, err := e.client.get(attempt, r, height)
 		if err == nil && e.client.protocol.tells {
 			answer, err = e.explain(attempt, r, r.told(height), answer)
+		} else if err == nil && answer.Reason == Other {
+			answer.Sound = e.sounds(attempt, r, r.told(height))
 		}
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's end says nothing about the node

@@ -69,6 +69,7 @@ type Answer struct {
 	Height     int64  // the block it was read at; 0 unknown
 	Codec      string // Grpc-Metadata-Content-Type of a node of the SDK that answers by gRPC
 	Latest     int64  // newest height that a refusal for a pruned one names; 0 for none
+	Sound      bool   // Story alone, of a failure (Other): the same node reads something else at that height
 }
 
 // Reason is what an answer means.
@@ -84,16 +85,17 @@ const (
 	Other               // a failure of the node
 	Refused             // Cosmos alone: the state's own no, at Height
 	Unread              // Cosmos alone: the height cannot be read, or nothing was told of it
+	Rejected            // Story alone, and never of a Pool: a failure that its caller takes for the input's ([Answer].Sound)
 )
 
 // String is the reason as a metric label.
 func (r Reason) String() string {
-	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other", "refused", "unread"}[min(max(r, OK), Unread)]
+	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other", "refused", "unread", "rejected"}[min(max(r, OK), Rejected)]
 }
 
 // Status is the HTTP status the reason means.
 func (r Reason) Status() int {
-	return [...]int{200, 404, 400, 404, 400, 502, 502, 502}[min(max(r, OK), Unread)]
+	return [...]int{200, 404, 400, 404, 400, 502, 502, 502, 400}[min(max(r, OK), Rejected)]
 }
 
 // A Tip is the newest block that can be read.

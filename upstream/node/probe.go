@@ -21,6 +21,22 @@ func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, err
 	return a.reading(), nil
 }
 
+// sounds tells of a failure whether the node reads something else at that height. A
+// height is probed once.
+func (e *endpoint) sounds(ctx context.Context, r Request, height int64) bool {
+	if r.Path == e.client.protocol.probe {
+		return false
+	}
+	if height > 0 && e.sound.Load() == height {
+		return true
+	}
+	sound, _ := e.readable(ctx, height)
+	if sound {
+		e.sound.Store(height)
+	}
+	return sound
+}
+
 // reading is what an answer says of its endpoint's blocks.
 func (a *Answer) reading() heights.Reading {
 	r := heights.Reading{Height: a.Height, Latest: a.Latest}

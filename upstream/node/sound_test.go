@@ -1,0 +1,44 @@
+package node
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+)
+
+// Of a failure of unknown text it is found out, once for a height, whether the node
+// reads something else there.
+func TestAFailureSaysWhetherTheNodeReadsAnythingElse(t *testing.T) {
+	for name, tt := range map[string]struct {
+		probe  func(w http.ResponseWriter)
+		sound  bool
+		probes int64
+	}{
+		"it does":     {func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"code":200,"msg":{},"error":""}`)) }, true, 1},
+		"it does not": {func(w http.ResponseWriter) { refuse(w, "disk full") }, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var probes atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == storyProbe {
+					probes.Add(1)
+					tt.probe(w)
+					return
+				}
+				refuse(w, "secp256k1: invalid x coordinate")
+			}))
+			defer server.Close()
+			p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}})
+			for _, path := range []string{"/slashing/signing_infos/1", "/slashing/signing_infos/2"} {
+				a, err := p.Fetch(t.Context(), Request{Path: path, Height: 7})
+				if err != nil || a.Reason != Other || a.Status != http.StatusBadGateway || a.Sound != tt.sound {
+					t.Errorf("got %+v, %v", a, err)
+				}
+			}
+			if n := probes.Load(); n != tt.probes {
+				t.Errorf("%d probes, want %d", n, tt.probes)
+			}
+		})
+	}
+}
