@@ -14,7 +14,8 @@ import (
 type variants struct {
 	making  [codings.Count]sync.Mutex // held by the caller who makes the body in the coding
 	derived atomic.Pointer[derivedContents]
-	passing bool // a derived content that is not kept
+	asked   atomic.Bool // by a request for the whole of it
+	passing bool        // a derived content that is not kept
 }
 
 // derivedContents are those kept of one content, the oldest first.
@@ -35,6 +36,21 @@ const (
 	maxDerived  = 4
 	derivedLife = time.Second
 )
+
+// Again tells whether the content was asked for before, and takes note that it was.
+func (c *Content) Again() bool {
+	return c.variants.asked.Load() || c.variants.asked.Swap(true)
+}
+
+// encoded tells whether the body was encoded before.
+func (c *Content) encoded() bool {
+	for i := range c.Made {
+		if c.Made[i].Load() != nil {
+			return true
+		}
+	}
+	return false
+}
 
 // Encoded gives the body of content in a coding. The first caller makes it,
 // on its own goroutine, and it is kept with the content from then on: key is
@@ -72,7 +88,8 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, must
 	if made := at.Load(); made != nil { // by the caller before
 		return *made, true
 	}
-	if body, ok = c.encoders.Encode(coding, content.Body, content.variants.passing, must); ok {
+	quick := content.variants.passing || must && len(content.Body) >= codings.Costly && !content.encoded()
+	if body, ok = c.encoders.Encode(coding, content.Body, quick, must); ok {
 		at.Store(&body)
 		c.counts.variants[coding].Add(1)
 		c.chain.Load().memory.reweigh(key)

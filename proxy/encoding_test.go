@@ -170,8 +170,29 @@ func TestWhatIsNotWorthEncodingStaysPlain(t *testing.T) {
 func TestLargeBodiesPreferSpeed(t *testing.T) {
 	s := startPlainChain(t, proxy.Options{})
 	s.chain.says(200, `{"code":200,"msg":{"text":"`+strings.Repeat("0123456789", 120_000)+`"},"error":""}`)
+	s.get(t, anyPath)
 	for sent, want := range map[string]string{"gzip, br, zstd": "zstd", "gzip, br": "gzip", "br": "br", "br, zstd;q=0.5": "br"} {
 		s.get(t, anyPath, "Accept-Encoding", sent).has(t, "Content-Encoding", want)
+	}
+}
+
+// Any client can ask for a list at as many limits as there are, each of them once.
+func TestBrotliIsForLongBodiesThatAreAskedForAgain(t *testing.T) {
+	for sent, want := range map[string][]string{
+		"gzip, br, zstd":    {"zstd", "br", "br"},
+		"gzip;q=0.5, br":    {"gzip", "br", "br"},
+		"br":                {"", "br", "br"},
+		"br, identity;q=0":  {"br", "br", "br"}, // it must have it
+		"gzip;q=0.1, *;q=0": {"gzip", "gzip", "gzip"},
+	} {
+		s := startPlainChain(t, proxy.Options{})
+		s.chain.says(200, `{"code":200,"msg":{"text":"`+strings.Repeat("0123456789", 10_000)+`"},"error":""}`)
+		for i, coding := range want {
+			got := s.get(t, anyPath, "Accept-Encoding", sent)
+			if is := got.header.Get("Content-Encoding"); is != coding || !strings.Contains(decode(t, is, got.body), "0123456789") {
+				t.Errorf("%s, time %d: %q, want %q", sent, i+1, is, coding)
+			}
+		}
 	}
 }
 

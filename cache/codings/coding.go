@@ -16,5 +16,8 @@ const (
 	Count // how many there are
 )
 
+// Costly is from how many bytes on brotli takes a millisecond and more.
+const Costly = 64 << 10
+
 // Names are the codings as HTTP names them.
 var Names = [Count]string{"identity", "gzip", "zstd", "br"}

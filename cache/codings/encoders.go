@@ -23,7 +23,7 @@ const (
 	brotliLevel = 5
 	zstdLevel   = zstd.SpeedDefault
 
-	quickLevel = 1 // of gzip and brotli, for bodies that are sent once
+	quickLevel = 1 // of gzip and brotli, for bodies that may be sent once
 )
 
 // zstdWindow is the largest window that a browser need accept (RFC 9659).
@@ -34,7 +34,7 @@ const zstdWindow = 8 << 20
 type Encoders struct {
 	turns chan struct{} // a place for each one at work
 	kept  streamPools
-	once  streamPools // for bodies that are sent once
+	quick streamPools // for bodies that may be sent once
 	zstd  *zstd.Encoder
 }
 
@@ -61,23 +61,23 @@ type streamEncoder interface {
 func NewEncoders() *Encoders {
 	e := &Encoders{turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	e.kept.init(gzipLevel, brotliLevel)
-	e.once.init(quickLevel, quickLevel)
+	e.quick.init(quickLevel, quickLevel)
 	// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
 	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(zstdWindow),
 		zstd.WithEncoderConcurrency(cap(e.turns)), zstd.WithLowerEncoderMem(true))
 	return e
 }
 
-// Encode encodes a body in a coding other than [Identity], cheaply if it is sent
-// once. ok is false if no place is free, unless wait says to wait for one.
-func (e *Encoders) Encode(coding Coding, body []byte, once, wait bool) (encoded []byte, ok bool) {
+// Encode encodes a body in a coding other than [Identity], or quickly, for one that
+// may be sent once. ok is false if no place is free, unless wait says to wait for one.
+func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded []byte, ok bool) {
 	if !e.turn(wait) {
 		return nil, false
 	}
 	defer func() { <-e.turns }()
 	pools := &e.kept
-	if once {
-		pools = &e.once
+	if quick {
+		pools = &e.quick
 	}
 	switch coding {
 	case Gzip:
