@@ -28,11 +28,14 @@ func indexCommand(std streams) *cobra.Command {
 	})
 	follow := c.Flags().Bool("follow", false, "go on with new blocks until interrupted")
 	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics while it runs; that of serve, which the configuration names, is another")
-	c.RunE = func(c *cobra.Command, _ []string) error { return runIndex(c.Context(), settings, *admin, *follow, std) }
+	anew := c.Flags().Bool("rebuild", false, "count anew beside the store, which is served meanwhile, and swap when that has caught up; imported collections are not kept")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		return runIndex(c.Context(), settings, *admin, *follow, *anew, std)
+	}
 	return c
 }
 
-func runIndex(ctx context.Context, settings *settingFlags, admin string, follow bool, std streams) error {
+func runIndex(ctx context.Context, settings *settingFlags, admin string, follow, anew bool, std streams) error {
 	// The command itself implies indexing, and serves no interface.
 	settings.values["index"], settings.values["admin"] = []string{"true"}, []string{"none"}
 	settings.values["collections-auth"] = []string{"none"}
@@ -51,7 +54,13 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow 
 	run := &indexRun{store: store, registry: parts.NewRegistry(), log: log, std: std}
 	o := parts.Index(cfg)
 	o.Store, o.Follow, o.Logger, o.Registerer = store, follow, log, run.registry
-	if run.indexer, err = indexer.New(o); err == nil {
+	if anew {
+		err = rebuild(ctx, store, o)
+	}
+	if err == nil {
+		run.indexer, err = indexer.New(o)
+	}
+	if err == nil {
 		err = run.observed(ctx, admin, follow)
 	}
 	return errors.Join(err, store.Close())

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -22,6 +23,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // expectChain compares a store with what the simulated chain knows of the block
@@ -253,5 +256,80 @@ func TestAnIndexedStoreTakesAnImportOnlyByForce(t *testing.T) {
 	}
 	if _, err := runs(t, "import", "--force", file, "--store", url); err != nil {
 		t.Errorf("by force: %v", err)
+	}
+}
+
+func TestARebuildReplacesARuinedStoreWhileItIsServed(t *testing.T) {
+	t.Parallel()
+	for name, url := range map[string]func(*testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "c.db") },
+		"postgres": func(t *testing.T) string { return postgrestest.Schema(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDevnet(t, devnet.Options{})
+			at := url(t)
+			command := []string{"index", "--evm", d.EVMURL(), "--store", at, "--network", "aeneid"}
+			if _, err := runs(t, command...); err != nil {
+				t.Fatal(err)
+			}
+			store := openURL(t, at) // as a server has it open
+			ruined, err := store.Cursor(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrong := ruined
+			wrong.Block, wrong.Hash = wrong.Block+1, ledger.Hash{1}
+			if err := store.Apply(t.Context(), ruined, ledger.Tally{Cursor: wrong, Changes: []ledger.Change{
+				{Collection: ledger.Address{1}, Assets: 7, First: wrong.Time, Last: wrong.Time},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			before, err := store.Mark(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Advance(20)
+			// One that is killed in the middle leaves the store as it was, and the next goes on.
+			beside, err := store.Beside(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := indexer.New(indexer.Options{Endpoints: []string{d.EVMURL()}, Network: indexer.Networks()["aeneid"], Store: beside, Window: 20, Ahead: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- x.Run(ctx) }()
+			(&running{t: t}).eventually("begun", func() bool { return x.Status().Cursor.Block > 0 })
+			cancel()
+			<-ended
+			if m, err := store.Mark(t.Context()); err != nil || m != before {
+				t.Errorf("after an interrupted rebuild: %+v, %v", m, err)
+			}
+			begun, err := beside.Cursor(t.Context())
+			if err = errors.Join(err, beside.Close()); err != nil {
+				t.Fatal(err)
+			}
+			out, err := runs(t, append(command, "--rebuild")...)
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			expectChain(t, store, d)
+			after, err := store.Mark(t.Context())
+			if err != nil || after.Generation <= before.Generation || after.Cursor.Block != d.EVM().Height() || begun.Block > after.Cursor.Block {
+				t.Errorf("before %+v, after %+v, %v", before, after, err)
+			}
+			again, err := store.Beside(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left, err := again.Cursor(t.Context()); err != nil || left.Chain != 0 {
+				t.Errorf("what was counted beside the store is still there: %+v, %v", left, err)
+			}
+			if err := errors.Join(again.Close(), store.DropBeside(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -35,6 +35,15 @@ func (ReadOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
 // StepBack returns ErrNotIndexed.
 func (ReadOnly) StepBack(context.Context, ledger.Cursor, ledger.Cursor) error { return ErrNotIndexed }
 
+// Beside returns ErrNotIndexed, as do the methods below.
+func (ReadOnly) Beside(context.Context) (string, Driver, error) { return "", nil, ErrNotIndexed }
+
+// Adopt returns ErrNotIndexed.
+func (ReadOnly) Adopt(context.Context) error { return ErrNotIndexed }
+
+// DropBeside returns ErrNotIndexed.
+func (ReadOnly) DropBeside(context.Context) error { return ErrNotIndexed }
+
 // Lead returns ErrNotIndexed.
 func (ReadOnly) Lead(context.Context, func(context.Context) error) error { return ErrNotIndexed }
 
@@ -111,6 +120,24 @@ func (s *Store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
 	defer cancel()
 	return givenUp(ctx, s.driver.StepBack(bounded, from, to))
 }
+
+// Beside opens a second store next to this one, in which all can be counted anew: a
+// file with .rebuild at the end of its name, or a schema with _rebuild. It is empty,
+// or as it was left the last time. It has to be closed before Adopt.
+func (s *Store) Beside(ctx context.Context) (*Store, error) {
+	name, driver, err := s.driver.Beside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return New(name, driver, Options{Timeout: s.timeout})
+}
+
+// Adopt makes this store hold what the one beside it holds, the cursor included, in
+// one transaction, until the end of which readers see what was there before.
+func (s *Store) Adopt(ctx context.Context) error { return givenUp(ctx, s.driver.Adopt(ctx)) }
+
+// DropBeside removes the store beside this one.
+func (s *Store) DropBeside(ctx context.Context) error { return s.driver.DropBeside(ctx) }
 
 // Lead runs work while no other process runs it for the same database, and
 // waits for its turn first. The context that work gets ends with ctx, and when

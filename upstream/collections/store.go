@@ -61,6 +61,9 @@ type Driver interface {
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
 	Lead(ctx context.Context, work func(context.Context) error) error
+	Beside(ctx context.Context) (name string, d Driver, err error)
+	Adopt(ctx context.Context) error
+	DropBeside(ctx context.Context) error
 	Mark(ctx context.Context) (Mark, error)
 
 	Ping(ctx context.Context) error

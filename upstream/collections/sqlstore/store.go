@@ -35,6 +35,11 @@ type engine interface {
 	// failed turns a failure into an *upstream.Error, but for that of a context
 	// which was cancelled.
 	failed(err error) error
+	// beside opens the store beside one, attach makes its tables known to a
+	// connection under a prefix, and dropBeside removes it.
+	beside(ctx context.Context, s *store) (*store, error)
+	attach(ctx context.Context, s *store, w *sql.Conn) (prefix, detach string, err error)
+	dropBeside(ctx context.Context, s *store) error
 	// close ends what goes on in the background.
 	close()
 
