@@ -2,10 +2,13 @@ package devnet
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
 	"strconv"
+
+	"golang.org/x/crypto/sha3"
 )
 
 // The first topics of the events. The first one comes with every registration
@@ -137,4 +140,22 @@ func (g evmLog) appendTo(b []byte, l ledger, blockHash word) []byte {
 	hash := l.transactionHash(g.block, g.transaction)
 	return fmt.Appendf(b, `],"data":"0x%x","blockNumber":"0x%x","transactionHash":"0x%x","transactionIndex":"0x%x","blockHash":"0x%x","blockTimestamp":"0x%x","logIndex":"0x%x","removed":false}`,
 		g.data, g.block, hash[:], g.transaction, blockHash[:], l.time(g.block).Unix(), g.index)
+}
+
+// bloom adds the log to the bloom filter of its block: three bits for the contract,
+// and three for each topic.
+func (g evmLog) bloom(filter *[256]byte) {
+	add := func(something []byte) {
+		h := sha3.NewLegacyKeccak256()
+		h.Write(something)
+		sum := h.Sum(nil)
+		for i := 0; i < 6; i += 2 {
+			bit := binary.BigEndian.Uint16(sum[i:]) % 2048
+			filter[255-bit/8] |= 1 << (bit % 8)
+		}
+	}
+	add(g.contract[:])
+	for i := range g.topics {
+		add(g.topics[i][:])
+	}
 }

@@ -83,15 +83,16 @@ func (e *EVM) ethGetBlockByNumber(params []json.RawMessage) (json.RawMessage, *r
 	if block > 0 {
 		parent = e.hash(block - 1)
 	}
-	transactions := []string{}
+	transactions, bloom := []string{}, [256]byte{}
 	for log := range e.ledger.logs(block, block) {
 		if log.transaction == int64(len(transactions)) { // else another log of the same
 			transaction := e.ledger.transactionHash(block, log.transaction)
 			transactions = append(transactions, hexText(transaction[:]))
 		}
+		log.bloom(&bloom)
 	}
-	return fmt.Appendf(nil, `{"number":"0x%x","hash":"0x%x","parentHash":"0x%x","timestamp":"0x%x","transactions":%s}`,
-		block, hash, parent, e.ledger.time(block).Unix(), encode(transactions)), nil
+	return fmt.Appendf(nil, `{"number":"0x%x","hash":"0x%x","parentHash":"0x%x","timestamp":"0x%x","logsBloom":"0x%x","transactions":%s}`,
+		block, hash, parent, e.ledger.time(block).Unix(), bloom[:], encode(transactions)), nil
 }
 
 // hash is the hash of a block. The number can be read from it.
@@ -99,6 +100,9 @@ func (e *EVM) hash(block int64) word {
 	what := "block"
 	if w := e.rewrite.Load(); w.times > 0 && block >= w.from {
 		what += strconv.Itoa(w.times)
+	}
+	if e.target.currentFault().WrongHashes {
+		what += "wrong"
 	}
 	w := e.ledger.hash(what, block)
 	binary.BigEndian.PutUint64(w[24:], uint64(block)^e.ledger.mask)
