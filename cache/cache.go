@@ -16,7 +16,8 @@ type Cache struct {
 	encoders *codings.Encoders
 	unlist   func() // takes the metrics off the registerer
 
-	chain atomic.Pointer[chain]
+	chain    atomic.Pointer[chain]
+	reserved atomic.Int64 // bytes of the memory bound that others hold
 
 	latencies  *[kindsOfReads]latency
 	waiting    atomic.Int64 // callers waiting in flights

@@ -45,7 +45,7 @@ func (c *Cache) SetNamespace(namespace string) {
 // newChain returns an empty chain, with a subscription if replicas share it. The
 // caller holds c.mu, or has not shared c yet.
 func (c *Cache) newChain(namespace string) *chain {
-	ch := &chain{namespace: namespace, memory: newMemory(c.o.MemoryBytes, &c.counts), pending: pending.New(), warmed: make(chan struct{}), leave: func() {}}
+	ch := &chain{namespace: namespace, memory: newMemory(c.room(c.reserved.Load()), &c.counts), pending: pending.New(), warmed: make(chan struct{}), leave: func() {}}
 	if namespace == "" || c.o.Shared == nil {
 		close(ch.warmed)
 	} else {

@@ -34,11 +34,19 @@ func (s *Server) SetClasses(classes chain.Classes, own map[string]cache.Policy) 
 	return s.now().chain.SetClasses(classes, own)
 }
 
-// SetKeys puts other keys in force, from the next request on.
-func (s *Server) SetKeys(keys []limits.Key) { s.stack.SetKeys(keys) }
+// SetKeys puts other keys in force, from the next request on. Streams of a key that is
+// gone end.
+func (s *Server) SetKeys(keys []limits.Key) {
+	s.stack.SetKeys(keys)
+	s.streams.Readmit()
+}
 
-// SetLimits puts other limits in force, from the next request on.
-func (s *Server) SetLimits(l limits.Limits) { s.stack.SetLimits(l) }
+// SetLimits puts other limits in force, from the next request and the next event of a
+// stream on.
+func (s *Server) SetLimits(l limits.Limits) {
+	s.stack.SetLimits(l)
+	s.streams.Readmit()
+}
 
 // Trusts tells whether an address is that of a trusted proxy, behind which there
 // are many clients.

@@ -45,7 +45,7 @@ type Options struct {
 	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
 	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
 	Collections *collections.Options // nil: the collection listing is not served
-	Streams     stream.Options       // its Heights are the Chain's
+	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's
 	ReadAhead   ReadAhead
 }
 
@@ -89,7 +89,7 @@ func New(o Options) (*Server, error) {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
 	s := newServer(o, web.New(o.Web, o.Cache))
-	o.Streams.Heights = o.Chain.Nodes
+	o.Streams.Heights, o.Streams.Budget = o.Chain.Nodes, o.Cache
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		var err error

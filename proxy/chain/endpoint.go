@@ -155,18 +155,23 @@ func (ep *Endpoint) query(q *Question, tip node.Tip) cache.Query {
 // request.
 func (ep *Endpoint) origin(q *Question, from *http.Request, rec *web.Record) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
-		a, err := ep.Fetch(ctx, node.Request{
-			Path: q.Path, Query: q.Query, Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: !ep.Class.Pinned(), Cost: q.Cost,
-			Client: ep.Stack.Client(from, rec), Background: cache.InBackground(ctx), Ahead: cache.Ahead(ctx),
-		})
-		if err == nil {
-			a = ep.good.judge(q, a, prev, time.Now())
-		}
-		if err = silence(a, err, q.Pinned == 0, prev); err != nil {
-			return nil, err
-		}
-		return ep.Entry(q, a, prev)
+		return ep.fetch(ctx, q, ep.Stack.Client(from, rec), prev)
 	}
+}
+
+// fetch asks the node on behalf of a client.
+func (ep *Endpoint) fetch(ctx context.Context, q *Question, client string, prev *cache.Entry) (*cache.Entry, error) {
+	a, err := ep.Fetch(ctx, node.Request{
+		Path: q.Path, Query: q.Query, Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: !ep.Class.Pinned(), Cost: q.Cost,
+		Client: client, Background: cache.InBackground(ctx), Ahead: cache.Ahead(ctx),
+	})
+	if err == nil {
+		a = ep.good.judge(q, a, prev, time.Now())
+	}
+	if err = silence(a, err, q.Pinned == 0, prev); err != nil {
+		return nil, err
+	}
+	return ep.Entry(q, a, prev)
 }
 
 // plan says what a request would ask.

@@ -2,7 +2,6 @@ package chain
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
@@ -19,11 +18,10 @@ func (ep *Endpoint) feed(c *gin.Context) (web.Feed, error) {
 	if err != nil {
 		return web.Feed{}, err
 	}
-	from := c.Request // all who follow the feed are served in the name of the first
-	f := web.Feed{Key: q.Key, Height: q.Pinned, Fresh: ep.policies.Load().rows[ep.place].Fresh, Read: ep.newest(&q, from), Essence: withoutNextKey}
+	f := web.Feed{Key: q.Key, Height: q.Pinned, Fresh: ep.policies.Load().rows[ep.place].Fresh, Read: ep.newest(&q), Essence: withoutNextKey}
 	if sq, ok := ep.snapshot(c.Request.Context(), &q, tip); ok {
 		f.Key, f.Height = "walk "+sq.Key, sq.Pinned // an explicit height has no tip to go on at
-		f.Read = walked(ep.newest(sq, from), f.Read)
+		f.Read = walked(ep.newest(sq), f.Read)
 	}
 	return f, nil
 }
@@ -41,31 +39,33 @@ func withoutNextKey(body []byte) []byte {
 }
 
 // read gives an answer of the cache.
-type read = func(ctx context.Context) (cache.Result, error)
+type read = func(ctx context.Context, client string) (cache.Result, error)
 
 // walked reads a later page of a walk at the block of the walk, until no node has
 // that block, and from then on at the tip.
 func walked(atBlock, atTip read) read {
 	pruned := false
-	return func(ctx context.Context) (cache.Result, error) {
+	return func(ctx context.Context, client string) (cache.Result, error) {
 		if !pruned {
-			res, err := atBlock(ctx)
+			res, err := atBlock(ctx, client)
 			if err != nil || !outOfReach(res) {
 				return res, err
 			}
 			pruned = true
 		}
-		return atTip(ctx)
+		return atTip(ctx, client)
 	}
 }
 
 // newest asks the cache for an answer that is not stale.
-func (ep *Endpoint) newest(q *Question, from *http.Request) read {
-	return func(ctx context.Context) (cache.Result, error) {
+func (ep *Endpoint) newest(q *Question) read {
+	return func(ctx context.Context, client string) (cache.Result, error) {
 		ctx, cancel := context.WithDeadline(ctx, ep.Stack.Deadline(time.Now()))
 		defer cancel()
 		query := ep.query(q, ep.Nodes.Tip())
 		query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
-		return ep.Cache.Get(ctx, query, ep.origin(q, from, &web.Record{}))
+		return ep.Cache.Get(ctx, query, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+			return ep.fetch(ctx, q, client, prev)
+		})
 	}
 }

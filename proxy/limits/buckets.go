@@ -81,8 +81,16 @@ func (b *buckets) spend(who owner, r Rate, now time.Time) decision {
 }
 
 // has tells whether a request of who's would be allowed, and takes nothing.
-func (b *buckets) has(who owner, r Rate, now time.Time) bool {
-	return b.shard(&who).find(bucketName{who, r}, now).TokensAt(now) >= 1
+func (b *buckets) has(who owner, r Rate, now time.Time) bool { return b.wait(who, r, now) == 0 }
+
+// wait is the time until a request of who's would be allowed; it takes nothing.
+func (b *buckets) wait(who owner, r Rate, now time.Time) time.Duration {
+	limiter := b.shard(&who).find(bucketName{who, r}, now)
+	lacking := 1 - limiter.TokensAt(now)
+	if lacking <= 0 {
+		return 0
+	}
+	return max(time.Duration(lacking/float64(limiter.Limit())*float64(time.Second)), time.Nanosecond)
 }
 
 func (b *buckets) shard(who *owner) *bucketShard {

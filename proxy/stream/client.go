@@ -10,53 +10,102 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A client is one stream.
 type client struct {
 	h      *Handler
-	live   []subscription // of follow, those of several paths; empty for one path
-	id     []byte         // the last event that tells what the client has of these
 	w      gin.ResponseWriter
 	follow []subscription
-	woken  chan struct{} // holds one token while there may be something to do
-	until  time.Time     // the deadline of writes
+	live   []subscription // of follow, those of several paths; empty for one path
+	id     []byte         // the last event that tells what the client has of these
+	next   int            // of follow, the one that events are written of first
+	woken  chan struct{}  // holds one token while there may be something to do
+	until  time.Time      // the deadline of writes
+
+	renew   func() (*web.Payer, error) // who pays, by the keys and limits in force
+	reload  int64                      // the last one that it was admitted after
+	payer   atomic.Pointer[web.Payer]
+	prepaid atomic.Bool // one event or read is paid for: by the request, at first
 
 	silence *time.Timer // to the next comment
 	idle    atomic.Bool // a comment is due
+	solvent *time.Timer // to the next event that it may afford
 }
 
 // A subscription is a topic, and what the client has of it.
 type subscription struct {
 	*topic
-	path    string // the name of the topic on /live
-	name    digest // of the path: an id that is used for other paths is unknown by it
-	had     string // the tag of the answer that it came with, until it is compared
-	answer  digest // of the last events; 0 for none
+	path    string      // the name of the topic on /live
+	name    digest      // of the path: an id that is used for other paths is unknown by it
+	paid    atomic.Bool // the next event is paid for
+	had     string      // the tag of the answer that it came with, until it is compared
+	answer  digest      // of the last events; 0 for none
 	failure digest
 }
 
-func (h *Handler) newClient(c *gin.Context, sources []Source) *client {
-	cl := &client{h: h, w: c.Writer, woken: make(chan struct{}, 1)}
-	for _, s := range sources {
-		cl.follow = append(cl.follow, subscription{topic: h.topics.subscribe(answersOf(s.Feed), cl), path: s.Path, name: digestOf([]byte(s.Path))})
+// serve streams to the client until it leaves.
+func (cl *client) serve(r *http.Request, rec *web.Record, sources []Source) error {
+	payer, err := cl.renew()
+	if err != nil {
+		return err
 	}
-	if wantsBlocks(c.Request) {
-		cl.follow = append(cl.follow, subscription{topic: h.topics.subscribe(blocksOf(h.o.Heights), cl)})
+	cl.payer.Store(payer)
+	cl.prepaid.Store(true)
+	defer cl.leave()
+	if err := cl.subscribe(r, sources); err != nil {
+		return err
 	}
-	if id := c.Request.Header.Get(lastEventHeader); len(sources) == 1 {
+	setHeaders(cl.w.Header())
+	cl.w.WriteHeader(http.StatusOK)
+	rec.Streamed = true
+	cl.run(r.Context())
+	return nil
+}
+
+// subscribe subscribes the client to all that it asks for. It is errFull where there is no
+// room for so many topics.
+func (cl *client) subscribe(r *http.Request, sources []Source) error {
+	ts := &cl.h.topics
+	subjects := make([]subject, len(sources), len(sources)+1)
+	for i := range sources {
+		subjects[i] = ts.answersOf(sources[i].Feed)
+	}
+	if wantsBlocks(r) {
+		subjects = append(subjects, blocksOf(cl.h.o.Heights))
+	}
+	cl.follow = make([]subscription, len(subjects))
+	for i := range subjects {
+		s := &cl.follow[i]
+		if s.topic = ts.subscribe(subjects[i], cl, s); s.topic == nil {
+			return errFull
+		}
+	}
+	cl.resume(r.Header.Get(lastEventHeader), sources)
+	return nil
+}
+
+// resume takes note of what the client has, by the id of the last event that it got.
+func (cl *client) resume(id string, sources []Source) {
+	for i := range sources {
+		cl.follow[i].path, cl.follow[i].name = sources[i].Path, digestOf([]byte(sources[i].Path))
+	}
+	if len(sources) == 1 {
 		_, cl.follow[0].had, _ = strings.Cut(id, ".")
-	} else {
-		cl.live = cl.follow[:len(sources)]
-		cl.id = idEvent(cl.live)
-		resumeAfter(id, cl.live)
+		return
 	}
-	return cl
+	cl.live = cl.follow[:len(sources)]
+	cl.id = idEvent(cl.live)
+	resumeAfter(id, cl.live)
 }
 
 func (cl *client) leave() {
-	for _, s := range cl.follow {
-		cl.h.topics.unsubscribe(s.topic, cl)
+	for i := range cl.follow {
+		if t := cl.follow[i].topic; t != nil {
+			cl.h.topics.unsubscribe(t, cl)
+		}
 	}
 }
 
@@ -76,11 +125,12 @@ func (cl *client) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, cl.notify)()
 	cl.silence = time.AfterFunc(cl.h.o.KeepAlive, func() { cl.idle.Store(true); cl.notify() })
 	defer cl.silence.Stop()
+	cl.solvent = time.AfterFunc(0, cl.notify) // for what was there before
+	defer cl.solvent.Stop()
 	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // that of the request's head
-	cl.notify()
 	for range cl.woken {
-		last := cl.h.drained.Load()
-		if ctx.Err() != nil || cl.send(last) != nil || last {
+		last := cl.h.drained.Load() || !cl.admitted()
+		if ctx.Err() != nil || cl.send(ctx, last) != nil || last {
 			return
 		}
 	}
@@ -88,7 +138,7 @@ func (cl *client) run(ctx context.Context) {
 
 // send writes what the client does not have yet, and for the last time when it may
 // come again. After an error the stream is over.
-func (cl *client) send(last bool) error {
+func (cl *client) send(ctx context.Context, last bool) error {
 	if err := cl.allowTime(time.Now()); err != nil {
 		return err
 	}
@@ -105,7 +155,7 @@ func (cl *client) send(last bool) error {
 	if last {
 		write([]byte(retryAfter(0)))
 	} else {
-		cl.writeNews(write)
+		cl.writeNews(ctx, write)
 	}
 	cl.w.Flush()
 	return failed
@@ -127,28 +177,96 @@ func (cl *client) allowTime(now time.Time) error {
 	return err
 }
 
-// writeNews writes what the client does not have yet.
-func (cl *client) writeNews(write func(text []byte)) {
+// admitted tells whether the client would still be admitted, after each reload of keys
+// and limits.
+func (cl *client) admitted() bool {
+	reload := cl.h.reloads.Load()
+	if reload == cl.reload {
+		return true
+	}
+	cl.reload = reload
+	payer, err := cl.renew()
+	if err == nil {
+		cl.payer.Store(payer)
+	}
+	return err == nil
+}
+
+// pay has the client pay for an event or a read, and is 0; or it is the time to wait
+// until that may succeed.
+func (cl *client) pay(ctx context.Context, payer *web.Payer) (wait time.Duration) {
+	if cl.prepaid.CompareAndSwap(true, false) {
+		return 0
+	}
+	return payer.Pay(ctx)
+}
+
+// writeNews writes what the client does not have yet, as long as it can pay for that.
+// What it cannot pay for it gets later, as it is then, and first.
+func (cl *client) writeNews(ctx context.Context, write func(text []byte)) {
 	for i := range cl.follow {
-		s := &cl.follow[i]
-		n := s.news.Load()
-		recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
-		if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
-			if s.had == "" || e.tag != s.had {
-				write(e.text(s.path))
-			}
-			s.answer, s.had = e.digest, ""
-		}
-		switch {
-		case n.failure == nil:
-			s.failure = 0
-		case n.failure.digest != s.failure:
-			write(n.failure.text(s.path))
-			s.failure = n.failure.digest
+		at := (cl.next + i) % len(cl.follow)
+		if wait := cl.tell(ctx, &cl.follow[at], write); wait > 0 {
+			cl.next = at
+			cl.solvent.Reset(wait)
+			break
 		}
 	}
 	if id := idEvent(cl.live); !bytes.Equal(id, cl.id) {
 		write(id)
 		cl.id = id
+	}
+}
+
+// tell writes what the client does not have yet of a topic. Where it cannot pay, it is
+// the time to wait.
+func (cl *client) tell(ctx context.Context, s *subscription, write func(text []byte)) (wait time.Duration) {
+	n := s.news.Load()
+	recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
+	if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
+		if wait = cl.tellAnswer(ctx, s, write); wait > 0 {
+			return wait
+		}
+	}
+	switch {
+	case n.failure == nil:
+		s.failure = 0
+	case n.failure.digest != s.failure:
+		if wait = cl.payFor(ctx, s); wait > 0 {
+			return wait
+		}
+		n.failure.write(s.path, write)
+		s.failure = n.failure.digest
+	}
+	return 0
+}
+
+func (cl *client) tellAnswer(ctx context.Context, s *subscription, write func(text []byte)) (wait time.Duration) {
+	e := s.hold()
+	defer e.release()
+	if s.had == "" || e.tag != s.had {
+		if wait = cl.payFor(ctx, s); wait > 0 {
+			return wait
+		}
+		e.write(s.path, write)
+	}
+	s.answer, s.had = e.digest, ""
+	return 0
+}
+
+// payFor has the client pay for an event of a topic, unless it has done so already.
+func (cl *client) payFor(ctx context.Context, s *subscription) (wait time.Duration) {
+	if s.paid.Load() && s.paid.Swap(false) {
+		return 0
+	}
+	return cl.pay(ctx, cl.payer.Load())
+}
+
+// hold gives the topic's newest answer, of which there was one, held.
+func (s *subscription) hold() *event {
+	for {
+		if e := s.news.Load().answer; e.hold() {
+			return e
+		}
 	}
 }

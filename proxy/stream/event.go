@@ -19,19 +19,40 @@ type event struct {
 	tag    string // of an answer, its ETag without quotes
 	digest digest // of what it tells: the event after one with the same digest is not sent
 	data   []byte // one line
+	*body         // of an answer, which has the data
 
 	rendered atomic.Pointer[rendering] // the last one
 }
 
-// A rendering is an event as clients get it that follow it under a path.
+// A rendering is an event as clients get it that follow it under a path: the data of
+// a small one too, so that it is one write.
 type rendering struct {
-	path string // "" for a stream of one path
-	text []byte
+	path          string // "" for a stream of one path
+	before, after []byte
 }
 
-// answerEvent is the event of an answer, which is that answer's body.
-func answerEvent(e *cache.Entry, essence []byte) *event {
-	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(essence), data: oneLine(e.Body)}
+// smallEvent bounds the data, in bytes, of which a rendering has a copy.
+const smallEvent = 2 << 10
+
+// answerEvent is the event of an answer, which is that answer's body. The error says that
+// there is no room for it.
+func (ts *topics) answerEvent(e *cache.Entry, essence []byte) (*event, error) {
+	b, err := ts.bodies.keep(oneLine(e.Body))
+	if err != nil {
+		return nil, err
+	}
+	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(essence), data: b.text, body: b}, nil
+}
+
+// hold keeps the event's data for a client that writes it, until release. It is not ok
+// where there is a newer event in its place.
+func (e *event) hold() (ok bool) { return e.body.hold() }
+
+// release undoes hold. An event that is nil holds nothing.
+func (e *event) release() {
+	if e != nil {
+		e.body.release()
+	}
 }
 
 func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
@@ -71,23 +92,38 @@ func oneLine(body []byte) []byte {
 	return line.Bytes()
 }
 
-// text is the event as it is sent, in /live with the path that it belongs to. It
+// write writes the event as it is sent, in /live with the path that it belongs to. It
 // is the same bytes for all clients that name a path alike.
-func (e *event) text(path string) []byte {
-	if r := e.rendered.Load(); r != nil && r.path == path {
-		return r.text
+func (e *event) write(path string, write func(text []byte)) {
+	r := e.rendered.Load()
+	if r == nil || r.path != path {
+		r = e.render(path)
+		e.rendered.Store(r)
 	}
-	r := &rendering{path, e.render(path)}
-	e.rendered.Store(r)
-	return r.text
+	write(r.before)
+	if r.after != nil {
+		write(e.data)
+		write(r.after)
+	}
 }
 
-func (e *event) render(path string) []byte {
-	var b bytes.Buffer
-	b.Grow(len(e.data) + len(path) + 128)
+func (e *event) render(path string) *rendering {
+	b := e.appendHead(make([]byte, 0, len(path)+min(len(e.data), smallEvent)+128), path)
+	after := "\n\n"
+	if path != "" {
+		after = "}\n\n"
+	}
+	if len(e.data) > smallEvent {
+		return &rendering{path, b, []byte(after)}
+	}
+	return &rendering{path: path, before: append(append(b, e.data...), after...)}
+}
+
+// appendHead appends what comes before the data.
+func (e *event) appendHead(b []byte, path string) []byte {
 	write := func(texts ...string) {
 		for _, text := range texts {
-			b.WriteString(text)
+			b = append(b, text...)
 		}
 	}
 	if e.height != "" {
@@ -101,10 +137,5 @@ func (e *event) render(path string) []byte {
 		quoted, _ := json.Marshal(path)
 		write(`{"path":`, string(quoted), `,"height":`, cmp.Or(e.height, "0"), `,"answer":`)
 	}
-	b.Write(e.data)
-	if path != "" {
-		write("}")
-	}
-	write("\n\n")
-	return b.Bytes()
+	return b
 }

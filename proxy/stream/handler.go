@@ -7,9 +7,11 @@
 //     cannot send as headers from the query (options.go), and names the feeds it
 //     follows: the request's own, or those of /live;
 //  2. topic.go follows a feed for all clients that stream it: it reads the answer once a
-//     block through the cache and tells its subscribers when it has changed;
-//  3. client.go writes what is new to one client. A client that is slow gets the
-//     newest answer next, never a backlog;
+//     block through the cache, paid for by one of them, and tells its subscribers when it
+//     has changed. What it holds is in the budget of the cache (bodies.go);
+//  3. client.go writes what is new to one client, which pays for each event by its
+//     limits. A client that is slow, or cannot pay, gets the newest answer next, never a
+//     backlog;
 //  4. event.go renders events; an event is rendered once for all clients. resume.go
 //     has the ids by which a stream of several answers goes on where it broke.
 //
@@ -21,8 +23,10 @@ package stream
 import (
 	"cmp"
 	"context"
+	"hash/maphash"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -42,11 +46,12 @@ type Heights interface {
 	WaitHeight(ctx context.Context, height int64) error
 }
 
-// Options configure a Handler. Heights is required.
+// Options configure a Handler. Heights and Budget are required.
 type Options struct {
 	Heights   Heights
+	Budget    Budget
 	Max       int           // streams at once; default 5000
-	PerClient int           // of these, by one client address (IPv6: /64); default 100
+	PerClient int           // of these, by one client address (IPv6: /64), and by one key; default 100
 	KeepAlive time.Duration // between comments on an idle stream; default 15 s
 	Write     time.Duration // longest time to send an event, at least half of which it has; default 10 s
 }
@@ -66,16 +71,17 @@ type Handler struct {
 	stack   *web.Stack
 	topics  topics
 	drained atomic.Bool
+	reloads atomic.Int64 // of keys and limits
 
 	mu      sync.Mutex
-	clients map[string]int // streams by client address
+	clients map[string]int // streams by client address, and by key
 	count   int
 }
 
 // New fills in the defaults.
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
-	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}}
+	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
 	stack.Gauge("streams", "Streams of events that are open.", func() float64 { return float64(h.open()) })
 	return h
 }
@@ -84,6 +90,14 @@ func New(o Options, stack *web.Stack) *Handler {
 // try again: another replica may serve them.
 func (h *Handler) Drain() {
 	h.drained.Store(true)
+	h.topics.notifyAll()
+}
+
+// Readmit ends the streams of clients that would not be admitted any more, by the keys
+// in force, with the advice to try again, which tells them. The others go on by the
+// limits in force.
+func (h *Handler) Readmit() {
+	h.reloads.Add(1)
 	h.topics.notifyAll()
 }
 
@@ -111,6 +125,7 @@ type Source struct {
 }
 
 func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(c *gin.Context) ([]Source, error)) error {
+	cl := &client{h: h, w: c.Writer, woken: make(chan struct{}, 1), reload: h.reloads.Load()}
 	if err := admit(c, rec); err != nil {
 		return err
 	}
@@ -118,47 +133,50 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feed
 	if err != nil {
 		return err
 	}
-	leave, ok := h.enter(c.Request)
+	leave, ok := h.enter(h.stack.ClientNetwork(c.Request), h.stack.Client(c.Request, rec))
 	if !ok {
 		return errFull
 	}
 	defer leave()
-	setHeaders(c.Writer.Header())
-	c.Writer.WriteHeader(http.StatusOK)
 	if c.Request.Method == http.MethodHead {
+		setHeaders(c.Writer.Header())
+		c.Writer.WriteHeader(http.StatusOK)
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
-	rec.Streamed = true
-	cl := h.newClient(c, sources)
-	defer cl.leave()
-	cl.run(c.Request.Context())
-	return nil
+	cl.renew = func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) }
+	return cl.serve(c.Request, rec, sources)
 }
 
 var errFull = &web.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
 
-// enter takes a place among the streams, if there is one.
-func (h *Handler) enter(r *http.Request) (leave func(), ok bool) {
+// enter takes a place among the streams, if there is one for the client's network and for
+// its name, which is its key's if it has one.
+func (h *Handler) enter(network, name string) (leave func(), ok bool) {
 	if h.drained.Load() {
 		return nil, false
 	}
-	who := h.stack.ClientNetwork(r)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.count >= h.o.Max || h.clients[who] >= h.o.PerClient {
+	if h.count >= h.o.Max || max(h.clients[network], h.clients[name]) >= h.o.PerClient {
 		return nil, false
 	}
-	h.count++
-	h.clients[who]++
+	h.add(network, name, 1)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.count--
-		if h.clients[who]--; h.clients[who] == 0 {
+		h.add(network, name, -1)
+	}, true
+}
+
+// add counts a stream of a client, once where its network is its name. Call with mu held.
+func (h *Handler) add(network, name string, n int) {
+	h.count += n
+	for _, who := range slices.Compact([]string{network, name}) {
+		if h.clients[who] += n; h.clients[who] == 0 {
 			delete(h.clients, who)
 		}
-	}, true
+	}
 }
 
 func (h *Handler) open() int {

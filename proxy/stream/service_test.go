@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,29 +27,54 @@ import (
 type service struct {
 	t       *testing.T
 	chain   *chain
+	budget  *budget
+	stack   *web.Stack
+	streams *stream.Handler
 	handler http.Handler
+}
+
+// A budget is one of so many bytes.
+type budget struct{ left, taken atomic.Int64 }
+
+func (b *budget) Reserve(bytes int64) bool {
+	if bytes > b.left.Load() {
+		return false
+	}
+	b.left.Add(-bytes)
+	b.taken.Add(bytes)
+	return true
 }
 
 // inBubble runs a test with a service whose time is the bubble's.
 func inBubble(t *testing.T, o stream.Options, test func(s *service)) {
 	t.Helper()
+	inBubbleWith(t, o, web.Options{}, test)
+}
+
+func inBubbleWith(t *testing.T, o stream.Options, w web.Options, test func(s *service)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		test(newService(t, o))
+		test(newService(t, o, w))
 	})
 }
 
-func newService(t *testing.T, o stream.Options) *service {
+func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	t.Helper()
-	c := newChain()
-	o.Heights = c
+	c, memory := newChain(), &budget{}
+	memory.left.Store(1 << 30)
+	o.Heights, o.Budget = c, memory
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
-	stack := web.New(web.Options{Registerer: prometheus.NewPedanticRegistry()}, nil)
+	w.Registerer = prometheus.NewPedanticRegistry()
+	stack := web.New(w, nil)
 	streams := stream.New(o, stack)
 	refuse := func(c *gin.Context, f *web.Failure) { c.String(f.Status, f.Public) }
 	admit := func(*gin.Context, *web.Record) error { return nil }
+	if w.Keys != nil {
+		admit = stack.AdmitKey
+	}
 	engine.GET("/*path", streams.Handle(refuse, admit, c.sources))
-	return &service{t, c, engine}
+	return &service{t, c, memory, stack, streams, engine}
 }
 
 // A chain has an answer for each path, and blocks that come when the test says so.
@@ -57,13 +83,13 @@ type chain struct {
 	tip     node.Tip
 	grown   chan struct{}
 	answers map[string]string
-	reads   map[string]int
+	readers []string // on whose behalf it was read
 }
 
 func newChain() *chain {
 	return &chain{
 		tip: node.Tip{Height: 100, Known: true, Seen: time.Now(), Interval: 2 * time.Second}, grown: make(chan struct{}),
-		answers: map[string]string{}, reads: map[string]int{},
+		answers: map[string]string{},
 	}
 }
 
@@ -106,10 +132,10 @@ const unreadable = "unreadable"
 var errUnreadable = &web.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Essence: func(body []byte) []byte { return body }, Read: func(context.Context) (cache.Result, error) {
+	return web.Feed{Key: path, Essence: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.reads[path]++
+		c.readers = append(c.readers, client)
 		if c.answers[path] == unreadable {
 			return cache.Result{}, errUnreadable
 		}
@@ -129,11 +155,23 @@ func (s *service) says(answers map[string]string) {
 	s.chain.grown = make(chan struct{})
 }
 
+// readers are those on whose behalf the chain was read since the last call.
+func (s *service) readers() []string {
+	synctest.Wait()
+	s.chain.mu.Lock()
+	defer s.chain.mu.Unlock()
+	all := s.chain.readers
+	s.chain.readers = nil
+	return all
+}
+
 // A follower is a client of a stream.
 type follower struct {
 	header http.Header
 	cancel context.CancelFunc
 	ended  chan struct{}
+
+	reads chan struct{} // closed while it reads what is written
 
 	mu   sync.Mutex
 	text []byte
@@ -142,12 +180,20 @@ type follower struct {
 // follow opens a stream that ends with the test.
 func (s *service) follow(target string, headers ...string) *follower {
 	s.t.Helper()
+	return s.followFrom("192.0.2.1", target, headers...)
+}
+
+// followFrom opens a stream from an address.
+func (s *service) followFrom(address, target string, headers ...string) *follower {
+	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	f := &follower{header: http.Header{}, cancel: cancel, ended: make(chan struct{})}
+	r.RemoteAddr = address + ":1000"
+	f := &follower{header: http.Header{}, cancel: cancel, ended: make(chan struct{}), reads: make(chan struct{})}
+	close(f.reads)
 	go func() {
 		defer close(f.ended)
 		s.handler.ServeHTTP(f, r)
@@ -166,6 +212,10 @@ func (f *follower) WriteHeader(int)     {}
 func (f *follower) Flush()              {}
 
 func (f *follower) Write(text []byte) (int, error) {
+	f.mu.Lock()
+	reads := f.reads
+	f.mu.Unlock()
+	<-reads
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.text = append(f.text, text...)

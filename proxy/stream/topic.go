@@ -12,12 +12,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// retryInterval is the time between two tries to read an answer that failed.
+// retryInterval is the time between two tries to read an answer that failed, or that
+// nobody could pay for.
 const retryInterval = time.Second
 
 // topics are the subjects that are followed, each once however many stream it.
 type topics struct {
 	heights Heights
+	bodies  bodies
 	mu      sync.Mutex
 	byKey   map[string]*topic
 }
@@ -28,8 +30,8 @@ type topic struct {
 	heights Heights
 	news    atomic.Pointer[news]
 
-	subscribers map[*client]struct{} // guarded by topics.mu
-	waking      []*client            // by publish
+	subscribers map[*client]*subscription // guarded by topics.mu
+	waking      []*client                 // by publish
 	cancel      context.CancelFunc
 	done        chan struct{}
 }
@@ -39,21 +41,26 @@ type subject struct {
 	key   string        // subjects of one key are one
 	at    int64         // the height at which it never changes; 0 for the newest
 	fresh time.Duration // between two reads where no tip is known
-	// read tells what it is now, and at which height; before is what it was, nil
-	// for unknown. Beside an error, what it is now may be old or nil.
-	read func(ctx context.Context, before *event) (now *event, height int64, err error)
+	free  bool          // to be read: nobody else is asked
+	// read tells what it is now, and at which height, on behalf of a client; before is
+	// what it was, nil for unknown. Beside an error, what it is now may be old or nil.
+	// Another event than before holds its body for the caller.
+	read func(ctx context.Context, before *event, client string) (now *event, height int64, err error)
 }
 
 // answersOf is the subject of a feed.
-func answersOf(f web.Feed) subject {
-	return subject{"answer " + f.Key, f.Height, f.Fresh, func(ctx context.Context, before *event) (*event, int64, error) {
-		res, err := f.Read(ctx)
+func (ts *topics) answersOf(f web.Feed) subject {
+	return subject{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
+		res, err := f.Read(ctx, client)
 		if err != nil {
 			return before, 0, err
 		}
-		now := before
-		if before == nil || before.tag != tagOf(res.Entry) {
-			now = answerEvent(res.Entry, f.Essence(res.Entry.Body))
+		if before != nil && before.tag == tagOf(res.Entry) {
+			return before, res.Entry.Height, res.Err
+		}
+		now, err := ts.answerEvent(res.Entry, f.Essence(res.Entry.Body))
+		if err != nil {
+			return before, 0, err
 		}
 		return now, res.Entry.Height, res.Err
 	}}
@@ -61,7 +68,7 @@ func answersOf(f web.Feed) subject {
 
 // blocksOf is the subject of the chain's blocks.
 func blocksOf(heights Heights) subject {
-	return subject{key: "blocks", read: func(context.Context, *event) (*event, int64, error) {
+	return subject{key: "blocks", free: true, read: func(context.Context, *event, string) (*event, int64, error) {
 		height := heights.Tip().Height
 		return blockEvent(height), height, nil
 	}}
@@ -73,24 +80,30 @@ type news struct {
 	failure *event // why answer is not newer; nil: it is the newest
 }
 
-// subscribe adds a client to the topic of a subject.
-func (ts *topics) subscribe(s subject, c *client) *topic {
+// subscribe adds a client to the topic of a subject. It is nil where there is no room
+// for another topic.
+func (ts *topics) subscribe(s subject, c *client, sub *subscription) *topic {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.byKey[s.key]
 	if t == nil {
+		if !ts.bodies.budget.Reserve(s.weight()) {
+			return nil
+		}
 		ctx, cancel := context.WithCancel(context.Background())
-		t = &topic{subject: s, heights: ts.heights, subscribers: map[*client]struct{}{}, cancel: cancel, done: make(chan struct{})}
+		t = &topic{subject: s, heights: ts.heights, subscribers: map[*client]*subscription{}, cancel: cancel, done: make(chan struct{})}
 		t.news.Store(&news{})
 		ts.byKey[s.key] = t
 		go func() {
 			defer close(t.done)
-			t.follow(ctx, func() { ts.publish(t) })
+			ts.follow(ctx, t)
 		}()
 	}
-	t.subscribers[c] = struct{}{}
+	t.subscribers[c] = sub
 	return t
 }
+
+func (s *subject) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
 
 // unsubscribe takes a client off. With the last one the topic ends, and is
 // waited for.
@@ -105,6 +118,8 @@ func (ts *topics) unsubscribe(t *topic, c *client) {
 	if last {
 		t.cancel()
 		<-t.done
+		t.news.Load().answer.release()
+		ts.bodies.budget.Reserve(-t.weight())
 	}
 }
 
@@ -137,29 +152,76 @@ func (ts *topics) notifyAll() {
 	}
 }
 
-// follow reads the subject at every block, and calls publish where that told
-// something new.
-func (t *topic) follow(ctx context.Context, publish func()) {
+// follow reads a topic's subject at every block that one of its subscribers pays for, and
+// publishes what is new.
+func (ts *topics) follow(ctx context.Context, t *topic) {
 	for ctx.Err() == nil {
-		tip, old := t.heights.Tip(), t.news.Load()
-		answer, height, err := t.read(ctx, old.answer)
-		if ctx.Err() != nil {
-			return
+		client, ok := ts.charge(ctx, t)
+		if !ok {
+			t.wait(ctx, t.heights.Tip().Height, true)
+			continue
 		}
-		next := &news{answer: answer}
-		if err != nil {
-			next.failure = failureEvent(err)
-		}
-		t.news.Store(next) // if only for the page key, which new clients get
-		if next.differs(old) {
-			publish()
-		}
-		if err == nil && t.at > 0 && height == t.at {
+		tip := t.heights.Tip()
+		height, err := ts.refresh(ctx, t, client)
+		if ctx.Err() != nil || err == nil && t.at > 0 && height == t.at {
 			<-ctx.Done()
 			return
 		}
 		t.wait(ctx, max(tip.Height, height), err != nil)
 	}
+}
+
+// refresh reads a topic's subject on behalf of a client, and publishes what is new.
+func (ts *topics) refresh(ctx context.Context, t *topic, client string) (height int64, err error) {
+	old := t.news.Load()
+	next := &news{}
+	next.answer, height, err = t.read(ctx, old.answer, client)
+	if err != nil {
+		next.failure = failureEvent(err)
+	}
+	t.news.Store(next) // if only for the next page key, which new clients get
+	if next.answer != old.answer {
+		old.answer.release()
+	}
+	if ctx.Err() == nil && next.differs(old) {
+		ts.publish(t)
+	}
+	return height, err
+}
+
+// charge has one of a topic's subscribers pay for a read, which is then on its behalf,
+// and for the event that comes of it. It is not ok where none can.
+func (ts *topics) charge(ctx context.Context, t *topic) (name string, ok bool) {
+	for range maxCharges {
+		c, sub := ts.solvent(t)
+		switch {
+		case c == nil:
+			return "", false
+		case t.free:
+			return "", true
+		}
+		if payer := c.payer.Load(); c.pay(ctx, payer) == 0 {
+			sub.paid.Store(true)
+			return payer.Name, true
+		}
+	}
+	return "", false
+}
+
+// maxCharges bounds how many subscribers are asked in vain, because others were faster or
+// replicas know better.
+const maxCharges = 3
+
+// solvent is any subscriber that could pay; nil for none.
+func (ts *topics) solvent(t *topic) (*client, *subscription) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for c, sub := range t.subscribers {
+		if t.free || c.prepaid.Load() || c.payer.Load().Affords() {
+			return c, sub
+		}
+	}
+	return nil, nil
 }
 
 func (n *news) differs(old *news) bool {

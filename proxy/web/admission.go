@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -42,6 +44,31 @@ func (s *Stack) ClientNetwork(r *http.Request) string { return s.admission.Netwo
 // request's key, or else its network.
 func (s *Stack) Client(r *http.Request, rec *Record) string {
 	return s.admission.Name(r, rec.Tenant)
+}
+
+// A Payer is a client that is served on after its request, and pays for that by its
+// limits.
+type Payer struct {
+	Name string // clients take turns by it
+
+	admission *limits.Admission
+	client    limits.Client
+}
+
+// Payer is the client of a request that was admitted, by the keys and limits in force now.
+// The error says, as AdmitKey's does, that its key is not valid any more.
+func (s *Stack) Payer(r *http.Request, rec *Record) (*Payer, error) {
+	client, err := s.admission.Renew(r, rec.key.Name != "")
+	return &Payer{s.Client(r, rec), s.admission, client}, err
+}
+
+// Affords tells whether the client could pay now, as far as this process knows.
+func (p *Payer) Affords() bool { return p.admission.Affords(&p.client, time.Now()) == 0 }
+
+// Pay takes one request from the client's limits, and is 0. Where there is none it takes
+// nothing, and is the time after which there may be one.
+func (p *Payer) Pay(ctx context.Context) (wait time.Duration) {
+	return p.admission.Spend(ctx, &p.client)
 }
 
 // NewWaiters makes places of their own for the requests of one interface that

@@ -45,9 +45,9 @@ type Feed struct {
 	Height int64         // at which it is read, and never changes; 0 for the newest
 	Fresh  time.Duration // how long it serves where no tip is known
 	// Read gives the answer at Height, or at the newest block where no node has that
-	// one. An older answer is in the result with the error that it stands in for. It
-	// is called once at a time.
-	Read func(ctx context.Context) (cache.Result, error)
+	// one, on behalf of a client, by whose name clients take turns. An older answer is in
+	// the result with the error that it stands in for. It is called once at a time.
+	Read func(ctx context.Context, client string) (cache.Result, error)
 	// Essence is the part of an answer's body whose change is news. It is the body
 	// itself, or a copy.
 	Essence func(body []byte) []byte

@@ -1,0 +1,45 @@
+package cache
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestEntriesMakeRoomForWhatOthersReserve(t *testing.T) {
+	const bound = 4 << 20
+	c, err := New(Options{MemoryBytes: bound})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	weighs := func() int {
+		memory := c.chain.Load().memory
+		for n := range 2 * bound >> 14 {
+			memory.put(&Query{Key: fmt.Sprint(n)}, &Entry{Content: NewContent(http.StatusOK, "", "", make([]byte, 1<<14), 0), Height: 1, ReadAt: time.Now()})
+		}
+		memory.CleanUp()
+		return int(memory.WeightedSize())
+	}
+	if weighs() < bound*3/4 {
+		t.Fatal("memory is not full")
+	}
+	if !c.Reserve(bound / 2) {
+		t.Fatal("half of the bound is refused")
+	}
+	if c.Reserve(1) {
+		t.Error("more than half of the bound is reserved")
+	}
+	if got := weighs(); got > bound/2 {
+		t.Errorf("entries weigh %d bytes beside a half that is reserved", got)
+	}
+	c.SetNamespace("another")
+	if got := weighs(); got > bound/2 {
+		t.Errorf("entries of another chain weigh %d bytes", got)
+	}
+	c.Reserve(-bound / 2)
+	if got := weighs(); got < bound*3/4 {
+		t.Errorf("entries weigh %d bytes when all is given back", got)
+	}
+}

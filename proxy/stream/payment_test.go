@@ -1,0 +1,129 @@
+package stream_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// slowly is a rate of one event in ten seconds, of which the request has one.
+var slowly = web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: 10 * time.Second, Burst: 1}}}
+
+func TestAFollowerPaysForEachEventAndGetsTheNewestWhenItCan(t *testing.T) {
+	slow, rich := keyOf("slow", "1"), keyOf("rich", "2")
+	slow.Rate = slowly.Limits.Address
+	inBubbleWith(t, stream.Options{}, web.Options{Keys: []limits.Key{slow, rich}}, func(s *service) {
+		s.says(map[string]string{"/a": `1`})
+		reader := s.follow("/a", "X-Api-Key", "2")
+		reader.expect(t, `1`)
+		f := s.follow("/a", "X-Api-Key", "1")
+		f.expect(t, `1`)
+		for n := 2; n < 8; n++ {
+			s.says(map[string]string{"/a": fmt.Sprint(n)})
+			reader.expect(t, fmt.Sprint(n))
+			time.Sleep(time.Second)
+		}
+		f.expect(t)
+		time.Sleep(6 * time.Second)
+		f.expect(t, `7`)
+	})
+}
+
+func TestWhatNobodyCanPayForIsNotRead(t *testing.T) {
+	inBubbleWith(t, stream.Options{}, slowly, func(s *service) {
+		paths := []string{"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10"}
+		for _, path := range paths {
+			s.says(map[string]string{path: `1`})
+		}
+		f := s.follow(live(paths...))
+		for range 50 {
+			s.says(nil)
+			time.Sleep(2 * time.Second)
+		}
+		if reads := len(s.readers()); reads > 11 {
+			t.Errorf("%d reads in 100 seconds", reads)
+		}
+		if data, _ := f.data(); len(data) < 2 {
+			t.Errorf("told %q", data)
+		}
+	})
+}
+
+func TestAReadIsOnBehalfOfOneWhoFollows(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		s.says(map[string]string{"/a": `1`})
+		first := s.followFrom("192.0.2.1", "/a")
+		first.expect(t, `1`)
+		s.followFrom("192.0.2.2", "/a").expect(t, `1`)
+		first.leave()
+		if readers := s.readers(); !slices.Equal(readers, []string{"192.0.2.1"}) {
+			t.Errorf("read for %q", readers)
+		}
+		s.says(map[string]string{"/a": `2`})
+		if readers := s.readers(); !slices.Equal(readers, []string{"192.0.2.2"}) {
+			t.Errorf("read for %q after the first had left", readers)
+		}
+	})
+}
+
+func keyOf(name, secret string) limits.Key {
+	return limits.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
+}
+
+func TestAReloadEndsTheStreamsOfKeysThatAreGone(t *testing.T) {
+	app, shop := keyOf("app", "1"), keyOf("shop", "2")
+	inBubbleWith(t, stream.Options{}, web.Options{Keys: []limits.Key{app, shop}}, func(s *service) {
+		s.says(map[string]string{"/a": `1`})
+		revoked, stays := s.follow("/a", "X-Api-Key", "1"), s.follow("/a?stream.api_key=2")
+		revoked.expect(t, `1`)
+		stays.expect(t, `1`)
+		s.stack.SetKeys([]limits.Key{shop})
+		s.streams.Readmit()
+		<-revoked.ended
+		if events := revoked.events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
+			t.Errorf("events %q", events)
+		}
+		s.says(map[string]string{"/a": `2`})
+		stays.expect(t, `2`)
+	})
+}
+
+func TestAReloadPutsTheRateOfAKeyInForce(t *testing.T) {
+	key := keyOf("app", "1")
+	inBubbleWith(t, stream.Options{}, web.Options{Keys: []limits.Key{key}}, func(s *service) {
+		s.says(map[string]string{"/a": `1`})
+		f := s.follow("/a", "X-Api-Key", "1")
+		f.expect(t, `1`)
+		key.Rate = limits.Rate{Requests: 1, Per: time.Minute, Burst: 1}
+		s.stack.SetKeys([]limits.Key{key})
+		s.streams.Readmit()
+		synctest.Wait()
+		s.says(map[string]string{"/a": `2`})
+		f.expect(t, `2`)
+		s.says(map[string]string{"/a": `3`})
+		f.expect(t)
+		time.Sleep(2 * time.Minute)
+		f.expect(t, `3`)
+	})
+}
+
+func TestAKeyHasAsManyStreamsAsAnAddress(t *testing.T) {
+	inBubbleWith(t, stream.Options{PerClient: 2}, web.Options{Keys: []limits.Key{keyOf("app", "1"), keyOf("shop", "2")}}, func(s *service) {
+		s.says(map[string]string{"/a": `1`})
+		s.followFrom("192.0.2.1", "/a", "X-Api-Key", "1").expect(t, `1`)
+		s.followFrom("192.0.2.2", "/a", "X-Api-Key", "1").expect(t, `1`)
+		third := s.followFrom("192.0.2.3", "/a", "X-Api-Key", "1")
+		if events := third.events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
+			t.Errorf("events %q", events)
+		}
+		s.followFrom("192.0.2.3", "/a", "X-Api-Key", "2").expect(t, `1`)
+	})
+}
