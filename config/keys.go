@@ -13,15 +13,20 @@ type Key struct {
 	Flag    string // chain-id; empty: no flag
 	Doc     string
 	Default any
-	List    bool // several values: repeat the flag, separate by commas in the variable
-	Secret  bool // never printed; the variable with _FILE behind it names a file
-	Reload  bool // can change while serving
+	List    bool     // several values: repeat the flag, separate by commas in the variable
+	Secret  bool     // never printed; the variable with _FILE behind it names a file
+	Reload  bool     // can change while serving
+	OneOf   []string // the values that are allowed; nil: others, too
 }
 
 // Keys lists all that can be set, in the order of the struct.
 func Keys() []Key {
 	var keys []Key
 	eachKey("", reflect.ValueOf(Default()), func(path string, f reflect.StructField, v reflect.Value) {
+		var oneOf []string
+		if allowed := strings.TrimPrefix(f.Tag.Get("oneof"), ", "); allowed != "" {
+			oneOf = strings.Split(allowed, ", ")
+		}
 		keys = append(keys, Key{
 			Path:    path,
 			Env:     envName(path),
@@ -31,6 +36,7 @@ func Keys() []Key {
 			List:    f.Type.Kind() == reflect.Slice,
 			Secret:  f.Tag.Get("secret") != "",
 			Reload:  f.Tag.Get("reload") != "",
+			OneOf:   oneOf,
 		})
 	})
 	return keys

@@ -20,6 +20,7 @@ func (c Config) Validate() error {
 	v.address("listen", c.Listen)
 	if c.Admin != "none" {
 		v.address("admin", c.Admin)
+		v.check(!overlap(c.Listen, c.Admin), "admin", "%s and listen (%s) are one and the same: each listener needs a port of its own", c.Admin, c.Listen)
 	}
 	v.chain(c.Chain)
 	v.class("classes.live", c.Classes.Live)
@@ -55,8 +56,20 @@ func each(key string, list []string, check func(key, item string)) {
 }
 
 func (v *validation) address(key, addr string) {
-	_, _, err := net.SplitHostPort(addr)
-	v.check(err == nil, key, "%q is not host:port", addr)
+	_, port, err := net.SplitHostPort(addr)
+	if v.check(err == nil, key, "%q is not host:port", addr); err == nil {
+		_, err = net.LookupPort("tcp", port)
+		v.check(err == nil, key, "%q is no port: a number from 0 to 65535 is expected", port)
+	}
+}
+
+// overlap tells whether two addresses cannot be listened on at once. Port 0 is any
+// that is free.
+func overlap(a, b string) bool {
+	hostA, portA, _ := net.SplitHostPort(a)
+	hostB, portB, _ := net.SplitHostPort(b)
+	anywhere := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
+	return portA == portB && portA != "0" && portA != "" && (hostA == hostB || anywhere(hostA) || anywhere(hostB))
 }
 
 // rules are what the tag must can say of a number, a size or a time in nanoseconds.

@@ -92,10 +92,7 @@ func New(o Options) (*Server, error) {
 	o.Streams.Heights, o.Streams.Budget = o.Chain.Nodes, o.Cache
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
-		var err error
-		if s.list, err = collections.New(*o.Collections, s.stack, o.Cache); err != nil {
-			return nil, err
-		}
+		s.list = collections.New(*o.Collections, s.stack, o.Cache)
 	}
 	return s, s.mountAll()
 }

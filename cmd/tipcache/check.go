@@ -20,10 +20,16 @@ func checkCommand(std streams) *cobra.Command {
 			return err
 		}
 		if _, err := fmt.Fprintf(std.out, "The configuration is valid: %d node(s), shape %s, collections %s.\n",
-			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil || !*reach {
+			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil {
 			return err
 		}
-		return connect.Check(c.Context(), cfg, std.out)
+		if *reach {
+			return connect.Check(c.Context(), cfg, std.out)
+		}
+		for _, problem := range connect.Local(c.Context(), cfg) {
+			fmt.Fprintf(std.out, "On this machine there is a problem: %v\n", problem)
+		}
+		return nil
 	}
 	return c
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"database/sql"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	_ "modernc.org/sqlite"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // database makes an SQLite file with SQL.
@@ -27,7 +31,7 @@ func database(t *testing.T, statements string) (path string) {
 
 func TestCheckAnnouncesMigrations(t *testing.T) {
 	check := func(path string) (string, error) {
-		return runs(t, "check", "--connect", "--node", "none", "--collections-auth", "none", "--store", "sqlite:"+path)
+		return runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", "none", "--collections-auth", "none", "--store", "sqlite:"+path)
 	}
 	path := database(t, "CREATE TABLE of_another_release (a); PRAGMA user_version = 2")
 	out, err := check(path)
@@ -46,5 +50,81 @@ func TestCheckAnnouncesMigrations(t *testing.T) {
 	}
 	if out, err := check(current); err != nil || strings.Contains(out, "migrate") {
 		t.Errorf("a schema that is up to date: %v, %s", err, out)
+	}
+}
+
+func TestServeForTheChainAloneWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	s := startServing(t, newDevnet(t, devnet.Options{}), "")
+	s.eventually("ready", func() bool { return s.get(s.admin+"/readyz").status == http.StatusOK })
+	if got := s.get(s.base + "/staking/params").status; got != http.StatusOK {
+		t.Errorf("the chain answers %d", got)
+	}
+	if got := s.list("{}").status; got != http.StatusUnauthorized {
+		t.Errorf("the listing answers %d", got)
+	}
+	if body := s.get(s.admin + "/readyz").body; !strings.Contains(body, `"store":"off"`) {
+		t.Errorf("/readyz says %s", body)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left in the working directory: %v", left)
+	}
+}
+
+func TestAListingThatIsClosedIsClosedToKeysOfTheChainToo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	key, line := keyFrom(t, "web")
+	s := startServing(t, newDevnet(t, devnet.Options{}), "collections: {auth: closed, keys: ['"+line+"']}")
+	if got := s.status(key); got != http.StatusForbidden {
+		t.Errorf("the listing answers %d", got)
+	}
+}
+
+// taken is an address that another program listens on.
+func taken(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+func TestCheckFindsWhatServeWouldFailWith(t *testing.T) {
+	tests := []struct {
+		name, want string
+		args       []string
+	}{
+		{"two listeners on one address", "admin: 127.0.0.1:7000 and listen (127.0.0.1:7000) are one", []string{"--listen", "127.0.0.1:7000", "--admin", "127.0.0.1:7000"}},
+		{"one of them on all addresses", "admin: 127.0.0.1:7000 and listen (:7000) are one", []string{"--listen", ":7000", "--admin", "127.0.0.1:7000"}},
+		{"a port out of range", `"70000" is no port`, []string{"--listen", "127.0.0.1:70000"}},
+		{"a port that is no number", `"many" is no port`, []string{"--admin", "127.0.0.1:many"}},
+		{"a port that is taken", "address already in use", []string{"--listen", taken(t), "--admin", "none"}},
+		{"an admin port that is taken", "address already in use", []string{"--listen", "127.0.0.1:0", "--admin", taken(t)}},
+		{"a store below a directory that is not", "no such file", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + filepath.Join(t.TempDir(), "no", "c.db"), "--collections-auth", "none"}},
+		{"a store that is a directory", "is a directory", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + t.TempDir(), "--collections-auth", "none"}},
+	}
+	for _, tt := range tests {
+		out, err := runs(t, append([]string{"check", "--node", "none"}, tt.args...)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if !strings.Contains(out, tt.want) {
+			t.Errorf("%s: check says %q", tt.name, out)
+		}
+		if _, err := runs(t, append([]string{"check", "--connect", "--node", "none"}, tt.args...)...); err == nil {
+			t.Errorf("%s: check --connect succeeds", tt.name)
+		}
+	}
+}
+
+func TestCheckBesideARunningServeFindsItsPortsInOrder(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
+	out, err := runs(t, "check", "--connect", "--node", "none", "--listen", r.Addr(), "--admin", r.AdminAddr())
+	if err != nil || strings.Count(out, "taken, by a tipcache that runs") != 2 {
+		t.Errorf("%v, %s", err, out)
 	}
 }

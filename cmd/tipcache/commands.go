@@ -41,8 +41,22 @@ func newRoot(std streams) *cobra.Command {
 		c.Version = versionText()
 		c.SetVersionTemplate("{{.Version}}\n")
 		c.Flags().SortFlags = false
+		completeValues(c)
 	}
 	return root
+}
+
+// completeValues has shells complete the values of a command's flags: those that a
+// setting allows, and files.
+func completeValues(c *cobra.Command) {
+	for _, k := range config.Keys() {
+		if k.Flag != "" && k.OneOf != nil && c.Flags().Lookup(k.Flag) != nil {
+			_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.OneOf, cobra.ShellCompDirectiveNoFileComp)) // fails for flags that are not there
+		}
+	}
+	if c.Flags().Lookup("config") != nil {
+		_ = c.MarkFlagFilename("config", "yaml", "yml")
+	}
 }
 
 // run is the whole program: it finds the command and runs it until it ends or

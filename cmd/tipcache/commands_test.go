@@ -32,6 +32,9 @@ func TestTheCommandLineAnswersAsPeopleExpect(t *testing.T) {
 		{"a command's help with the flags of that command", []string{"health", "--help"}, "--admin"},
 		{"the document of a dialect", []string{"openapi", "--dialect", "cosmos", "--collections-auth", "closed"}, `"/cosmos/bank/v1beta1/balances/{address}"`},
 		{"the document without a dialect", []string{"openapi", "--collections-auth", "closed"}, `"/staking/validators/{validator_addr}"`},
+		{"the values of a flag, to a shell", []string{"__complete", "serve", "--shape", "d"}, "documented\n"},
+		{"the levels of the log, to a shell", []string{"__complete", "demo", "--log-level", ""}, "debug\ninfo\nwarn\nerror\n"},
+		{"the files of a flag, to a shell", []string{"__complete", "check", "--config", ""}, "yaml\nyml\n"},
 		{"completion for bash", []string{"completion", "bash"}, "bash completion"},
 		{"completion for zsh", []string{"completion", "zsh"}, "#compdef tipcache"},
 		{"completion for fish", []string{"completion", "fish"}, "fish completion"},
@@ -113,13 +116,13 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 	const down = "http://127.0.0.1:1"
 	all := func(node string) []string {
 		return []string{
-			"check", "--connect", "--node", node, "--comet", d.CometURL(), "--redis", "redis://" + address,
+			"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", node, "--comet", d.CometURL(), "--redis", "redis://" + address,
 			"--store", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--collections-auth", "none",
 			"--metadata", "alchemy:" + d.MetadataURL() + "/nft/v3/hunter2", "--index", "--evm", d.EVMURL(), "--network", "aeneid",
 		}
 	}
 	out, err := runs(t, all(d.NodeURL())...)
-	if err != nil || strings.Count(out, "  ok: ") != 6 {
+	if err != nil || strings.Count(out, "  ok: ") != 7 {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	for _, want := range []string{"chain " + d.ChainID() + ", block ", "a new file", "answered in ", "chain 1315, block "} {
@@ -129,17 +132,17 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 	}
 	for _, dialect := range []devnet.Dialect{devnet.Story, devnet.Cosmos} {
 		d := newDevnet(t, devnet.Options{Dialect: dialect})
-		out, err := runs(t, "check", "--connect", "--node", d.NodeURL(), "--comet", d.CometURL())
+		out, err := runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", d.NodeURL(), "--comet", d.CometURL())
 		if err != nil || !strings.Contains(out, "speaks "+string(dialect)) {
 			t.Errorf("a node of the dialect %s: %v:\n%s", dialect, err, out)
 		}
 	}
 	args := append(all(down), "--metadata", "alchemy:"+down+"/nft/v3/hunter2", "--evm", down+"/hunter2")
 	out, err = runs(t, args...)
-	if err == nil || !strings.Contains(err.Error(), "3 of 7") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {
+	if err == nil || !strings.Contains(err.Error(), "3 of 8") || strings.Count(out, "FAILED: ") != 3 || strings.Contains(out, "hunter2") {
 		t.Errorf("%v:\n%s", err, out)
 	}
-	out, err = runs(t, "check", "--connect", "--node", d.NodeURL(), "--comet", down)
+	out, err = runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", d.NodeURL(), "--comet", down)
 	if err == nil || !strings.Contains(out, "comet ") || !strings.Contains(out, "FAILED: ") {
 		t.Errorf("a CometBFT that is down: %v:\n%s", err, out)
 	}
@@ -155,7 +158,7 @@ func TestCheckNamesAddressesWithoutAContract(t *testing.T) {
 	if err := os.WriteFile(file, []byte(custom), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := runs(t, "check", "--connect", "--config", file, "--node", d.NodeURL(), "--comet", d.CometURL(), "--collections-auth", "none",
+	out, err := runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--config", file, "--node", d.NodeURL(), "--comet", d.CometURL(), "--collections-auth", "none",
 		"--index", "--evm", d.EVMURL(), "--store", "sqlite:"+filepath.Join(t.TempDir(), "c.db"))
 	if err == nil || !strings.Contains(out, "no contract at "+nobody+"\n") {
 		t.Errorf("%v:\n%s", err, out)

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,6 +54,27 @@ func expressions(t *testing.T) (all []string) {
 	return all
 }
 
+// metricsWithTLS are those of a service whose listeners speak TLS.
+func metricsWithTLS(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
+	trusted := certify(t, files, 1)
+	r := startUnready(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.HTTP.TLS = files })
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("https://" + r.AdminAddr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // A metric that does not exist is an empty panel and an alert that never fires,
 // and nobody notices either.
 func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
@@ -67,7 +91,7 @@ func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 		return strings.Contains(metrics, "\ntipcache_indexer_logs_total") && strings.Contains(metrics, "\ntipcache_collections_block")
 	})
 	scraped := map[string]bool{}
-	for line := range strings.Lines(r.get(r.admin + "/metrics").body) {
+	for line := range strings.Lines(r.get(r.admin+"/metrics").body + metricsWithTLS(t)) {
 		scraped[regexp.MustCompile(`^\w*`).FindString(line)] = true
 	}
 	alerts, err := os.ReadFile(alertsFile)

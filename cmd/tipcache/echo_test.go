@@ -157,7 +157,7 @@ func TestWhatOriginsEchoIsNotToldByACheck(t *testing.T) {
 		return map[string]any{"jsonrpc": "2.0", "error": map[string]any{"code": -1, "message": text}}
 	}
 	args := []string{
-		"check", "--connect", "--node", "none", "--collections-auth", "none", "--index", "--network", "aeneid",
+		"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", "none", "--collections-auth", "none", "--index", "--network", "aeneid",
 		"--store", with(t, "postgres://"+postgrestest.Echo(t)+"/db?sslmode=disable", secrets["store password"]),
 		"--evm", with(t, echo(t, http.StatusOK, refusal)+"/"+secrets["node key"], secrets["execution password"]),
 	}

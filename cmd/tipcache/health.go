@@ -21,6 +21,7 @@ func healthCommand(std streams) *cobra.Command {
 	}
 	settings := addFlagsOf(c.Flags(), func(k config.Key) bool { return k.Path == "admin" })
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		settings.values["listen"] = []string{"127.0.0.1:0"} // nothing is listened on
 		cfg, err := settings.load()
 		if err != nil {
 			return err

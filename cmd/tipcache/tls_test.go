@@ -8,11 +8,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,13 +27,18 @@ import (
 // there, and returns a pool that trusts it.
 func certify(t *testing.T, c config.TLS, serial int64) *x509.CertPool {
 	t.Helper()
+	return certifyUntil(t, c, serial, time.Now().AddDate(0, 0, 30))
+}
+
+func certifyUntil(t *testing.T, c config.TLS, serial int64, until time.Time) *x509.CertPool {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: until.AddDate(-1, 0, 0), NotAfter: until,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
 	if err != nil {
@@ -100,6 +107,62 @@ func TestBothListenersSpeakTLSAndRenewTheirCertificate(t *testing.T) {
 	})
 	if _, err := getTLS(t, public+"/staking/params", trusted); err == nil {
 		t.Error("the old certificate is still in force")
+	}
+}
+
+func TestACertificateThatEndsIsToldOfEverywhere(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		left         time.Duration
+		logged, said string // by serve, and by check
+		state        string
+	}{
+		{"much time is left", 20 * 24 * time.Hour, "", "", `"state":"ok"`},
+		{"two weeks are not left", 13 * 24 * time.Hour, `"level":"WARN","msg":"certificate expires soon"`, "it expires soon: ", `"state":"expiring"`},
+		{"it has expired", -time.Hour, `"level":"ERROR","msg":"certificate has expired"`, "it has expired: ", `"state":"expired"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
+			until := time.Now().Add(tt.left)
+			certifyUntil(t, files, 1, until)
+			args := []string{"--config", configFile(t, files), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--node", "none"}
+			out, err := runs(t, append([]string{"check"}, args...)...)
+			if err != nil || !strings.Contains(out, tt.said) || tt.said == "" && strings.Contains(out, "expire") {
+				t.Errorf("check: %v, %s", err, out)
+			}
+			if _, err := runs(t, append([]string{"check", "--connect"}, args...)...); (err != nil) != (tt.said != "") {
+				t.Errorf("check --connect: %v", err)
+			}
+			p := startProgram(t, nil, append([]string{"serve"}, args...)...)
+			admin := strings.Replace(p.admin(), "http:", "https:", 1)
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // of a test
+			defer client.CloseIdleConnections()
+			read := func(path string) string {
+				resp, err := client.Get(admin + path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				text, _ := io.ReadAll(resp.Body)
+				return string(text)
+			}
+			if body := read("/readyz"); !strings.Contains(body, tt.state) {
+				t.Errorf("/readyz says %s", body)
+			}
+			_, value, _ := strings.Cut(read("/metrics"), "\ntipcache_http_certificate_expiry_timestamp_seconds ")
+			value, _, _ = strings.Cut(value, "\n")
+			if got, err := strconv.ParseFloat(value, 64); err != nil || int64(got) != until.Unix() {
+				t.Errorf("the gauge is %q, want %d", value, until.Unix())
+			}
+			if log := p.said.String(); !strings.Contains(log, tt.logged) || tt.logged == "" && strings.Contains(log, "certificate ") {
+				t.Errorf("serve logs %s", log)
+			}
+			if n := p.said.Count(`"msg":"certificate `); tt.logged != "" && n != 1 {
+				t.Errorf("%d lines about it, want one", n)
+			}
+		})
 	}
 }
 

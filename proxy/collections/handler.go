@@ -20,7 +20,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -64,9 +63,9 @@ type Cache interface {
 	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content
 }
 
-// Options configure a Handler. Store is required.
+// Options configure a Handler.
 type Options struct {
-	Store    Store
+	Store    Store            // nil: the listing is closed, and every request is refused
 	Metadata MetadataProvider // nil: only what the store itself knows
 	NoAuth   bool             // requests need no key
 
@@ -106,13 +105,13 @@ type Handler struct {
 	bodies  *limits.Places
 }
 
-// New checks the options and fills in the defaults.
-func New(o Options, stack *web.Stack, c Cache) (*Handler, error) {
-	if o.Store == nil {
-		return nil, errors.New("collections: Store is required")
-	}
-	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters(), bodies: stack.NewBodies(maxListBody)}, nil
+// New fills in the defaults.
+func New(o Options, stack *web.Stack, c Cache) *Handler {
+	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters(), bodies: stack.NewBodies(maxListBody)}
 }
+
+// errClosed refuses clients that have a key, of the chain's interface.
+var errClosed = &web.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"}
 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.
 func (h *Handler) Routes() []web.Route {
@@ -132,6 +131,9 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 		if err := h.stack.AdmitKey(c, rec); err != nil {
 			return err
 		}
+	}
+	if h.o.Store == nil {
+		return errClosed
 	}
 	body, err := h.readListBody(c.Writer, r, rec.Tenant, deadline)
 	if err != nil {

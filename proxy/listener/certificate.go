@@ -2,11 +2,15 @@ package listener
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // A Certificate is a listener's certificate and key in files. They are renewed by
@@ -17,18 +21,72 @@ type Certificate struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
+	expires time.Time    // of it, or of the issuer's behind it that expires first
 	stamp   [2]time.Time // of the files it is from
 	looked  time.Time
-	failed  string // what was logged last
+	failed  string   // what was logged last
+	told    Validity // the same
 }
+
+// Validity is how long a certificate holds on.
+type Validity string
+
+// The validities, by the time that is left.
+const (
+	Valid    Validity = "ok"
+	Expiring Validity = "expiring" // less than ExpiringWithin
+	Expired  Validity = "expired"
+)
+
+// ExpiringWithin is the time before its end in which a certificate is expiring. The
+// alerts begin at the same time.
+const ExpiringWithin = 14 * 24 * time.Hour
 
 // certificateCheck is the time between two looks at the files.
 const certificateCheck = time.Second
 
 // NewCertificate reads both files.
 func NewCertificate(cert, key string, log *slog.Logger) (*Certificate, error) {
-	c := &Certificate{cert: cert, key: key, log: log}
+	c := &Certificate{cert: cert, key: key, log: log, told: Valid}
 	return c, c.load()
+}
+
+// Measure registers when the certificate in force expires.
+func (c *Certificate) Measure(r prometheus.Registerer) {
+	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tipcache_http_certificate_expiry_timestamp_seconds",
+		Help: "When the certificate of both listeners, or one of its issuers' behind it in the file, expires.",
+	}, func() float64 { _, expires := c.Validity(); return float64(expires.Unix()) })
+}
+
+// Validity is that of the certificate in force, and when it ends. A validity that has
+// changed is logged.
+func (c *Certificate) Validity() (v Validity, expires time.Time) {
+	c.get()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch left := time.Until(c.expires); {
+	case left <= 0:
+		v = Expired
+	case left < ExpiringWithin:
+		v = Expiring
+	default:
+		v = Valid
+	}
+	if v != c.told {
+		c.told = v
+		c.warn(v)
+	}
+	return v, c.expires
+}
+
+func (c *Certificate) warn(v Validity) {
+	switch v {
+	case Expired:
+		c.log.Error("certificate has expired", "file", c.cert, "expired", c.expires)
+	case Expiring:
+		c.log.Warn("certificate expires soon", "file", c.cert, "expires", c.expires)
+	}
 }
 
 // Config is for http.Server, which speaks HTTP/2 with it, too.
@@ -62,8 +120,20 @@ func (c *Certificate) load() error {
 	if err != nil {
 		return fmt.Errorf("%s with %s: %w", c.cert, c.key, err)
 	}
-	c.current, c.stamp = &pair, stamp
+	c.current, c.expires, c.stamp = &pair, firstExpiry(pair), stamp
 	return nil
+}
+
+// firstExpiry is that of the certificate, or of one behind it. Clients refuse the
+// whole once one of them has expired.
+func firstExpiry(pair tls.Certificate) time.Time {
+	first := pair.Leaf.NotAfter
+	for _, raw := range pair.Certificate[1:] {
+		if issuer, err := x509.ParseCertificate(raw); err == nil && issuer.NotAfter.Before(first) {
+			first = issuer.NotAfter
+		}
+	}
+	return first
 }
 
 // tell logs each failure once, and each certificate.
@@ -71,7 +141,7 @@ func (c *Certificate) tell(err error) {
 	switch {
 	case err == nil:
 		c.failed = ""
-		c.log.Info("certificate renewed", "file", c.cert, "expires", c.current.Leaf.NotAfter)
+		c.log.Info("certificate renewed", "file", c.cert, "expires", c.expires)
 	case err.Error() != c.failed:
 		c.failed = err.Error()
 		c.log.Error("certificate refused, the one before stays in force", "error", err)

@@ -66,7 +66,7 @@ func outcome(found string, err error) string {
 }
 
 func probesOf(cfg config.Config) []probe {
-	var probes []probe
+	probes := localProbes(cfg)
 	for i := range cfg.Chain.Nodes {
 		probes = append(probes, probe{"node", parts.Host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
 	}
@@ -78,8 +78,8 @@ func probesOf(cfg config.Config) []probe {
 	if cfg.Redis.URL != "none" && cfg.Redis.URL != "embedded" {
 		probes = append(probes, probe{"redis", parts.Host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
 	}
-	if cfg.Collections.Auth != "closed" {
-		probes = append(probes, probe{"store", storeAddress(cfg.Collections.Store), func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }})
+	if !strings.HasPrefix(cfg.Collections.Store, "sqlite:") && parts.NeedsStore(cfg) {
+		probes = append(probes, storeProbe(cfg))
 	}
 	if cfg.Metadata.Provider != "none" {
 		probes = append(probes, probe{"provider", parts.Host(cfg.Metadata.Provider), func(ctx context.Context) (string, error) { return findProvider(ctx, cfg) }})

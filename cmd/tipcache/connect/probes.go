@@ -121,9 +121,10 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		if _, err = os.Stat(filepath.Dir(path)); err == nil {
-			return "a new file", nil
-		}
+		return "a new file", writable(filepath.Dir(path))
+	}
+	if err == nil {
+		err = errors.Join(openable(path), writable(filepath.Dir(path))) // SQLite keeps its log beside the file
 	}
 	if err != nil {
 		return "", err

@@ -84,6 +84,10 @@ func Namespace(chainID string, epoch int64) string {
 	return chainID + "#" + strconv.FormatInt(epoch, 10)
 }
 
+// NeedsStore tells whether serve opens the collection store: where somebody may list
+// it, or it is filled.
+func NeedsStore(cfg config.Config) bool { return cfg.Collections.Auth != "closed" || cfg.Index.Enabled }
+
 // OpenStore opens the collection store for serve and import alike.
 func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
 	o := Collections(cfg)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
+	"github.com/tipcache/tipcache/proxy/listener"
 )
 
 // newAdmin makes what the admin listener serves.
@@ -32,8 +33,18 @@ type Readiness struct {
 	Redis    string            `json:"redis"`    // ok, failing, trying or off
 	Metadata string            `json:"metadata"` // the same of the provider, rate_limited or unauthorized
 	Failure  string            `json:"metadata_error,omitempty"`
+	Store    string            `json:"store"`           // ok, failing or off
 	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
 	Nodes    []NodeHealth      `json:"nodes"`
+
+	Certificate *CertificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
+}
+
+// CertificateHealth is how long a certificate holds on. One that has expired does not
+// make the service unready: another replica has the same one.
+type CertificateHealth struct {
+	State   listener.Validity `json:"state"`
+	Expires time.Time         `json:"expires"`
 }
 
 // states say in words for people how a part is whose breaker is in a state.
@@ -72,6 +83,18 @@ func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
 	said, failure := s.metadata.State()
 	if state.Metadata = stateOf(said); failure != nil {
 		state.Failure = failure.Error()
+	}
+	switch {
+	case s.store == nil:
+		state.Store = "off"
+	case state.Problems["store"] != "":
+		state.Store = "failing"
+	default:
+		state.Store = "ok"
+	}
+	if s.certificate != nil {
+		v, expires := s.certificate.Validity()
+		state.Certificate = &CertificateHealth{v, expires}
 	}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch

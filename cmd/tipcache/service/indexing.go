@@ -40,6 +40,9 @@ type IndexHealth struct {
 
 // indexed returns nil for a store that was never indexed and is not about to be.
 func (s *Service) indexed() *IndexHealth {
+	if s.watch == nil {
+		return nil
+	}
 	m := s.watch.Mark()
 	if s.indexer == nil && (m == nil || m.Cursor.Chain == 0) {
 		return nil

@@ -14,6 +14,8 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		if s.certificate, err = listener.NewCertificate(files.Cert, files.Key, s.log); err != nil {
 			return fmt.Errorf("http.tls.cert: %w", err)
 		}
+		s.certificate.Measure(s.registry)
+		s.certificate.Validity() // for the log
 	}
 	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
 		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },

@@ -65,7 +65,11 @@ func (s *Service) setNamespace(chainID string) {
 	}
 }
 
+// openStore opens the store where somebody may list it, or it is filled.
 func (s *Service) openStore(ctx context.Context) (err error) {
+	if !parts.NeedsStore(s.cfg) {
+		return nil
+	}
 	if s.store, err = parts.OpenStore(ctx, s.cfg, s.log, s.registry); err != nil {
 		return err
 	}
@@ -101,8 +105,11 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o.Undeclared = s.cfg.Chain.Dialect == string(node.Undetermined)
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.lane, s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
-	o.Collections.Progress, o.Collections.Await, o.Collections.Counted = s.progress, s.watch.Await, s.watch.Counted
-	o.Collections.Store, o.Web.SharedLimits.Redis = s.store, s.redis
+	o.Web.SharedLimits.Redis = s.redis
+	if s.store != nil && s.cfg.Collections.Auth != "closed" {
+		o.Collections.Store = s.store
+		o.Collections.Progress, o.Collections.Await, o.Collections.Counted = s.progress, s.watch.Await, s.watch.Counted
+	}
 	o.Web.SharedLimits.Namespace = s.cache.Namespace
 	if s.metadata != nil {
 		o.Collections.Metadata = s.metadata

@@ -67,6 +67,9 @@ func (s *Service) watchReadiness(ctx context.Context) {
 		within, cancel := context.WithTimeout(ctx, readinessTimeout)
 		s.lacks(within)
 		cancel()
+		if s.certificate != nil {
+			s.certificate.Validity() // for the log
+		}
 	}
 }
 

@@ -37,7 +37,9 @@ func (s *Service) Run(ctx context.Context) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
 	group.Go(func() error { return s.determine(gctx) })
-	group.Go(func() error { s.watch.Run(gctx); return nil })
+	if s.watch != nil {
+		group.Go(func() error { s.watch.Run(gctx); return nil })
+	}
 	group.Go(func() error { s.proxy.Run(gctx); return nil })
 	group.Go(func() error { s.watchReadiness(gctx); return nil })
 	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down
@@ -72,10 +74,17 @@ func (s *Service) logStart() {
 		redisAt = parts.Host(redisAt)
 	}
 	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,
-		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", s.store.Name(), "redis", redisAt)
+		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", s.storeName(), "redis", redisAt)
 	if s.cfg.Collections.Auth == "closed" {
 		s.log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
 	}
+}
+
+func (s *Service) storeName() string {
+	if s.store == nil {
+		return "none"
+	}
+	return s.store.Name()
 }
 
 // serve answers on a listener, with TLS where a certificate is configured.

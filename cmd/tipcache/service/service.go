@@ -50,10 +50,10 @@ type Service struct {
 	shared   *redis.Store            // nil: no other replica
 	cache    *cache.Cache
 	pool     *node.Pool
-	store    *collections.Store
-	watch    *collections.Watch
-	indexer  *indexer.Indexer  // nil: the store is not filled here
-	metadata *metadata.Service // nil: no provider
+	store    *collections.Store // nil: nobody may list collections, and none are counted
+	watch    *collections.Watch // of the store
+	indexer  *indexer.Indexer   // nil: the store is not filled here
+	metadata *metadata.Service  // nil: no provider
 	proxy    *proxy.Server
 	lane     *lane.Lane // nil: switched off
 
@@ -98,7 +98,7 @@ func (s *Service) Close() error {
 	return errors.Join(errs...)
 }
 
-// Store is the collection store.
+// Store is the collection store, nil where there is none.
 func (s *Service) Store() *collections.Store { return s.store }
 
 // Addr is the address of the public listener.

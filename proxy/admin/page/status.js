@@ -229,7 +229,11 @@ function drawParts(state) {
   for (const n of state.nodes ?? []) breaker(`Node ${n.name}`, n.breaker);
   if (state.redis) breaker("Redis", state.redis);
   if (state.metadata) breaker("Metadata provider", state.metadata);
-  if (state.problems && "nodes" in state) part("Collection store", state.problems.store ? "bad" : "good", state.problems.store ? "does not answer" : "well");
+  if (state.store) part("Collection store", breakerTone[state.store], state.store === "failing" ? "does not answer" : breakerText[state.store]);
+  if (state.certificate) {
+    const days = Math.floor((Date.parse(state.certificate.expires) - Date.now()) / 86400e3);
+    part("Certificate", { ok: "good", expiring: "warn" }[state.certificate.state] ?? "bad", state.certificate.state === "expired" ? "has expired" : `${days} d left`);
+  }
   if (state.index) part("Indexer", state.index.error ? "bad" : "good", state.index.error ? "stopped" : state.index.running ? "indexes here" : "indexed elsewhere");
   $("parts").replaceChildren(...rows);
   $("parts-card").hidden = rows.length === 0;

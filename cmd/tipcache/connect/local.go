@@ -1,0 +1,125 @@
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/listener"
+)
+
+// Local looks at what serve would find on this machine: its listeners' addresses and
+// certificate, and the file of its store. It returns what is wrong, one error each.
+func Local(ctx context.Context, cfg config.Config) (problems []error) {
+	for _, p := range localProbes(cfg) {
+		within, cancel := context.WithTimeout(ctx, timeout)
+		if _, err := p.find(within); err != nil {
+			problems = append(problems, fmt.Errorf("%s %s: %w", p.part, p.address, err))
+		}
+		cancel()
+	}
+	return problems
+}
+
+func localProbes(cfg config.Config) []probe {
+	listen := func(part, address string) probe {
+		return probe{part, address, func(ctx context.Context) (string, error) { return findAddress(ctx, cfg, address) }}
+	}
+	probes := []probe{listen("listen", cfg.Listen)}
+	if cfg.Admin != "none" {
+		probes = append(probes, listen("admin", cfg.Admin))
+	}
+	if files := cfg.HTTP.TLS; files.Cert != "" {
+		probes = append(probes, probe{"certificate", files.Cert, func(context.Context) (string, error) { return findCertificate(files) }})
+	}
+	if strings.HasPrefix(cfg.Collections.Store, "sqlite:") && parts.NeedsStore(cfg) {
+		probes = append(probes, storeProbe(cfg))
+	}
+	return probes
+}
+
+// findAddress listens for a moment. An address that is taken is no problem where it is
+// a tipcache that has it: a configuration may be checked before it is reloaded.
+func findAddress(ctx context.Context, cfg config.Config, address string) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		return "free", l.Close()
+	case errors.Is(err, syscall.EADDRINUSE) && runs(ctx, cfg):
+		return "taken, by a tipcache that runs", nil
+	}
+	return "", err
+}
+
+// findCertificate says how long the certificate holds on, and takes one that is about
+// to expire for a problem.
+func findCertificate(files config.TLS) (string, error) {
+	c, err := listener.NewCertificate(files.Cert, files.Key, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return "", err
+	}
+	v, expires := c.Validity()
+	at := expires.UTC().Format(time.RFC3339)
+	switch v {
+	case listener.Expired:
+		return "", errors.New("it has expired: " + at)
+	case listener.Expiring:
+		return "", errors.New("it expires soon: " + at)
+	}
+	return "it expires at " + at, nil
+}
+
+// runs tells whether a tipcache answers on the admin listener.
+func runs(ctx context.Context, cfg config.Config) bool {
+	scheme := "http"
+	if cfg.HTTP.TLS.Cert != "" {
+		scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+cfg.Admin+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	// The certificate is of another name, and what is asked is no secret.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	var text [32]byte
+	n, _ := resp.Body.Read(text[:])
+	return strings.HasPrefix(string(text[:n]), `{"status":"alive"}`)
+}
+
+func storeProbe(cfg config.Config) probe {
+	return probe{"store", storeAddress(cfg.Collections.Store), func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }}
+}
+
+// openable tells whether a file can be written, and changes nothing.
+func openable(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// writable tells whether files can be made in a directory. It leaves none.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".tipcache-check-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
