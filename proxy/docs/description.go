@@ -9,6 +9,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
+// Version is the version of tipcache: of the program, of what describes its
+// interfaces, of the chart and of the TypeScript package, which tests hold against it.
+const Version = "1.0.0"
+
 // A description is the OpenAPI document of what a server with its options
 // serves. It is made of what serves, so that it cannot say otherwise.
 type description struct {
@@ -34,7 +38,7 @@ func describe(o Options) (*description, error) {
 	}
 	d := &description{o: o, examples: examples, OpenAPI: &huma.OpenAPI{
 		OpenAPI:  "3.1.0",
-		Info:     &huma.Info{Title: "tipcache", Version: "1.0.0", Description: about(o)},
+		Info:     &huma.Info{Title: "tipcache", Version: Version, Description: about(o)},
 		Servers:  []*huma.Server{{URL: "/", Description: "The server this document came from."}},
 		Security: []map[string][]string{{}}, // none, where an operation does not say otherwise
 		Components: &huma.Components{

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/tipcache/tipcache/proxy/docs"
 )
 
 // NewRegistry has the metrics of the process: Go runtime, operating system, version.
@@ -23,19 +25,27 @@ func buildInfo() prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// Version is what the build recorded: a module version, or the commit.
+// Version is that of tipcache and, of a build between two releases, the commit that
+// it was built of: 1.0.0+0123456789ab, with .dirty behind it where files differed.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	if info == nil || info.Main.Version == "v"+docs.Version {
+		return docs.Version
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
+	built := map[string]string{}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
+		built[s.Key] = s.Value
+	}
+	version := docs.Version
+	if revision := built["vcs.revision"]; revision != "" {
+		version += "+" + revision[:min(12, len(revision))]
+		if built["vcs.modified"] == "true" {
+			version += ".dirty"
 		}
 	}
-	return "devel"
+	return version
 }

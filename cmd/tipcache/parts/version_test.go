@@ -1,0 +1,27 @@
+package parts
+
+import (
+	"runtime/debug"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/docs"
+)
+
+func TestABuildBetweenReleasesNamesItsCommit(t *testing.T) {
+	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
+		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: settings}
+	}
+	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}
+	for want, info := range map[string]*debug.BuildInfo{
+		docs.Version:                         built("v"+docs.Version, revision),
+		docs.Version + "+0123456789ab":       built("v1.2.4-0.20260101000000-0123456789ab", revision),
+		docs.Version + "+0123456789ab.dirty": built("(devel)", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}),
+	} {
+		if got := versionOf(info); got != want {
+			t.Errorf("version %s, want %s", got, want)
+		}
+	}
+	if got := versionOf(nil); got != docs.Version {
+		t.Errorf("without build information: %s", got)
+	}
+}

@@ -1,0 +1,25 @@
+package deploy_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/docs"
+)
+
+func TestEverythingHasTheVersionOfTheProgram(t *testing.T) {
+	chart := read(t, "helm/tipcache/Chart.yaml")
+	for what, version := range map[string]any{
+		"the chart": chart["version"], "the program in it": chart["appVersion"], "the TypeScript package": read(t, "typescript/package.json")["version"],
+	} {
+		if version != docs.Version {
+			t.Errorf("%s has version %v, want %s", what, version, docs.Version)
+		}
+	}
+	for file, text := range map[string]string{"CHANGELOG.md": "\n## " + docs.Version, "README.md": "{name: tipcache, version: " + docs.Version + ","} {
+		if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), text) {
+			t.Errorf("%s does not name it: %v", file, err)
+		}
+	}
+}
