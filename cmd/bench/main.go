@@ -51,9 +51,10 @@ func parts() []rig.Part {
 
 // commands have flags of their own.
 var commands = map[string]func(ctx context.Context, args []string) error{
-	"drive":      faults.Drive,
-	"faults":     faults.Faults,
-	bare.Command: bare.Run,
+	"drive":          faults.Drive,
+	"faults":         faults.Faults,
+	bare.Command:     bare.Run,
+	rig.RelayCommand: rig.RunRelay,
 }
 
 func main() {

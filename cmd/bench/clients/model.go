@@ -29,7 +29,7 @@ type Fork struct {
 type Model struct {
 	Forks []Fork // the first begins before the run
 	Grace time.Duration
-	Lost  func(*Answer) bool // tells which requests may be without an answer; nil: none
+	Lost  func(*Answer) bool // tells which requests may fail; nil: none
 	Any   []string           // keys that cannot be read at a height: their answers may say anything
 }
 
@@ -96,7 +96,7 @@ func (m *Model) epoch(at time.Time) (n int, settled bool) {
 	return n, n == 1 || since > m.Grace
 }
 
-func (m *Model) lost(a *Answer) bool { return m.Lost != nil && a.Status == 0 && m.Lost(a) }
+func (m *Model) lost(a *Answer) bool { return m.Lost != nil && !a.OK() && m.Lost(a) }
 
 // answer checks one, given the first to its key.
 func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {

@@ -19,6 +19,9 @@ type setup struct {
 	redis func(ctx context.Context, b *bed) (url string, err error) // nil: none
 	nodes int                                                       // of the chain; default 1
 	links bool                                                      // all is reached through links that can fail, and there are collections, in PostgreSQL
+	index bool                                                      // a store is filled from the execution client
+	stops bool                                                      // nodes are reached through processes that can be stopped
+	clock bool                                                      // the wall clock of each replica can be set
 	env   []string                                                  // of the replicas, as in KEY=value
 }
 
@@ -34,7 +37,9 @@ type bed struct {
 	redis    *rig.Redis    // the only one, if there is one
 	failover *rig.Failover // else
 	links    map[string]link
+	relays   []*rig.Process // two for each node: REST and CometBFT
 	replicas []*replica
+	indexed  string   // URL of the store of the indexer
 	keys     []string // that are answered by the nodes
 	pages    []string // that are answered from the store
 	unpinned []string // that CometBFT answers, whatever the height: of the dialect cosmos alone
@@ -115,8 +120,14 @@ var unpinnedKeys = []string{
 
 // startReplicas starts each when the one before is ready.
 func (b *bed) startReplicas(ctx context.Context, s rig.Serving) error {
-	for range b.plan.replicas {
-		t, err := b.Replica(ctx, s)
+	for i := range b.plan.replicas {
+		clock, err := b.SetClock(clockOf(i), 0)
+		if err != nil {
+			return err
+		}
+		own := s
+		own.Env = append(slices.Clone(s.Env), clock)
+		t, err := b.Replica(ctx, own)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,13 @@ type fault struct {
 	name string
 	hold time.Duration // how long it lasts; 0: it is not mended, or as long as do takes
 	do   func(ctx context.Context, b *bed, last func()) error
+
+	withstood bool // answers become fresh again while it lasts
+}
+
+func (f fault) isWithstood() fault {
+	f.withstood = true
+	return f
 }
 
 const (
@@ -31,17 +38,17 @@ func lie(node int, hold time.Duration) fault {
 
 // oldHeaders has the socket of a node send headers below what its /abci_info says.
 func oldHeaders(node int, blocks int64, hold time.Duration) fault {
-	return cometFault(fmt.Sprintf("the socket is %d blocks behind", blocks), node, devnet.Fault{EventsBehind: blocks}, hold)
+	return cometFault(fmt.Sprintf("the socket is %d blocks behind", blocks), node, devnet.Fault{EventsBehind: blocks}, hold).isWithstood()
 }
 
 // silentComet has CometBFT of a node accept and not answer, while its REST server does.
 func silentComet(node int, hold time.Duration) fault {
-	return cometFault("CometBFT hangs", node, devnet.Fault{Stall: true}, hold)
+	return cometFault("CometBFT hangs", node, devnet.Fault{Stall: true}, hold).isWithstood()
 }
 
 // cometFault fails CometBFT of a node alone.
 func cometFault(name string, node int, comet devnet.Fault, hold time.Duration) fault {
-	return fault{name, hold, func(_ context.Context, b *bed, last func()) error {
+	return fault{name: name, hold: hold, do: func(_ context.Context, b *bed, last func()) error {
 		rest := devnet.Fault{Latency: b.plan.nodeLatency}
 		if err := b.nodes[node].SetFaults(rest, comet); err != nil {
 			return err
@@ -53,7 +60,7 @@ func cometFault(name string, node int, comet devnet.Fault, hold time.Duration) f
 
 // lagging has a node catch up: it is some blocks behind and says so.
 func lagging(node int, hold time.Duration) fault {
-	return fault{"a node is 20 blocks behind", hold, func(_ context.Context, b *bed, last func()) error {
+	return fault{name: "a node is 20 blocks behind", hold: hold, do: func(_ context.Context, b *bed, last func()) error {
 		b.nodes[node].SetLag(lagBy)
 		b.nodes[node].SetCatchingUp(true)
 		last()
@@ -66,12 +73,12 @@ func lagging(node int, hold time.Duration) fault {
 // backBy takes the newest blocks of the chain away, once it is known what the node
 // said of them.
 func backBy(blocks int64) fault {
-	return fault{fmt.Sprintf("%d blocks back", blocks), 0, func(ctx context.Context, b *bed, _ func()) error { return b.fork(ctx, blocks) }}
+	return fault{name: fmt.Sprintf("%d blocks back", blocks), do: func(ctx context.Context, b *bed, _ func()) error { return b.fork(ctx, blocks) }}
 }
 
 // halt stops the making of blocks.
 func halt(hold time.Duration) fault {
-	return fault{"a halt", hold, func(_ context.Context, b *bed, last func()) error {
+	return fault{name: "a halt", hold: hold, do: func(_ context.Context, b *bed, last func()) error {
 		b.chain.Halt()
 		last()
 		b.chain.Resume()
@@ -88,7 +95,7 @@ const (
 
 // hang has the execution clients of all nodes hang.
 func hang(hold time.Duration) fault {
-	return fault{"/abci_info blocks 9 s of 12", 0, func(ctx context.Context, b *bed, _ func()) error {
+	return fault{name: "/abci_info blocks 9 s of 12", do: func(ctx context.Context, b *bed, _ func()) error {
 		b.chain.Halt()
 		defer b.chain.Resume()
 		ctx, cancel := context.WithTimeout(ctx, hold)
@@ -109,7 +116,7 @@ func hang(hold time.Duration) fault {
 
 // nodeFault fails both servers of all nodes.
 func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
-	return fault{"node: " + name, hold, func(_ context.Context, b *bed, last func()) error {
+	return fault{name: "node: " + name, hold: hold, do: func(_ context.Context, b *bed, last func()) error {
 		if err := b.setFaults(f, f); err != nil {
 			return err
 		}
@@ -149,7 +156,7 @@ func lateBlock(outage, late time.Duration) fault {
 
 // failover kills the Redis that has the keys. The replicas use the one that takes
 // over as soon as they are to be well again.
-var failover = fault{"the master dies", 0, func(ctx context.Context, b *bed, _ func()) error {
+var failover = fault{name: "the master dies", do: func(ctx context.Context, b *bed, _ func()) error {
 	if err := b.failover.KillMaster(ctx); err != nil {
 		return err
 	}
@@ -183,7 +190,7 @@ func (b *bed) redisServes(ctx context.Context) bool {
 
 // redisOutage kills Redis, which comes back empty.
 func redisOutage(hold time.Duration) fault {
-	return fault{"Redis killed", hold, func(ctx context.Context, b *bed, last func()) error {
+	return fault{name: "Redis killed", hold: hold, do: func(ctx context.Context, b *bed, last func()) error {
 		b.redis.Kill()
 		last()
 		if err := b.redis.Restart(ctx); err != nil {
@@ -196,7 +203,7 @@ func redisOutage(hold time.Duration) fault {
 // replicaKilled kills the last replica, which starts again after a time, if there is
 // one. The first replica lives on, so that what it holds tells of leaks.
 func replicaKilled(hold time.Duration) fault {
-	return fault{"a replica killed", hold, func(ctx context.Context, b *bed, last func()) error {
+	return fault{name: "a replica killed", hold: hold, do: func(ctx context.Context, b *bed, last func()) error {
 		r := b.replicas[len(b.replicas)-1]
 		r.kill()
 		if hold == 0 {
@@ -208,7 +215,7 @@ func replicaKilled(hold time.Duration) fault {
 }
 
 // leftovers are what Redis has of a chain that is reset while no replica runs.
-var leftovers = fault{"replicas start on what a chain left that was reset", time.Second, func(ctx context.Context, b *bed, last func()) error {
+var leftovers = fault{name: "replicas start on what a chain left that was reset", hold: time.Second, do: func(ctx context.Context, b *bed, last func()) error {
 	for _, r := range b.replicas {
 		r.kill()
 	}
@@ -226,7 +233,7 @@ var leftovers = fault{"replicas start on what a chain left that was reset", time
 
 // networkFault fails a link in one way.
 func networkFault(name, weather string, hold time.Duration) fault {
-	return fault{name + ": " + weather, hold, func(ctx context.Context, b *bed, last func()) error {
+	return fault{name: name + ": " + weather, hold: hold, do: func(ctx context.Context, b *bed, last func()) error {
 		if err := b.links[name].fail(weather); err != nil {
 			return err
 		}

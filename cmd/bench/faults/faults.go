@@ -40,6 +40,7 @@ type campaign struct {
 	plan
 	names  []string // of scenarios; none: all
 	random bool
+	clocks bool // jump at random, too
 	seed   uint64
 }
 
@@ -53,6 +54,7 @@ func Faults(ctx context.Context, args []string) error {
 	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute}}
 	fs := c.flags("faults")
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
+	fs.BoolVar(&c.clocks, "clocks", false, "set clocks off at random, too, which needs the standard library built anew")
 	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")
 	introduction := "bench faults [flags] [scenario ...]\n\nScenarios, all of them unless named:\n "
 	for _, s := range scenarios() {

@@ -16,6 +16,7 @@ func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
 		{Replica: &rig.Replica{}, addrs: []string{"a", "link"}, downs: []span{{from: killed}}},
 		{Replica: &rig.Replica{}, addrs: []string{"b"}},
 		{Replica: &rig.Replica{}, addrs: []string{"c"}, downs: []span{{from: killed, to: killed.Add(time.Minute)}}},
+		{Replica: &rig.Replica{}, addrs: []string{"d"}, downs: []span{{from: killed, to: killed.Add(time.Minute), stopped: true}}},
 	}}
 	got := map[string]bool{}
 	for name, a := range map[string]clients.Answer{
@@ -27,11 +28,15 @@ func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
 		"behind a link":                {Server: "link", Sent: killed.Add(time.Hour)},
 		"before it was back":           {Server: "c", Sent: killed.Add(50 * time.Second)},
 		"after it was back":            {Server: "c", Sent: killed.Add(61 * time.Second)},
+		"refused as it was killed":     {Server: "a", Status: 503, Sent: killed.Add(-time.Second), Took: 2 * time.Second},
+		"failed once it went on":       {Server: "d", Status: 504, Sent: killed.Add(time.Second), Took: time.Minute},
+		"failed after it went on":      {Server: "d", Status: 504, Sent: killed.Add(61 * time.Second)},
 	} {
 		got[name] = b.lost(&a)
 	}
 	want := map[string]bool{
 		"under way when it was killed": true, "sent just after": true, "answered before": false, "sent long after": false,
+		"refused as it was killed": false, "failed once it went on": true, "failed after it went on": false,
 		"to another": false, "behind a link": true, "before it was back": true, "after it was back": false,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -20,11 +20,14 @@ type replica struct {
 	ready atomic.Bool // takes requests, as far as the balancer knows
 
 	mu    sync.Mutex
-	downs []span // when it was killed, until it was back
+	downs []span // when it was killed or stopped, until it was back
 }
 
 // A span is from one moment to another, or begins and has not ended.
-type span struct{ from, to time.Time }
+type span struct {
+	from, to time.Time
+	stopped  bool // by SIGSTOP: what it was asked meanwhile may also fail once it goes on
+}
 
 // noticed is how long a replica that was told to end still takes requests: ten
 // times the pause between two looks of the load balancer.
@@ -34,18 +37,31 @@ const noticed = time.Second
 // does: the loss of the node is no reason to send requests elsewhere.
 func (r *replica) watch(ctx context.Context) {
 	for rig.Pause(ctx, noticed/10) {
-		_, err := rig.Get(ctx, r.Admin+"/readyz?exclude=node&exclude=store")
+		asking, cancel := context.WithTimeout(ctx, noticed)
+		_, err := rig.Get(asking, r.Admin+"/readyz?exclude=node&exclude=store")
+		cancel()
 		r.ready.Store(err == nil)
 	}
 }
 
 // kill ends the replica without a goodbye.
 func (r *replica) kill() {
-	r.mu.Lock()
-	r.downs = append(r.downs, span{from: time.Now()})
-	r.mu.Unlock()
+	r.down(false)
 	r.ready.Store(false)
 	r.Kill()
+}
+
+// down notes that the replica is away from now on, until up.
+func (r *replica) down(stopped bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.downs = append(r.downs, span{from: time.Now(), stopped: stopped})
+}
+
+func (r *replica) up() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.downs[len(r.downs)-1].to = time.Now()
 }
 
 // revive starts a replica that was killed. It is back when ready says so.
@@ -56,25 +72,25 @@ func (r *replica) revive(ctx context.Context, ready func(context.Context) error)
 	if err := ready(ctx); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.downs[len(r.downs)-1].to = time.Now()
+	r.up()
 	return nil
 }
 
-// lost tells whether a request may be without an answer: its replica was killed
-// meanwhile, or the client is behind a link that may have failed.
+// lost tells whether a request may fail: without an answer where its replica was killed
+// meanwhile or the client is behind a link that may have failed, and in any way where its
+// replica was stopped.
 func (b *bed) lost(a *clients.Answer) bool {
 	return slices.ContainsFunc(b.replicas, func(r *replica) bool {
-		return slices.Contains(r.addrs[1:], a.Server) || r.addrs[0] == a.Server && r.killedDuring(a)
+		behind := slices.Contains(r.addrs[1:], a.Server)
+		return behind && a.Status == 0 || slices.Contains(r.addrs, a.Server) && r.downDuring(a)
 	})
 }
 
-func (r *replica) killedDuring(a *clients.Answer) bool {
+func (r *replica) downDuring(a *clients.Answer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.downs, func(s span) bool {
-		return (a.Sent.Before(s.to) || a.Sent.Before(s.from.Add(noticed))) && a.Came().After(s.from)
+		return (s.stopped || a.Status == 0) && (a.Sent.Before(s.to) || a.Sent.Before(s.from.Add(noticed))) && a.Came().After(s.from)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +40,15 @@ func scenarios() []scenario {
 		{"replica", setup{redis: oneRedis}, []fault{replicaKilled(8 * time.Second)}},
 		{"sentinel", setup{redis: sentinels}, []fault{failover}},
 		{"cluster", setup{redis: cluster}, []fault{failover}},
+		{"stops", setup{redis: oneRedis, stops: true}, slices.Concat(stops(time.Second), stops(20*time.Second))},
+		{"clock", setup{redis: oneRedis, clock: true}, clockJumps(5*time.Minute, 10*time.Second)},
+		{"neighbour", setup{redis: oneRedis}, []fault{leasesHeld(40 * time.Second)}},
+		{"neighbour-seal", setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=known to the replicas alone"}}, []fault{leasesHeld(40 * time.Second)}},
+		{"streams", setup{redis: oneRedis, env: []string{smallMemory}}, []fault{listsStreamed(20 * time.Second)}},
+		{"execution", setup{index: true}, []fault{
+			executionFault("no logs", devnet.Fault{DropLogs: true}, 10*time.Second), executionFault("other hashes", devnet.Fault{WrongHashes: true}, 10*time.Second),
+			executionFault("nonsense", devnet.Fault{Nonsense: true}, 5*time.Second), executionFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, 10*time.Second),
+		}},
 		{"net", setup{redis: oneRedis, links: true}, networkFaults(6 * time.Second)},
 	}
 }
@@ -54,8 +64,10 @@ func networkFaults(hold time.Duration) (all []fault) {
 }
 
 // randomFault draws one of all kinds. A fault of the network is twice as likely as any other.
-func randomFault(random *rand.Rand) fault {
+func randomFault(random *rand.Rand, clocks bool) fault {
 	hold := time.Second + time.Duration(random.IntN(7000))*time.Millisecond
+	long := time.Second + time.Duration(random.IntN(19000))*time.Millisecond
+	offset := time.Duration(random.IntN(1200)-600) * time.Second
 	all := []fault{
 		lie(random.IntN(2), hold),
 		lagging(random.IntN(2), hold),
@@ -67,11 +79,19 @@ func randomFault(random *rand.Rand) fault {
 		nodeFault("stalled", devnet.Fault{Stall: true}, hold),
 		nodeFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, hold),
 		nodeFault("nonsense", devnet.Fault{Nonsense: true}, hold),
+		nodeStopped(random.IntN(2), long),
+		cometStopped(random.IntN(2), long),
+		redisStopped(long),
+		replicaStopped(long),
+		leasesHeld(long),
 		redisOutage(hold),
 		replicaKilled(hold),
 		backBy(1 + random.Int64N(setBack)),
 		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
 		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
+	}
+	if clocks {
+		all = append(all, clockAt(offset, hold, random.IntN(2)))
 	}
 	return all[random.IntN(len(all))]
 }
@@ -81,7 +101,7 @@ func randomFault(random *rand.Rand) fault {
 // that none kills, the first, holds what it held before.
 func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
 	r.Note("Random faults for %v, seed %d.", c.length, c.seed)
-	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true})
+	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, stops: true, clock: c.clocks})
 	if err != nil {
 		return err
 	}
@@ -94,7 +114,7 @@ func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
 		var watching sync.WaitGroup
 		watching.Go(func() { held = watch.Run(running, c.length) })
 		for running.Err() == nil && err == nil {
-			err = b.cause(running, randomFault(random))
+			err = b.cause(running, randomFault(random, c.clocks))
 			rig.Pause(running, time.Second+time.Duration(random.IntN(5000))*time.Millisecond)
 		}
 		stop()

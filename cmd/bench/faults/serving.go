@@ -14,11 +14,11 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
 	s.Flags = []string{"--shape", "node"}
 	for i, n := range b.nodes {
-		rest, err := b.reach(nodeLink, n.RESTURL())
+		rest, err := b.reachNode(ctx, n.RESTURL())
 		if err != nil {
 			return s, err
 		}
-		comet, err := b.reach(nodeLink, n.CometURL())
+		comet, err := b.reachNode(ctx, n.CometURL())
 		if err != nil {
 			return s, err
 		}
@@ -26,6 +26,16 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 			s.Node, s.Comet = rest, comet
 		} else {
 			s.Flags = append(s.Flags, "--node", rest, "--comet", comet)
+		}
+	}
+	if b.setup.clock {
+		if s.Program, err = b.WithClock(ctx); err != nil {
+			return s, err
+		}
+	}
+	if b.setup.index {
+		if err := b.startIndex(ctx); err != nil {
+			return s, err
 		}
 	}
 	if b.setup.redis != nil {
@@ -43,6 +53,18 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 		s.Flags = append(s.Flags, "--store", store, "--collections-auth", "none")
 	}
 	return s, nil
+}
+
+// reachNode is the URL of a node's server, through what can fail between.
+func (b *bed) reachNode(ctx context.Context, server string) (string, error) {
+	if b.setup.stops {
+		p, addr, err := b.Relay(ctx, rig.Host(server))
+		if err != nil {
+			return "", err
+		}
+		b.relays, server = append(b.relays, p), "http://"+addr
+	}
+	return b.reach(nodeLink, server)
 }
 
 // reach is the URL of a server, through a link if there are any.

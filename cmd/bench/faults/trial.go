@@ -15,7 +15,7 @@ import (
 // A trial is a fault of a run and the time until the next one begins.
 type trial struct {
 	name          string
-	began, mended time.Time
+	began, mended time.Time // mended: from when on answers have to become fresh
 	end           time.Time // zero: with the run
 }
 
@@ -38,6 +38,9 @@ func (b *bed) cause(ctx context.Context, f fault) error {
 		b.note("%s ends", f.name)
 	}
 	t.mended = time.Now()
+	if f.withstood {
+		t.mended = t.began
+	}
 	b.trials = append(b.trials, t)
 	return nil
 }

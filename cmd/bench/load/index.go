@@ -11,8 +11,6 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
-	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -79,50 +77,19 @@ func (x *indexRun) run(ctx context.Context, r *rig.Rig) error {
 	if err := x.chain.EVM().SetLimits(x.blocks, devnet.RefuseParams); err != nil {
 		return err
 	}
-	admin := rig.FreeAddr()
-	p, err := r.Start(ctx, "index", []string{fmt.Sprintf("TIPCACHE_INDEX_AHEAD=%d", x.ahead)},
-		r.Bin, "index", "--evm", x.chain.EVMURL(), "--store", x.url, "--from", "1", "--admin", admin)
+	p, admin, err := r.Index(ctx, x.chain, x.url, []string{fmt.Sprintf("TIPCACHE_INDEX_AHEAD=%d", x.ahead)}, "--from", "1")
 	if err != nil {
 		return err
 	}
 	defer p.Stop()
-	whole, err := x.watch(ctx, p, "http://"+admin)
+	whole, err := x.watch(ctx, p, admin)
 	if err != nil || !whole {
 		return err
 	}
 	if err := p.Wait(); err != nil {
 		return err
 	}
-	return x.check(ctx)
-}
-
-// check reads the store: it holds what the chain has come to.
-func (x *indexRun) check(ctx context.Context) error {
-	s, err := drivers.Open(ctx, x.url, collections.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var assets, want int64
-	for q := (collections.Query{Limit: collections.MaxLimit}); ; q.Offset += q.Limit {
-		page, err := s.List(ctx, q)
-		if err != nil {
-			return err
-		}
-		for _, c := range page.Items {
-			assets += c.AssetCount
-		}
-		if len(page.Items) < q.Limit {
-			break
-		}
-	}
-	for c := range x.chain.CollectionsAt(x.chain.EVM().Height()) {
-		want += c.AssetCount
-	}
-	if assets != want {
-		return fmt.Errorf("the store holds %d assets, the chain %d", assets, want)
-	}
-	return nil
+	return rig.Indexed(ctx, x.chain, x.url)
 }
 
 // indexMoment is how far an indexer has come.

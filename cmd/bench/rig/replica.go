@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 // Serving says what a replica is started with.
 type Serving struct {
+	Program     string // "" is tipcache
 	Node, Comet string // URLs
 	Flags       []string
 	Env         []string // as in KEY=value
@@ -36,7 +38,7 @@ func (r *Rig) Replica(ctx context.Context, s Serving) (*Replica, error) {
 	public, admin := FreeAddr(), FreeAddr()
 	t := &Replica{URL: "http://" + public, Admin: "http://" + admin}
 	argv := []string{
-		r.Bin, "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
+		cmp.Or(s.Program, r.Bin), "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
 		"--store", "sqlite::memory:", "--collections-auth", "closed",
 	}
 	var err error

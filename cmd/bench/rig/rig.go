@@ -125,6 +125,9 @@ func (r *Rig) Progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+" done\n", args...)
 }
 
+// tipcache is the package of the program.
+const tipcache = "github.com/tipcache/tipcache/cmd/tipcache"
+
 // New makes the directory and builds tipcache.
 func New(ctx context.Context, o Options) (r *Rig, err error) {
 	r = &Rig{Options: o}
@@ -136,7 +139,7 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 		return r, err
 	}
 	r.Bin = filepath.Join(r.Dir, "tipcache")
-	if _, err := Output(ctx, "", "go", "build", "-o", r.Bin, "github.com/tipcache/tipcache/cmd/tipcache"); err != nil {
+	if _, err := Output(ctx, "", "go", "build", "-o", r.Bin, tipcache); err != nil {
 		r.Close()
 		return nil, err
 	}

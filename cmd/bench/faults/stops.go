@@ -1,0 +1,101 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// stops are SIGSTOP of everything, one after another.
+func stops(hold time.Duration) []fault {
+	return []fault{nodeStopped(0, hold), cometStopped(0, hold), redisStopped(hold), replicaStopped(hold)}
+}
+
+// nodeStopped stops both servers of a node. The chain goes on.
+func nodeStopped(node int, hold time.Duration) fault {
+	return stopped("a node", hold, func(b *bed) []*rig.Process { return b.relays[2*node : 2*node+2] })
+}
+
+// cometStopped stops CometBFT of a node alone.
+func cometStopped(node int, hold time.Duration) fault {
+	return stopped("CometBFT", hold, func(b *bed) []*rig.Process { return b.relays[2*node+1 : 2*node+2] }).isWithstood()
+}
+
+func redisStopped(hold time.Duration) fault {
+	return stopped("Redis", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.redis.Process} }).isWithstood()
+}
+
+// replicaStopped stops the last replica, as replicaKilled kills it.
+func replicaStopped(hold time.Duration) fault {
+	last := func(b *bed) *replica { return b.replicas[len(b.replicas)-1] }
+	f := stopped("a replica", hold, func(b *bed) []*rig.Process { return []*rig.Process{last(b).Process} })
+	stop := f.do
+	f.do = func(ctx context.Context, b *bed, until func()) error {
+		last(b).down(true)
+		defer last(b).up()
+		return stop(ctx, b, until)
+	}
+	return f
+}
+
+// stopped stops processes, and has them go on after a time.
+func stopped(name string, hold time.Duration, of func(*bed) []*rig.Process) fault {
+	name = fmt.Sprintf("%s stopped for %v", name, hold.Round(time.Second))
+	return fault{name: name, hold: hold, do: func(_ context.Context, b *bed, last func()) error {
+		signal := func(s syscall.Signal) {
+			for _, p := range of(b) {
+				p.Signal(s)
+			}
+		}
+		signal(syscall.SIGSTOP)
+		last()
+		signal(syscall.SIGCONT)
+		return nil
+	}}
+}
+
+// clockAt sets the wall clock of replicas off by some time, for good.
+func clockAt(offset, hold time.Duration, replicas ...int) fault {
+	name := fmt.Sprintf("clock of %d of the replicas off by %v", len(replicas), offset)
+	return fault{name: name, hold: hold, withstood: true, do: func(ctx context.Context, b *bed, last func()) error {
+		for _, i := range replicas {
+			if _, err := b.SetClock(clockOf(i), offset); err != nil {
+				return err
+			}
+			if err := rig.Eventually(ctx, b.replicas[i].isOff(offset)); err != nil {
+				return err
+			}
+		}
+		last()
+		return nil
+	}}
+}
+
+// isOff tells by the Date of an answer whether a replica's clock is off by some time.
+func (r *replica) isOff(want time.Duration) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn := clients.Conn{Addr: rig.Host(r.Admin)}
+		defer conn.Close()
+		response, err := conn.Get(ctx, "/healthz")
+		if err != nil {
+			return err
+		}
+		date, err := http.ParseTime(response.Header.Get("Date"))
+		if off := time.Until(date); err == nil && (off-want).Abs() > 10*time.Second {
+			err = fmt.Errorf("the clock is off by %v, not %v", off, want)
+		}
+		return err
+	}
+}
+
+// clockJumps are jumps of the clock of one replica, forward and back, and of all clocks.
+func clockJumps(by, hold time.Duration) []fault {
+	return []fault{clockAt(by, hold, 1), clockAt(-by, hold, 1), clockAt(by, hold, 0, 1), clockAt(0, hold, 0, 1)}
+}
+
+func clockOf(replica int) string { return fmt.Sprintf("replica-%d", replica) }
