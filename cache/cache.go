@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
@@ -19,6 +21,7 @@ type Cache struct {
 	chain    atomic.Pointer[chain]
 	reserved atomic.Int64 // bytes of the memory bound that others hold
 
+	leases     *gobreaker.CircuitBreaker[struct{}]
 	latencies  *[kindsOfReads]latency
 	waiting    atomic.Int64 // callers waiting in flights
 	background atomic.Int64 // flights that nobody waits for
@@ -39,6 +42,7 @@ func New(o Options) (*Cache, error) {
 	}
 	o = o.WithDefaults()
 	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders(), latencies: newLatencies(o.Patience)}
+	c.leases = newLeaseBreaker(o.Logger)
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))
 	if err := c.register(); err != nil {

@@ -3,7 +3,10 @@ package cache
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 // acquire looks into the shared store until it gives an entry that ends the
@@ -19,7 +22,9 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 	woken := f.ch.waiters.join(f.q.Key)
 	defer f.ch.waiters.leave(f.q.Key)
 	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep, f.q.MaxHeight)
-	if f.sharedSilent || f.ch.pending.AwaitWrite(ctx, f.q.Key) != nil {
+	until, cancel := f.waitForOthers(ctx)
+	defer cancel()
+	if f.sharedSilent || f.ch.pending.AwaitWrite(until, f.q.Key) != nil {
 		return found
 	}
 	judged := at.known()
@@ -27,7 +32,7 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 		judged = f.read
 		f.judge(&found, judged)
 	}
-	for !found.enough {
+	for !found.enough && until.Err() == nil {
 		drain(woken)
 		reply, err := found.lease.Acquire(ctx, judged)
 		switch {
@@ -39,7 +44,7 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 		case reply.State == LeaseGranted:
 			found.lease.Keep(ctx)
 			return found
-		case !f.awaitLease(ctx, woken, reply.Left):
+		case !f.awaitLease(until, woken, reply.Left):
 			return found
 		}
 	}
@@ -57,9 +62,52 @@ func (f *flight) judge(found *lookupResult, e *Entry) {
 	found.enough = f.q.state(found.at, f.c.o.Now()) == Fresh
 }
 
+// waitForOthers ends when what is left of the flight is due to the origin.
+func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, _ := ctx.Deadline()
+	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
+}
+
+// A lease is honoured by a message when it is settled or given up. After so many in a
+// row that were not, no lease is waited for until the rest is over: whoever can write
+// to the shared store can take leases, and renew them.
+const (
+	unhonouredToIgnore = 5
+	ignoredFor         = time.Minute
+)
+
+var (
+	errUnhonoured = errors.New("cache: leases are held, and nothing comes of them")
+	errExpired    = errors.New("cache: the lease expired")
+)
+
+func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
+	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:     ignoredFor,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= unhonouredToIgnore },
+		IsExcluded:  func(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, context.Canceled) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			switch {
+			case from == gobreaker.StateClosed:
+				log.Warn("leases of other replicas are ignored", "error", errUnhonoured)
+			case to == gobreaker.StateClosed:
+				log.Info("leases of other replicas are waited for again")
+			}
+		},
+	})
+}
+
 // awaitLease waits for the replica that has the lease, at most for what is left
 // of it, and tells whether to ask the shared store again.
-func (f *flight) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) bool {
+func (f *flight) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) (again bool) {
+	_, _ = f.c.leases.Execute(func() (_ struct{}, err error) { // counted there
+		again, err = f.awaitHolder(ctx, woken, left)
+		return struct{}{}, err
+	})
+	return again
+}
+
+func (f *flight) awaitHolder(ctx context.Context, woken <-chan bool, left time.Duration) (again bool, err error) {
 	began := time.Now()
 	timer := time.NewTimer(left)
 	defer timer.Stop()
@@ -73,13 +121,16 @@ func (f *flight) awaitLease(ctx context.Context, woken <-chan bool, left time.Du
 		} else {
 			wait("failed", began)
 		}
-		return again
+		return again, nil
 	case <-timer.C:
 		wait("expired", began)
-		return true
+		return true, errExpired
 	case <-ctx.Done():
 		wait("timeout", began)
-		return false
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return false, ctx.Err()
+		}
+		return false, errUnhonoured
 	}
 }
 

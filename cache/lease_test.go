@@ -126,6 +126,17 @@ func TestFollowersOfALease(t *testing.T) {
 			t.Errorf("the follower got %s", line)
 		}
 	})
+	t.Run("are woken where leases are sealed, too", func(t *testing.T) {
+		sealed := redis.Options{Lease: time.Hour, SealKey: []byte("a key of replicas")}
+		addr := startRedis(t).addr
+		a, b := replica(t, addr, sealed), replica(t, addr, sealed)
+		answers, _ := hold(t, a, q)
+		got := follow(t, b, q)
+		answers <- nil
+		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
+			t.Errorf("the follower got %s", line)
+		}
+	})
 	t.Run("ask themselves when the holder's origin fails", func(t *testing.T) {
 		addr := startRedis(t).addr
 		a, b := replica(t, addr, long), replica(t, addr, long)

@@ -15,6 +15,7 @@ type Options struct {
 	MemoryBytes   int64                 // bound of the memory store; 256 MiB
 	Shared        Shared                // the store that replicas share, nil = none. The caller closes it, after the cache
 	FlightTimeout time.Duration         // longest life of a flight: other replicas, the origin's queue and the origin together; 10 s
+	OriginTimeout time.Duration         // what a flight leaves of that for the origin when it waits for other replicas; half of FlightTimeout
 	Patience      time.Duration         // longest wait for the origin where a stale entry could be given, and ten times that where one kept for errors could; 100 ms
 	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
 	HotInterval   time.Duration         // how often replicas are told of the keys used most, for those that start; 30 s
@@ -25,9 +26,12 @@ type Options struct {
 }
 
 func (o Options) validate() error {
-	least := min(o.MemoryBytes, int64(o.FlightTimeout), int64(o.Patience), int64(o.HotInterval), int64(o.MaxWaiters), int64(o.MaxBackground))
+	least := min(o.MemoryBytes, int64(o.FlightTimeout), int64(o.OriginTimeout), int64(o.Patience), int64(o.HotInterval), int64(o.MaxWaiters), int64(o.MaxBackground))
 	if least < 0 {
 		return fmt.Errorf("cache: an option is negative: %d", least)
+	}
+	if o = o.WithDefaults(); o.OriginTimeout >= o.FlightTimeout {
+		return fmt.Errorf("cache: OriginTimeout %v is not shorter than FlightTimeout %v", o.OriginTimeout, o.FlightTimeout)
 	}
 	return nil
 }
@@ -39,6 +43,7 @@ const DefaultPatience = 100 * time.Millisecond
 func (o Options) WithDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
+	o.OriginTimeout = cmp.Or(o.OriginTimeout, o.FlightTimeout/2)
 	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	o.HotInterval = cmp.Or(o.HotInterval, 30*time.Second)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)

@@ -89,7 +89,7 @@ type Cache struct {
 type Redis struct {
 	URL     string        `yaml:"url" flag:"redis" secret:"true" doc:"redis:// or rediss:// URL (several hosts: a Cluster; ?master_name=: Sentinel), embedded for one inside the process, none"`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"time for one exchange, after which Redis is passed over"`
-	SealKey string        `yaml:"seal_key" secret:"true" doc:"secret of 16 characters at least that all replicas share: entries, the epoch with the hashes of blocks, the dialect of the nodes, and purges are sealed with it, and what others write of these is not believed; empty is no seals"`
+	SealKey string        `yaml:"seal_key" secret:"true" doc:"secret of 16 characters at least that all replicas share: entries, the epoch with the hashes of blocks, the dialect of the nodes, leases and purges are sealed with it, and what others write of these is not believed; empty is no seals"`
 }
 
 // Collections is interface (B): the store and who may ask.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -29,8 +31,32 @@ type lease struct {
 func (s *Store) NewLease(namespace, key string, keep time.Duration, most int64) cache.Lease {
 	return &lease{
 		s: s, key: key, entry: entryKey(namespace, key), channel: channelOf(namespace), keepFor: keep, most: most,
-		token: rand.Text(), stop: func() {},
+		token: s.newToken(entryKey(namespace, key)), stop: func() {},
 	}
+}
+
+// newToken names a holder of the lease of an entry. With a seal key it proves that a
+// replica began to hold the lease, and when.
+func (s *Store) newToken(entry string) string {
+	text := fmt.Appendf(nil, "%s %d", rand.Text(), s.o.Now().UnixMilli())
+	return string(s.codec.seal(leaseKey(entry), text))
+}
+
+// believe gives an error for a holder that is no replica with our seal key, or began
+// to hold the lease longer ago than any flight: somebody may have copied it.
+func (s *Store) believe(at, holder string) error {
+	if len(s.o.SealKey) == 0 {
+		return nil
+	}
+	text, err := s.codec.open(at, holder)
+	if err != nil {
+		return err
+	}
+	_, began, _ := strings.Cut(text, " ")
+	if ms, err := strconv.ParseInt(began, 10, 64); err != nil || s.o.Now().Sub(time.UnixMilli(ms)).Abs() > apart {
+		return fmt.Errorf("%w: a lease of another time", errCorrupt)
+	}
+	return nil
 }
 
 func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
@@ -40,7 +66,7 @@ func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
 func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	ctx, span := startSpan(ctx, "redis.acquire")
 	defer func() { endLease(span, stateNames[reply.State], err) }()
-	reply, err = l.acquireOnce(ctx, judged)
+	reply, err = l.acquireFrom(ctx, judged, "")
 	if !errors.Is(err, errCorrupt) {
 		return reply, err
 	}
@@ -49,22 +75,43 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 	if err != nil {
 		return cache.LeaseReply{}, err
 	}
-	return l.acquireOnce(ctx, nil)
+	return l.acquireFrom(ctx, nil, "")
 }
 
-func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry) (cache.LeaseReply, error) {
+var errDoubted = errors.New("redis: the lease is taken again and again, and not by replicas with our key")
+
+// acquireFrom takes over the lease of a holder that is not believed, and asks once
+// more where it finds one. Two that come one after the other are an error: the caller
+// does without a lease.
+func (l *lease) acquireFrom(ctx context.Context, judged *cache.Entry, doubted string) (cache.LeaseReply, error) {
+	reply, holder, err := l.acquireOnce(ctx, judged, doubted)
+	if err != nil || reply.State != cache.LeaseBusy {
+		return reply, err
+	}
+	err = l.s.believe(leaseKey(l.entry), holder)
+	switch {
+	case err == nil:
+		return reply, nil
+	case doubted != "" || holder == "":
+		return cache.LeaseReply{}, errDoubted
+	}
+	l.s.unreadable(leaseKey(l.entry), err)
+	return l.acquireFrom(ctx, judged, holder)
+}
+
+func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, doubted string) (_ cache.LeaseReply, holder string, _ error) {
 	var known []byte
 	if judged != nil {
 		known = version(judged)
 	}
 	var reply []any
 	err := l.s.do(ctx, func(ctx context.Context) (err error) {
-		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(), known, l.token, l.s.o.Lease.Milliseconds()).Slice()
+		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(), known, l.token, l.s.o.Lease.Milliseconds(), doubted).Slice()
 		return err
 	})
 	if err != nil {
 		l.held = !isReply(err) && kindOf(err) != unavailable
-		return cache.LeaseReply{}, err
+		return cache.LeaseReply{}, "", err
 	}
 	return l.read(reply, judged)
 }
@@ -73,9 +120,9 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry) (cache.Lea
 var stateNames = [...]string{cache.LeaseBusy: "busy", cache.LeaseGranted: "granted", cache.LeaseChanged: "changed"}
 
 // read takes the reply of acquireScript apart.
-func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply, err error) {
-	if len(values) != 4 {
-		return reply, fmt.Errorf("redis: the script replied %d values, not 4", len(values))
+func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply, holder string, err error) {
+	if len(values) != 5 {
+		return reply, "", fmt.Errorf("redis: the script replied %d values, not 5", len(values))
 	}
 	word, _ := values[0].(string)
 	if word == "foreign" {
@@ -84,7 +131,7 @@ func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply,
 	}
 	at := slices.Index(stateNames[:], word)
 	if at <= 0 {
-		return reply, fmt.Errorf("redis: the script replied %q", word)
+		return reply, "", fmt.Errorf("redis: the script replied %q", word)
 	}
 	reply.State = cache.LeaseState(at)
 	left, _ := values[3].(int64)
@@ -97,7 +144,8 @@ func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply,
 	case stored && judged != nil:
 		l.seen = judged.ETag
 	}
-	return reply, err
+	holder, _ = values[4].(string)
+	return reply, holder, err
 }
 
 // Keep implements [cache.Lease].

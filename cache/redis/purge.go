@@ -107,9 +107,6 @@ type announcement struct {
 	At int64 // in milliseconds
 }
 
-// announced is how old an announcement may be, with the clocks of replicas apart.
-const announced = time.Minute
-
 // AnnouncePurge implements [cache.Shared]. This replica hears of it, too.
 func (s *Store) AnnouncePurge(ctx context.Context, namespace string, sel cache.Selection) error {
 	channel := channelOf(namespace)
@@ -129,7 +126,7 @@ func (s *Store) readAnnouncement(channel, message string) (cache.Selection, erro
 	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
 		return cache.Selection{}, fmt.Errorf("%w: not a selection", errCorrupt)
 	}
-	if len(s.o.SealKey) > 0 && s.o.Now().Sub(time.UnixMilli(a.At)).Abs() > announced {
+	if len(s.o.SealKey) > 0 && s.o.Now().Sub(time.UnixMilli(a.At)).Abs() > apart {
 		return cache.Selection{}, fmt.Errorf("%w: announced at another time", errCorrupt)
 	}
 	return a.Selection, nil

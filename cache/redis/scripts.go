@@ -22,14 +22,16 @@ local function stored()
 end
 `
 
-// acquireScript gives {state, m, b, milliseconds left}. An entry that is not of the
+// acquireScript gives {state, m, b, milliseconds left, holder}. An entry that is not of the
 // version that the caller has judged is given instead of the lease: freshness is
 // judged by callers alone. b is left out if the caller has it already. A caller that did
 // not get the reply may ask again with the same token and finds the lease its own; a
 // lease without an expiry is none, and one that would last longer than the caller's is
-// cut to the caller's: either no replica holds it, or its holder renews it.
+// cut to the caller's: either no replica holds it, or its holder renews it. The lease of
+// a holder that the caller does not believe is the caller's, too.
 //
-// KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds.
+// KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds,
+// holder that is not believed or nothing.
 const acquireScript = parse + `
 local m, foreign = stored()
 if m and (ARGV[1] == '' or string.sub(m, 1, #ARGV[1]) ~= ARGV[1]) then
@@ -37,18 +39,19 @@ if m and (ARGV[1] == '' or string.sub(m, 1, #ARGV[1]) ~= ARGV[1]) then
 	local _, _, _, known = parse(ARGV[1])
 	local b = false
 	if not etag or etag ~= known then b = redis.call('HGET', KEYS[1], 'b') end
-	return {'changed', m, b, 0}
+	return {'changed', m, b, 0, ''}
 end
-local left = redis.call('PTTL', KEYS[2])
-if left > 0 and redis.pcall('GET', KEYS[2]) ~= ARGV[2] then
+local left, holder = redis.call('PTTL', KEYS[2]), redis.pcall('GET', KEYS[2])
+if type(holder) ~= 'string' then holder = '' end
+if left > 0 and holder ~= ARGV[2] and (ARGV[4] == '' or holder ~= ARGV[4]) then
 	if left > tonumber(ARGV[3]) then
 		redis.call('PEXPIRE', KEYS[2], ARGV[3])
 		left = tonumber(ARGV[3])
 	end
-	return {'busy', false, false, left}
+	return {'busy', false, false, left, holder}
 end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
-return {foreign and 'foreign' or 'granted', m or false, false, 0}
+return {foreign and 'foreign' or 'granted', m or false, false, 0, ''}
 `
 
 // settleScript writes an entry unless a newer one is there, gives the lease back

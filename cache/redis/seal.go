@@ -6,16 +6,22 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"time"
 )
 
 // errUnsealed is what this service has not written.
 var errUnsealed = fmt.Errorf("%w: not sealed with our key", errCorrupt)
 
+// apart is how old a sealed announcement may be, and a lease, with the clocks of
+// replicas apart.
+const apart = time.Minute
+
 // A sealer proves who wrote an entry: it puts an HMAC of the entry's key and
 // head at the head's end. The head holds the digest of the body, so nobody
 // without the key can make an entry, change one or move one to another key. An
 // older entry of the same key can be put back: its height tells. A ledger is sealed
-// in the same way under its key, and an announcement under its channel.
+// in the same way under its key, the token of a lease under the lease's, and an
+// announcement under its channel.
 type sealer []byte
 
 // seal gives m with its seal. Without a key there is none.

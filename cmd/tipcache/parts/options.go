@@ -31,6 +31,7 @@ func Cache(cfg config.Config) cache.Options {
 	return cache.Options{
 		MemoryBytes:   cacheMemory(cfg.Cache.Memory, memlimit.FromCgroup),
 		FlightTimeout: cfg.Cache.Flight,
+		OriginTimeout: cfg.Chain.Timeout,
 		Patience:      cfg.Cache.Patience,
 		MaxWaiters:    cfg.Cache.Waiters,
 	}
