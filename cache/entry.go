@@ -19,7 +19,7 @@ type Content struct {
 	Link   string // Link header, "" for none
 	Body   []byte
 	ETag   string // strong validator with its quotes, made from all of the above
-	Source uint64 // digest of the origin's raw answer: equal means that shaping it again would give the same content; 0 unknown
+	Source uint64 // digest of the origin's raw answer: equal means that shaping it again would give the same content; 0 unknown, or an answer that says nothing beyond its Expires
 
 	// Failed says that the origin told of a failure of its own, and the status says
 	// nothing about what was asked. The shared store does not keep it.
@@ -66,7 +66,7 @@ type Entry struct {
 	*Content
 	Height  int64     // newest block the content is known to hold at; 0 = unknown, or not chain data
 	ReadAt  time.Time // when the origin last said so
-	Expires time.Time // absent from then on whatever the policy says; zero = the policy alone decides
+	Expires time.Time // from then on absent, or where the policy says PastExpiry not fresh; zero = the policy alone decides
 }
 
 // Confirm returns an entry with the same content, seen to hold at a newer

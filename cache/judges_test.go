@@ -44,23 +44,23 @@ func (j judgement) fresh(now time.Time) bool {
 
 // judgements are all combinations of what a judge looks at.
 func judgements(now time.Time) iter.Seq[judgement] {
-	type kind struct{ immutable, onlyFound bool }
+	type kind struct{ immutable, onlyFound, pastExpiry bool }
 	return func(yield func(judgement) bool) {
 		n := 0
 		for _, status := range []int{200, 404} {
-			for _, kind := range []kind{{}, {true, false}, {true, true}} {
+			for _, kind := range []kind{{}, {immutable: true}, {immutable: true, onlyFound: true}, {pastExpiry: true}} {
 				for _, height := range []int64{0, 98, 99, 100, 120} {
 					for _, age := range []time.Duration{-time.Minute, 2 * time.Second, 3 * time.Second} {
 						for _, expires := range []time.Duration{-time.Second, 0, time.Second} {
 							for _, tip := range []int64{0, 100} {
 								for _, bounds := range [][2]int64{{}, {99, 0}, {0, 110}} {
-									e := &cache.Entry{Content: cache.NewContent(status, "text/plain", "", []byte("stored"), 0), Height: height, ReadAt: now.Add(-age)}
+									e := &cache.Entry{Content: cache.NewContent(status, "text/plain", "", []byte("stored"), 1), Height: height, ReadAt: now.Add(-age)}
 									if expires != 0 {
 										e.Expires = now.Add(expires)
 									}
 									q := cache.Query{Tip: tip, MinHeight: bounds[0], MaxHeight: bounds[1], Policy: cache.Policy{
 										FreshBlocks: 1, StaleBlocks: 4, ErrorBlocks: 9, Fresh: 2 * time.Second, Stale: 4 * time.Second,
-										Immutable: kind.immutable, OnlyFound: kind.onlyFound, Keep: time.Hour,
+										Immutable: kind.immutable, OnlyFound: kind.onlyFound, PastExpiry: kind.pastExpiry, Keep: time.Hour,
 									}}
 									if n++; n%2 == 0 {
 										q.Since = now.Add(-2500 * time.Millisecond)

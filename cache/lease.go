@@ -21,7 +21,7 @@ func (f *flight) acquire(ctx context.Context, at *slot) lookupResult {
 	// Listening begins before asking: a message between the two must not be lost.
 	woken := f.ch.waiters.join(f.q.Key)
 	defer f.ch.waiters.leave(f.q.Key)
-	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.Policy.Keep, f.q.MaxHeight)
+	found.lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
 	until, cancel := f.waitForOthers(ctx)
 	defer cancel()
 	if f.sharedSilent || f.ch.pending.AwaitWrite(until, f.q.Key) != nil {
@@ -148,6 +148,6 @@ func (f *flight) release(ctx context.Context, lease Lease, r flightResult, failu
 			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
 			return
 		}
-		end(lease.Settle(ctx, r.at.entry))
+		end(lease.Settle(ctx, r.at.entry, f.q.Policy.keep(r.at.entry, f.c.o.Now())))
 	})
 }

@@ -222,6 +222,22 @@ func TestWhatHasExpiredWhenItComesReplacesNothingButGivesTheLeaseBack(t *testing
 	}
 }
 
+func TestAnswerThatLivesOnIsFoundByAReplicaWithoutMemoryWhileTheOriginIsDown(t *testing.T) {
+	addr := startRedis(t).addr
+	a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	q.Policy.PastExpiry = true
+	mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
+		no := cache.NewContent(404, "text/plain", "", []byte("not found"), 1)
+		return &cache.Entry{Content: no, Height: 100, ReadAt: time.Now(), Expires: time.Now()}, nil
+	})
+	idle(t, a)
+	res, err := b.Get(t.Context(), q, down)
+	if got := tell(res, err); got != "stale memory stale: not found at 100" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // All that one operation touches has to be in one slot.
 func TestCluster(t *testing.T) {
 	addr := startCluster(t)

@@ -30,6 +30,7 @@ type Policy struct {
 	Fresh, Stale, StaleIfError            time.Duration // the same in seconds; StaleIfError bounds that state in block mode as well
 	Immutable                             bool          // an answer at a fixed height: fresh for as long as it is kept
 	OnlyFound                             bool          // of Immutable: an answer with the status 200 alone; others age
+	PastExpiry                            bool          // an answer whose Source is known lives on after its Expires, which bounds Fresh alone
 	Keep                                  time.Duration // expiry of the key in the shared store, at least as long as all the above; 0 = not stored there
 }
 
@@ -39,8 +40,28 @@ type Policy struct {
 // may be of any earlier block.
 func (p Policy) State(e *Entry, tip int64, now time.Time) State {
 	switch {
-	case e.expired(now):
+	case !e.expired(now):
+		return p.byAge(e, tip, now)
+	case p.Outlives(e):
+		return max(Stale, p.byAge(e, tip, now))
+	default:
 		return Expired
+	}
+}
+
+// Outlives tells whether an entry may serve after its Expires.
+func (p Policy) Outlives(e *Entry) bool { return e.Expires.IsZero() || p.PastExpiry && e.Source != 0 }
+
+// keep is how long an entry stays in the shared store: no longer than it can serve.
+func (p Policy) keep(e *Entry, now time.Time) time.Duration {
+	if p.Outlives(e) {
+		return p.Keep
+	}
+	return min(p.Keep, e.Expires.Sub(now))
+}
+
+func (p Policy) byAge(e *Entry, tip int64, now time.Time) State {
+	switch {
 	case p.Fixes(e):
 		return Fresh
 	case tip > 0 && e.Height > 0:
@@ -57,7 +78,7 @@ func (p Policy) Fixes(e *Entry) bool {
 	return p.Immutable && (!p.OnlyFound || e.Status == http.StatusOK)
 }
 
-// expired tells whether e is absent whatever a policy says.
+// expired tells whether e is past its Expires, and so not fresh whatever a policy says.
 func (e *Entry) expired(now time.Time) bool {
 	return !e.Expires.IsZero() && !now.Before(e.Expires)
 }
@@ -113,7 +134,7 @@ func (q *Query) above(e *Entry) bool { return q.MaxHeight > 0 && e.Height > q.Ma
 
 // stands tells whether a slot can stand in however old it is.
 func (q *Query) stands(s *slot, now time.Time) bool {
-	return s != nil && !s.entry.expired(now) && s.entry.Height >= q.MinHeight && !q.above(s.entry)
+	return s != nil && (!s.entry.expired(now) || q.Policy.Outlives(s.entry)) && s.entry.Height >= q.MinHeight && !q.above(s.entry)
 }
 
 // Outcome says how a query was answered. The zero Outcome is that of an error.

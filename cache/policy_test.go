@@ -13,6 +13,8 @@ func TestPolicyState(t *testing.T) {
 		Fresh: 100 * time.Second, Stale: 1000 * time.Second, StaleIfError: 10_000 * time.Second,
 	}
 	pinned := cache.Policy{Immutable: true}
+	lasting := live
+	lasting.PastExpiry = true
 	tests := []struct {
 		name    string
 		policy  cache.Policy
@@ -54,6 +56,10 @@ func TestPolicyState(t *testing.T) {
 
 		{"an answer with a life of its own serves until then", live, 100, 0, time.Second, 100, cache.Fresh},
 		{"an answer with a life of its own ends with it, at the tip or not", live, 100, 0, -1, 100, cache.Expired},
+		{"one that may live on is stale from then on", lasting, 100, 0, -1, 100, cache.Stale},
+		{"one that may live on is for errors as others are", lasting, 100, 0, -1, 111, cache.StaleIfError},
+		{"one that may live on is for errors in seconds, too", lasting, 0, time.Hour, -1, 0, cache.StaleIfError},
+		{"one that may live on is gone in the end", lasting, 100, 0, -1, 201, cache.Expired},
 		{"the zero policy serves at the very block", cache.Policy{}, 100, time.Hour, 0, 100, cache.Fresh},
 		{"the zero policy serves at no other block", cache.Policy{}, 100, 0, 0, 101, cache.Expired},
 		{"the zero policy serves for no time", cache.Policy{}, 0, 1, 0, 0, cache.Expired},
@@ -62,7 +68,7 @@ func TestPolicyState(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			e := entry(tt.height, "x")
-			e.ReadAt = now.Add(-tt.age)
+			e.ReadAt, e.Source = now.Add(-tt.age), 1
 			if tt.expires != 0 {
 				e.Expires = now.Add(tt.expires)
 			}
@@ -70,6 +76,16 @@ func TestPolicyState(t *testing.T) {
 				t.Errorf("state %d, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestWhatSaysNothingBeyondItsExpiryDoesNotLiveOn(t *testing.T) {
+	policy, now := live, time.Now()
+	policy.PastExpiry = true
+	failure := entry(100, "the node failed")
+	failure.Expires = now
+	if got := policy.State(failure, 100, now); got != cache.Expired {
+		t.Errorf("state %v", got)
 	}
 }
 

@@ -28,9 +28,9 @@ type Shared interface {
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
 
 	// NewLease gives a lease of a key that nobody has acquired yet. The entry it
-	// settles expires after keep, and replaces one above the height most, however
-	// new that is; 0: there is no such height.
-	NewLease(namespace, key string, keep time.Duration, most int64) Lease
+	// settles replaces one above the height most, however new that is; 0: there is
+	// no such height.
+	NewLease(namespace, key string, most int64) Lease
 
 	// Subscribe hands the messages of other replicas to s until ctx ends.
 	Subscribe(ctx context.Context, namespace string, s Subscriber)
@@ -74,9 +74,10 @@ type Lease interface {
 	// Keep renews a granted lease until it is settled or abandoned, or ctx ends.
 	Keep(ctx context.Context)
 
-	// Settle stores what the origin gave, gives the lease back and wakes the
-	// replicas that wait for it. After an error these wait until the lease expires.
-	Settle(ctx context.Context, e *Entry) error
+	// Settle stores what the origin gave for as long as keep, gives the lease back and
+	// wakes the replicas that wait for it. After an error these wait until the lease
+	// expires.
+	Settle(ctx context.Context, e *Entry, keep time.Duration) error
 
 	// Abandon gives back a lease that may have been granted. The replicas that
 	// wait for it ask for it again, or the origin themselves, rather than fail one

@@ -44,7 +44,7 @@ func (r reasoning) tells(name string, at cache.Stored) string {
 		return "Redis is not used."
 	case at.Entry == nil:
 		return name + " has nothing."
-	case !at.Expires.IsZero() && !r.now.Before(at.Expires):
+	case r.expired(at) && at.State == cache.Expired:
 		return fmt.Sprintf("%s has an answer whose short life ended %s ago.", name, ago(r.now.Sub(at.Expires)))
 	case r.q.Policy.Immutable && !r.q.Policy.OnlyFound:
 		return name + " has it, and an answer at a given height never changes."
@@ -68,6 +68,10 @@ func (r reasoning) age(at cache.Stored) string {
 
 func (r reasoning) inBlocks(at cache.Stored) bool { return r.q.Tip > 0 && at.Height > 0 }
 
+func (r reasoning) expired(at cache.Stored) bool {
+	return !at.Expires.IsZero() && !r.now.Before(at.Expires)
+}
+
 // bounds are those of the policy that an answer is between.
 func (r reasoning) bounds(at cache.Stored) string {
 	p := r.q.Policy
@@ -76,7 +80,10 @@ func (r reasoning) bounds(at cache.Stored) string {
 		bound = [...]string{fmt.Sprint("fresh_blocks ", p.FreshBlocks), fmt.Sprint("stale_blocks ", p.StaleBlocks), fmt.Sprint("error_blocks ", p.ErrorBlocks)}
 	}
 	var words []string
-	if at.State > cache.Fresh {
+	switch {
+	case r.expired(at):
+		words = append(words, "past its short life as fresh")
+	case at.State > cache.Fresh:
 		words = append(words, "past "+bound[at.State-1])
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // told is what an answer says about its age.
@@ -122,5 +123,49 @@ func TestWhatIsToldOfAnAnswerThatSaysNo(t *testing.T) {
 			told{"public, max-age=3", "2", `tipcache; hit; ttl=1; detail="memory"`}},
 		{"and is over", time.Second, nothingHappens, [2]string{},
 			told{"public, max-age=3", "", `tipcache; fwd=stale; stored; ttl=3`}},
+		{"but a node that fails puts nothing in its place", 4 * time.Second, func(f *fakeChain) { f.grow(2); fails(f) }, [2]string{},
+			told{"public, max-age=0", "4", `tipcache; fwd=stale; ttl=-1; detail="memory stale-while-revalidate"`}},
+		{"nor does one that says so", 2 * time.Second, func(f *fakeChain) { f.says(500, `{"code":500,"error":"disk full"}`) }, [2]string{},
+			told{"public, max-age=0", "6", `tipcache; fwd=stale; ttl=-3; detail="memory stale-while-revalidate"`}},
+		{"however long that lasts", 0, blocks(50), [2]string{},
+			told{"public, max-age=0", "6", `tipcache; hit; ttl=-500; detail="memory stale-if-error"`}},
 	})
+}
+
+func TestARefusalThatSaysNothingOfTheStateIsForgotten(t *testing.T) {
+	o := proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}
+	for name, tt := range map[string]struct {
+		says   string
+		pinned string
+		status int
+	}{
+		"a failure of the node":         {`{"code":500,"error":"disk full"}`, "", 502},
+		"a block that it has pruned":    {`{"code":500,"error":"failed to load state at height 100; pruned"}`, "100", 404},
+		"what is not there at a height": {`{"code":500,"error":"not found"}`, "100", 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, chain := newChainProxy(t, o)
+				ask := func() int {
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, anyPath, http.NoBody)
+					r.Header.Set("X-Block-Height", tt.pinned)
+					if tt.pinned == "" {
+						r.Header.Del("X-Block-Height")
+					}
+					w := httptest.NewRecorder()
+					p.ServeHTTP(w, r)
+					return w.Code
+				}
+				chain.says(500, tt.says)
+				if got := ask(); got != tt.status {
+					t.Errorf("status %d, want %d", got, tt.status)
+				}
+				time.Sleep(4 * time.Second)
+				chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "silent"})
+				if got := ask(); got != http.StatusGatewayTimeout {
+					t.Errorf("status %d afterwards, want that of the silent node", got)
+				}
+			})
+		})
+	}
 }

@@ -19,7 +19,6 @@ type lease struct {
 	key     string
 	entry   string // the entry's key in the store
 	channel string
-	keepFor time.Duration // expiry of the entry
 	token   string
 	most    int64  // entries above this height are replaced; 0: there is no such height
 	held    bool   // it is ours, or may be: the reply was lost
@@ -28,9 +27,9 @@ type lease struct {
 }
 
 // NewLease implements [cache.Shared].
-func (s *Store) NewLease(namespace, key string, keep time.Duration, most int64) cache.Lease {
+func (s *Store) NewLease(namespace, key string, most int64) cache.Lease {
 	return &lease{
-		s: s, key: key, entry: entryKey(namespace, key), channel: channelOf(namespace), keepFor: keep, most: most,
+		s: s, key: key, entry: entryKey(namespace, key), channel: channelOf(namespace), most: most,
 		token: s.newToken(entryKey(namespace, key)), stop: func() {},
 	}
 }
@@ -171,8 +170,7 @@ func (l *lease) Keep(ctx context.Context) {
 }
 
 // Settle implements [cache.Lease]. What has expired by now is not stored.
-func (l *lease) Settle(ctx context.Context, e *cache.Entry) error {
-	keep := l.s.keepFor(e, l.keepFor)
+func (l *lease) Settle(ctx context.Context, e *cache.Entry, keep time.Duration) error {
 	if keep <= 0 {
 		return l.Abandon(ctx, false)
 	}

@@ -168,7 +168,8 @@ func (ep *Endpoint) fetch(ctx context.Context, q *Question, client string, prev 
 	if err == nil {
 		a = ep.good.judge(q, a, prev, time.Now())
 	}
-	if err = silence(a, err, q.Pinned == 0, prev); err != nil {
+	policy := ep.policies.Load().rows[ep.place]
+	if err = silence(a, err, q.Pinned == 0, prev != nil && policy.Outlives(prev)); err != nil {
 		return nil, err
 	}
 	return ep.Entry(q, a, prev)

@@ -35,9 +35,9 @@ func (p *parser) Entry(q *Question, a *node.Answer, prev *cache.Entry) (*cache.E
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
-	source := maphash.Bytes(p.seed, a.Body)
+	source := Source(p.seed, a)
 	stamp := p.stampFor(q, prev, height)
-	if failed := a.Reason == node.Other; prev != nil && prev.Source == source && prev.Status == status && prev.Failed == failed && stamp.keeps {
+	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps {
 		return prev.Confirm(height, now), nil
 	}
 	content, err := p.content(q, a, status, source, stamp)
@@ -46,6 +46,17 @@ func (p *parser) Entry(q *Question, a *node.Answer, prev *cache.Entry) (*cache.E
 	}
 	content.Failed = a.Reason == node.Other
 	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: p.expiry(a, now)}, nil
+}
+
+// Source digests the answer of a node. Nothing holds beyond the short life of one by
+// which the node says that it failed, or that it does not have the height.
+func Source(seed maphash.Seed, a *node.Answer) uint64 {
+	switch a.Reason {
+	case node.Other, node.Rejected, node.Pruned, node.FutureHeight:
+		return 0
+	default:
+		return maphash.Bytes(seed, a.Body)
+	}
 }
 
 // expiry bounds the life of answers that say no, on top of their policy: what

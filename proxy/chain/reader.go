@@ -170,9 +170,9 @@ func tooLate(tip node.Tip, err error, format string, args ...any) error {
 // silence is what the cache is to be told where a node gave no answer, nil where
 // it did. A node that refuses a height of our choosing is behind, which says
 // nothing to the client: an entry of any age is better. One that says it failed
-// says nothing of what prev was about, if that is at hand.
-func silence(a *node.Answer, err error, chosen bool, prev *cache.Entry) error {
-	if err == nil && a.Reason == node.Other && prev != nil && prev.Expires.IsZero() {
+// says nothing of what was asked, if an answer that can stand in is at hand.
+func silence(a *node.Answer, err error, chosen, atHand bool) error {
+	if err == nil && a.Reason == node.Other && atHand {
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
 	}
 	if err == nil && chosen && (a.Reason == node.FutureHeight || a.Reason == node.Pruned) {

@@ -53,6 +53,7 @@ func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error 
 		if !ok {
 			policy = p.of(row.Class)
 		}
+		policy.PastExpiry = row.Class.Pinned() // "not found" is what the state says
 		p.rows = append(p.rows, policy)
 	}
 	r.policies.Store(p)

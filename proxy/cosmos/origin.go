@@ -3,7 +3,6 @@ package cosmos
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"net/http"
 	"time"
 
@@ -35,12 +34,12 @@ func (ep *endpoint) Fetch(ctx context.Context, r node.Request) (*node.Answer, er
 // Entry makes what is cached of a node's answer.
 func (ep *endpoint) Entry(_ *chain.Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.NodeStatus, a.Height
-	source := maphash.Bytes(ep.h.seed, a.Body)
+	source := chain.Source(ep.h.seed, a)
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight || height == 0 {
 		height = ep.Nodes.Tip().Height // when it was so
 	}
 	e := &cache.Entry{Height: height, ReadAt: now, Expires: ep.expiry(a, now)}
-	if prev != nil && prev.Source == source && prev.Status == status && prev.Failed == failed(a) {
+	if prev != nil && source != 0 && prev.Source == source && prev.Status == status {
 		e.Content = prev.Content
 	} else {
 		e.Content = cache.NewContent(status, a.Type, "", a.Body, source)
