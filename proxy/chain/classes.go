@@ -13,7 +13,7 @@ type Class string
 // The classes.
 const (
 	Live   Class = "live"   // state that any block may change: read at the tip
-	Params Class = "params" // state that only governance or an upgrade changes
+	Params Class = "params" // state that only governance or an upgrade changes: read at the tip
 	Block  Class = "block"  // of CometBFT, by height: fixed as soon as it is there. Never pinned: the answer would be the tip's
 	Found  Class = "found"  // of CometBFT, by hash: fixed once found, and what is not found may be in the next block
 	Latest Class = "latest" // of CometBFT: the newest, or a search; until the next block
@@ -43,7 +43,7 @@ func DefaultClasses() Classes {
 			Fresh: 2 * time.Second, Stale: 15 * time.Second, StaleIfError: 30 * time.Minute, Keep: 31 * time.Minute,
 		},
 		Params: cache.Policy{
-			FreshBlocks: 30, StaleBlocks: 600, ErrorBlocks: 40_000,
+			StaleBlocks: 600, ErrorBlocks: 40_000,
 			Fresh: time.Minute, Stale: 20 * time.Minute, StaleIfError: 24 * time.Hour, Keep: 24*time.Hour + time.Minute,
 		},
 		Pinned:   cache.Policy{Immutable: true, Keep: time.Hour},
