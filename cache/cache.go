@@ -22,7 +22,7 @@ type Cache struct {
 	reserved atomic.Int64 // bytes of the memory bound that others hold
 
 	leases     *gobreaker.CircuitBreaker[struct{}]
-	latencies  *[kindsOfReads]latency
+	latencies  [kindsOfReads]latency
 	waiting    atomic.Int64 // callers waiting in flights
 	background atomic.Int64 // flights that nobody waits for
 
@@ -41,7 +41,10 @@ func New(o Options) (*Cache, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders(), latencies: newLatencies(o.Patience)}
+	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders()}
+	for i := range c.latencies {
+		c.latencies[i].mean.Store(int64(defaultPatience / 8)) // until it is known better
+	}
 	c.leases = newLeaseBreaker(o.Logger)
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))

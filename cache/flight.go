@@ -70,7 +70,7 @@ func (f *flight) observe(took time.Duration, r flightResult, err error) {
 		return
 	}
 	if err == nil && r.store == fromOrigin || err != nil && took > time.Duration(l.mean.Load()) {
-		l.observe(took, 2*f.c.o.Patience)
+		l.observe(took, 2*f.c.patience(&f.q))
 	}
 }
 
@@ -122,6 +122,9 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		}
 	}()
 	f.c.counts.originCalls.Add(1)
+	l := f.c.latency(&f.q)
+	l.begin()
+	defer func() { l.end(time.Now(), 2*f.c.patience(&f.q)) }()
 	e, err = f.origin(ctx, prev)
 	if err == nil && (e == nil || e.Content == nil) {
 		return nil, errors.New("cache: origin gave neither an entry nor an error")

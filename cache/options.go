@@ -10,13 +10,13 @@ import (
 )
 
 // Options of a cache. The zero value of each field means its default. The times
-// nest: those of the shared store < FlightTimeout, and ten times Patience < FlightTimeout.
+// nest: those of the shared store, OriginTimeout and Patience < FlightTimeout.
 type Options struct {
 	MemoryBytes   int64                 // bound of the memory store; 256 MiB
 	Shared        Shared                // the store that replicas share, nil = none. The caller closes it, after the cache
 	FlightTimeout time.Duration         // longest life of a flight: other replicas, the origin's queue and the origin together; 10 s
 	OriginTimeout time.Duration         // what a flight leaves of that for the origin when it waits for other replicas; half of FlightTimeout
-	Patience      time.Duration         // longest wait for the origin where a stale entry could be given, and ten times that where one kept for errors could; 100 ms
+	Patience      time.Duration         // longest wait for the origin where a stale entry could be given; as [Patience] says. Where one kept for errors could it is 1 s
 	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
 	HotInterval   time.Duration         // how often replicas are told of the keys used most, for those that start; 30 s
 	MaxBackground int                   // flights in the background at once, more are skipped; 4096
@@ -36,15 +36,11 @@ func (o Options) validate() error {
 	return nil
 }
 
-// DefaultPatience is the default of Options.Patience.
-const DefaultPatience = 100 * time.Millisecond
-
 // WithDefaults fills in what was left zero.
 func (o Options) WithDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
 	o.OriginTimeout = cmp.Or(o.OriginTimeout, o.FlightTimeout/2)
-	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	o.HotInterval = cmp.Or(o.HotInterval, 30*time.Second)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)

@@ -1,55 +1,86 @@
 package cache
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// A caller who could be given a stale entry waits a moment for a newer one: as
-// long as that is likely to come soon.
+// A caller who could be given a stale entry waits for a newer one, as long as that is
+// likely to come within the patience of callers.
 const (
-	momentReads  = 8                     // the moment is so many times what reads took lately
-	leastMoment  = 20 * time.Millisecond // for what reads do not take, but a busy machine does
-	errorFactor  = 10                    // patience where the entry is kept for errors only
-	kindsOfReads = 8
+	defaultPatience = 100 * time.Millisecond // where no block's time is known
+	leastPatience   = 20 * time.Millisecond  // for what reads do not take, but a busy machine does
+	mostPatience    = 500 * time.Millisecond
+	errorPatience   = time.Second // where the entry is kept for errors only
+	kindsOfReads    = 8
 )
+
+// Patience is how long a caller waits for a newer block than the one at hand: what is
+// set, or if that is 0 a quarter of a block's time, 500 ms at most. An interval of 0 is
+// unknown.
+func Patience(set, interval time.Duration) time.Duration {
+	switch {
+	case set > 0:
+		return set
+	case interval <= 0:
+		return defaultPatience
+	default:
+		return min(max(interval/4, leastPatience), mostPatience)
+	}
+}
+
+func (c *Cache) patience(q *Query) time.Duration { return Patience(c.o.Patience, q.Interval) }
 
 // latency is how long the origin took lately to answer reads of one kind, as the
 // flights that asked it saw that: in nanoseconds, smoothed.
-type latency struct{ mean atomic.Int64 }
+type latency struct {
+	mean   atomic.Int64
+	asking atomic.Int64 // reads that have not been answered yet
 
-// newLatencies are such that callers wait as long as they may, until it is known
-// better.
-func newLatencies(patience time.Duration) *[kindsOfReads]latency {
-	var all [kindsOfReads]latency
-	for i := range all {
-		all[i].mean.Store(int64(patience / momentReads))
-	}
-	return &all
+	mu    sync.Mutex
+	ended time.Time    // the last answer, if reads were waiting then
+	gap   atomic.Int64 // between two answers while reads were waiting
 }
 
 // observe counts no read as longer than most, so that a slow origin is found
 // well again soon after it is.
-func (l *latency) observe(took, most time.Duration) {
-	l.mean.Add((int64(min(took, most)) - l.mean.Load()) / 8)
+func (l *latency) observe(took, most time.Duration) { smooth(&l.mean, min(took, most)) }
+
+func smooth(mean *atomic.Int64, sample time.Duration) { mean.Add((int64(sample) - mean.Load()) / 8) }
+
+// begin notes a read; end notes that it is over.
+func (l *latency) begin() { l.asking.Add(1) }
+
+func (l *latency) end(now time.Time, most time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended.IsZero() {
+		smooth(&l.gap, min(now.Sub(l.ended), most))
+	}
+	if l.ended = now; l.asking.Add(-1) == 0 {
+		l.ended = time.Time{}
+	}
+}
+
+// expected is how long one more read will take: as long as others did lately, or until
+// all those have been answered that came before it.
+func (l *latency) expected() time.Duration {
+	return time.Duration(max(l.mean.Load(), l.asking.Load()*l.gap.Load()))
 }
 
 // latency is that of the kind of q.
 func (c *Cache) latency(q *Query) *latency { return &c.latencies[uint(q.Kind)%kindsOfReads] }
 
-// moment is how long a caller waits for an entry newer than the stale one at
-// hand: for one that went stale with the newest block by what reads took lately,
-// for an older one as long as there is patience. It is 0 where the origin failed a
-// moment ago, where it is slow, and where too many callers wait already.
+// moment is how long a caller waits for an entry newer than the stale one at hand. It
+// is 0 where the origin failed a moment ago, where an answer is not expected in time, and
+// where too many callers wait already.
 func (c *Cache) moment(q *Query, at *slot) time.Duration {
-	mean := time.Duration(c.latency(q).mean.Load())
-	if at.resting(c.o.Now()) || mean > c.o.Patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
+	patience := c.patience(q)
+	if at.resting(c.o.Now()) || c.latency(q).expected() > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
 		return 0
 	}
-	if q.Tip > 0 && q.Tip-at.entry.Height > q.Policy.FreshBlocks+1 {
-		return c.o.Patience
-	}
-	return min(max(momentReads*mean, leastMoment), c.o.Patience)
+	return patience
 }
 
 // A wait is how long one caller waits in flights while there is something else
@@ -61,7 +92,7 @@ type wait struct {
 }
 
 func (c *Cache) newWait(q *Query, at *slot) wait {
-	w := wait{began: time.Now(), moment: c.o.Patience, errors: errorFactor * c.o.Patience}
+	w := wait{began: time.Now(), moment: c.patience(q), errors: max(errorPatience, c.o.Patience)}
 	if at != nil {
 		w.moment = c.moment(q, at)
 	}
@@ -81,6 +112,6 @@ func (w wait) left(s State) time.Duration {
 func (c *Cache) giveUp(at *slot, q *Query, own bool) {
 	at.fail(c.o.Now(), errSlow)
 	if own {
-		c.latency(q).observe(2*c.o.Patience, 2*c.o.Patience)
+		c.latency(q).observe(2*c.patience(q), 2*c.patience(q))
 	}
 }

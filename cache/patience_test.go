@@ -2,6 +2,8 @@ package cache_test
 
 import (
 	"context"
+	"crypto/rand"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,35 +76,70 @@ func TestAStaleAnswerIsGivenAfterTheWaitAndThenAtOnce(t *testing.T) {
 	})
 }
 
-// The wait is a multiple of what such reads took lately, and none where they
-// take longer than it may be.
-func TestTheWaitFollowsWhatReadsTook(t *testing.T) {
+// The wait is a part of the time between blocks, and none where reads take longer.
+func TestTheWaitFollowsTheTimeBetweenBlocks(t *testing.T) {
 	tests := []struct {
-		name string
-		took time.Duration
-		tip  int64         // when there is an entry of block 100
-		want time.Duration // of the wait
+		name          string
+		set, interval time.Duration
+		took          time.Duration // by reads lately
+		want          time.Duration // of the wait
 	}{
-		{"quick reads are waited for a moment", 5 * time.Millisecond, 102, 40 * time.Millisecond},
-		{"the quickest for long enough to be scheduled", time.Millisecond / 10, 102, 20 * time.Millisecond},
-		{"others as long as patience lasts", 50 * time.Millisecond, 102, 100 * time.Millisecond},
-		{"slow ones not at all", 300 * time.Millisecond, 102, 0},
-		{"quick reads in place of an older answer as long as patience lasts", 5 * time.Millisecond, 103, 100 * time.Millisecond},
-		{"slow ones not at all in place of an older answer either", 300 * time.Millisecond, 103, 0},
+		{"a quarter of it", 0, time.Second, 5 * time.Millisecond, 250 * time.Millisecond},
+		{"half a second at most", 0, time.Minute, 5 * time.Millisecond, 500 * time.Millisecond},
+		{"long enough to be scheduled", 0, 10 * time.Millisecond, time.Millisecond, 20 * time.Millisecond},
+		{"a moment where it is not known", 0, 0, 5 * time.Millisecond, 100 * time.Millisecond},
+		{"what is set wins", 40 * time.Millisecond, time.Second, 5 * time.Millisecond, 40 * time.Millisecond},
+		{"reads within it are waited for", 0, 2 * time.Second, 350 * time.Millisecond, 500 * time.Millisecond},
+		{"longer ones are not", 0, time.Second, 350 * time.Millisecond, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCache(t, cache.Options{})
+				c := newCache(t, cache.Options{Patience: tt.set})
 				var calls atomic.Int64
 				for h := range int64(101) {
-					mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: h, MinHeight: h}, slow(&calls, tt.took, answer(h, page)))
+					mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: h, MinHeight: h, Interval: tt.interval}, slow(&calls, tt.took, answer(h, page)))
 				}
-				q := cache.Query{Key: "k", Policy: live, Tip: tt.tip}
-				timed(t, c, q, slow(&calls, time.Second, answer(tt.tip, page)), cache.StaleHit, 100, tt.want)
+				q := cache.Query{Key: "k", Policy: live, Tip: 102, Interval: tt.interval}
+				timed(t, c, q, slow(&calls, 5*time.Second, answer(102, page)), cache.StaleHit, 100, tt.want)
 			})
 		})
 	}
+}
+
+// An origin that answers one read each 100 ms answers the tenth in a second, whatever
+// the reads before took.
+func TestALongQueueIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		turn := make(chan bool, 1)
+		queued := func(height int64) cache.Origin {
+			return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+				turn <- true
+				defer func() { <-turn }()
+				time.Sleep(100 * time.Millisecond)
+				return answer(height, page)(ctx, prev)
+			}
+		}
+		q := func(key string, tip int64) cache.Query {
+			return cache.Query{Key: key, Policy: live, Tip: tip, Interval: 2 * time.Second}
+		}
+		mustGet(t, c, q("late", 100), queued(100))
+		var all sync.WaitGroup
+		ask := func(n int) {
+			for i := range n {
+				all.Go(func() { mustGet(t, c, q(fmt.Sprint("k", rand.Text(), i), 105), queued(105)) })
+			}
+			synctest.Wait()
+		}
+		for range 20 { // reads of which each finds one before it
+			ask(2)
+			all.Wait()
+		}
+		ask(10)
+		timed(t, c, q("late", 105), queued(105), cache.StaleHit, 100, 0)
+		all.Wait()
+	})
 }
 
 func TestReadsOfOneKindSayNothingOfAnother(t *testing.T) {

@@ -114,11 +114,12 @@ type Query struct {
 	Key       string
 	Kind      int // reads of one kind, 0 to 7, take about as long as each other
 	Policy    Policy
-	Tip       int64     // newest block known, 0 = none: seconds count
-	MaxHeight int64     // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
-	MinHeight int64     // entries below it are Expired for this caller (read your writes); 0 = none
-	Ahead     bool      // it may be read ahead, if it is asked for in every block
-	Since     time.Time // where no tip is known, entries read before it are Expired for this caller; zero = none
+	Interval  time.Duration // between blocks, 0 = unknown
+	Tip       int64         // newest block known, 0 = none: seconds count
+	MaxHeight int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
+	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 = none
+	Ahead     bool          // it may be read ahead, if it is asked for in every block
+	Since     time.Time     // where no tip is known, entries read before it are Expired for this caller; zero = none
 }
 
 // state judges a slot of memory, which may be nil.

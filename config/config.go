@@ -80,7 +80,7 @@ type Cache struct {
 	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
 	Flight    time.Duration `yaml:"flight" doc:"longest life of one read of an origin, its queueing included"`
 	Lease     time.Duration `yaml:"lease" must:"positive" doc:"longest delay by a replica that died while it was reading"`
-	Patience  time.Duration `yaml:"patience" must:"positive" doc:"longest time a request waits for a newer answer when it could be given a stale one; ten times as long when it could be given one kept for errors. Reads that take longer lately are not waited for"`
+	Patience  time.Duration `yaml:"patience" must:"not negative" doc:"longest time a request waits for a newer answer when it could be given a stale one; 0 is a quarter of the time between blocks, 500ms at most. For one kept for errors it is 1s"`
 	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
 	Waiters   int           `yaml:"waiters" must:"positive" doc:"requests that may wait for origins at once"`
 }

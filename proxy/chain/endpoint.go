@@ -143,7 +143,7 @@ func (ep *Endpoint) query(q *Question, tip node.Tip) cache.Query {
 	}
 	asked := cache.Query{Key: q.Key, Kind: int(q.Cost), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Ahead: q.Pinned == 0 && q.Cost != node.Scan}
 	if tip.Known {
-		asked.Tip = tip.Height
+		asked.Tip, asked.Interval = tip.Height, tip.Interval
 	}
 	if q.Pinned > 0 || policy.Immutable {
 		asked.MinHeight = 0 // what is fixed was seen, however long ago

@@ -79,7 +79,7 @@ type Options struct {
 	Auth          bool          // a key is required
 	MaxPageLimit  uint64        // largest pagination.limit; default 100000
 	MinHeightWait time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
-	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection; default 100 ms
+	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection, as [cache.Patience] says
 }
 
 // WithDefaults fills in what was left zero.
@@ -87,7 +87,6 @@ func (o Options) WithDefaults() Options {
 	o.Shape = cmp.Or(o.Shape, Documented)
 	o.MaxPageLimit = cmp.Or(o.MaxPageLimit, 100_000)
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
-	o.Patience = cmp.Or(o.Patience, cache.DefaultPatience)
 	return o
 }
 

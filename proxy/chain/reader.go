@@ -34,7 +34,7 @@ type Reader struct {
 	strict   bool                     // a request cannot name a block that is still to come
 	auth     bool                     // a key is required
 	wait     time.Duration            // for a block that a request must see
-	patience time.Duration            // for one that its client has seen
+	patience time.Duration            // for one that its client has seen; 0 for a part of the block's time
 	waiters  *limits.Places
 }
 
@@ -104,7 +104,7 @@ func (r *Reader) follow(ctx context.Context, rec *web.Record, tip node.Tip) node
 	if !tip.Known || awaited || seen <= tip.Height {
 		return tip
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	ctx, cancel := context.WithTimeout(ctx, cache.Patience(r.patience, tip.Interval))
 	defer cancel()
 	if r.Nodes.WaitHeight(ctx, seen) != nil { // the answer says that it is an older one
 		rec.Awaited()
