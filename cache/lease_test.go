@@ -206,6 +206,47 @@ func TestFollowersOfALease(t *testing.T) {
 	}
 }
 
+// A neighbour's lease, or one of another version, may last for longer than ours.
+func TestALeaseThatWouldLastLongerThanOursIsCut(t *testing.T) {
+	const at = "tipcache:1:{story-1:k}:l"
+	rdb := client(t, startRedis(t).addr)
+	b := replicaOf(t, rdb, redis.Options{Lease: time.Hour})
+	if err := rdb.Set(t.Context(), at, "somebody", 30*24*time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	got := follow(t, b, cache.Query{Key: "k", Policy: live, Tip: 100})
+	if left := rdb.PTTL(t.Context(), at).Val(); left <= 0 || left > time.Hour {
+		t.Errorf("%v are left of it", left)
+	}
+	_ = rdb.Publish(t.Context(), "tipcache:1:story-1", "-k").Err()
+	<-got
+}
+
+func TestALeaseWhoseReplyWasLostIsGivenBackWhenTheOriginFails(t *testing.T) {
+	s := startRedis(t)
+	way := startProxy(t, s.addr)
+	a := replica(t, way.addr, redis.Options{Lease: time.Hour})
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	mustGet(t, a, q, answer(100, []byte("old")))
+	idle(t, a)
+	_, _ = a.Get(t.Context(), cache.Query{Key: "another", Policy: live, Tip: 100}, down) // so that all scripts are known
+	idle(t, a)
+	q.Tip = 1000
+	way.dropReplies()
+	rdb := client(t, s.addr)
+	_, err := a.Get(t.Context(), q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
+		if rdb.Exists(context.Background(), "tipcache:1:{story-1:k}:l").Val() == 0 {
+			t.Error("the lease was not granted, so this test tests nothing")
+		}
+		way.heal()
+		return nil, errDown
+	})
+	idle(t, a)
+	if n := rdb.Exists(t.Context(), "tipcache:1:{story-1:k}:l").Val(); err == nil || n != 0 {
+		t.Errorf("error %v, and %d leases are left", err, n)
+	}
+}
+
 func TestWhatHasExpiredWhenItComesReplacesNothingButGivesTheLeaseBack(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	c := replicaOf(t, rdb, redis.Options{Lease: time.Hour})

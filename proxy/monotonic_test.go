@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 )
@@ -67,6 +68,17 @@ func TestABlockThatDoesNotComeIsWaitedForOnce(t *testing.T) {
 	at(t, "not waited for", client.ask(t, pool), "228", true)
 	s.chain.grow(1)
 	at(t, "when it has come", client.ask(t, pool), "229", false)
+}
+
+func TestAnAnswerThatMayLagIsNotMarkedOnAConnection(t *testing.T) {
+	lagging := cache.Policy{FreshBlocks: 1, StaleBlocks: 5, ErrorBlocks: 9, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
+	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": lagging}}})
+	client := dial(t, s.Listener.Addr())
+	client.ask(t, pool)
+	s.chain.grow(1)
+	at(t, "the newest", client.ask(t, validators), "229", false)
+	at(t, "as old as its class allows", client.ask(t, pool), "228", false)
+	at(t, "the newest once more", client.ask(t, validators), "229", false)
 }
 
 func TestAnEpochForgetsWhatAConnectionHasSeen(t *testing.T) {

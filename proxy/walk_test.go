@@ -81,15 +81,28 @@ func TestAWalkWhoseBlockIsPrunedGoesOnAtTheTip(t *testing.T) {
 	}
 }
 
+// The new history may be shorter than the walk, or have outgrown it.
 func TestAWalkOfAnEarlierEpochGoesOnAtTheTip(t *testing.T) {
+	for _, height := range []int64{200, 300} {
+		s := startChain(t, proxy.Options{})
+		readsPages(t, s)
+		next := nextPage(s.get(t, firstPage))
+		s.chain.set(func(f *fakeChain) { f.tip.Epoch, f.tip.Height = f.tip.Epoch+1, height })
+		s.get(t, next).has(t, "X-Block-Height", strconv.FormatInt(height, 10))
+	}
+}
+
+func TestAQuietListNamesTheEpochThatIsInForce(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	readsPages(t, s)
-	next := nextPage(s.get(t, firstPage))
-	s.chain.mu.Lock()
-	s.chain.tip.Epoch++
-	s.chain.tip.Height = 200
-	s.chain.mu.Unlock()
-	s.get(t, next).has(t, "X-Block-Height", "200")
+	before := s.get(t, firstPage)
+	s.chain.set(func(f *fakeChain) { f.tip.Epoch++ })
+	s.chain.grow(1)
+	after := s.get(t, firstPage)
+	after.has(t, "X-Block-Height", "229")
+	if nextPage(after) == nextPage(before) {
+		t.Error("its page key is still that of the epoch before")
+	}
 }
 
 func TestAPageKeyThatWasAlteredOrIsOfAnotherListIsRefused(t *testing.T) {

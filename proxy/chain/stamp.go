@@ -34,8 +34,8 @@ func (p *parser) stampFor(q *Question, prev *cache.Entry, height int64) stamp {
 	if p.page == nil || prev == nil {
 		return s
 	}
-	if kept := s.readHeight(prev.Content); kept > 0 {
-		s.keeps = kept <= height && height-kept < stampBlocks
+	if kept := s.readHeight(prev.Content); kept != 0 {
+		s.keeps = 0 < kept && kept <= height && height-kept < stampBlocks
 		s.kept, s.etag = kept, prev.ETag
 	}
 	return s
@@ -84,7 +84,8 @@ func (s stamp) text(height int64, nextKey string) string {
 	return k.text(s.Nodes.ChainID(), s.q.Path)
 }
 
-// read gives the height in the next page key of a content, 0 for none.
+// readHeight gives the height in the next page key of a content, 0 for none, and -1 for
+// one of another history.
 func (s stamp) readHeight(c *cache.Content) int64 {
 	text := nextKeyIn(c.Body, "msg."+nextKeyPath).Str
 	if _, rest, ok := strings.Cut(c.Link, walkKeyPrefix); ok {
@@ -92,10 +93,14 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
 	}
 	k, err := parseWalkKey(text, s.Nodes.ChainID(), s.q.Path)
-	if err != nil || k.epoch != s.epoch() {
+	switch {
+	case err != nil:
 		return 0
+	case k.epoch != s.epoch():
+		return -1
+	default:
+		return k.height
 	}
-	return k.height
 }
 
 // nextKeyPath is where a list has its next page key.
