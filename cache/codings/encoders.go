@@ -26,11 +26,16 @@ const (
 	quickLevel = 1 // of gzip and brotli, for bodies that may be sent once
 )
 
-// zstdWindow is the largest window that a browser need accept (RFC 9659).
-const zstdWindow = 8 << 20
+// The window is how far back encoders of brotli and zstd look. They hold a multiple of it
+// while they are pooled, which counts in no bound of memory. Lists of delegations of 0.3 and
+// 6 MB come to no more bytes with it than with the usual 4 and 8 MiB.
+const (
+	windowBits = 19
+	window     = 1 << windowBits
+)
 
 // Encoders make the encoded bodies, as many at once as there are processors:
-// a writer of brotli can hold tens of megabytes. They are safe for concurrent use.
+// each holds some megabytes. They are safe for concurrent use.
 type Encoders struct {
 	turns chan struct{} // a place for each one at work
 	kept  streamPools
@@ -48,7 +53,9 @@ func (p *streamPools) init(gzipLevel, brotliLevel int) {
 		w, _ := gzip.NewWriterLevel(io.Discard, gzipLevel) // a valid level
 		return w
 	}
-	p.brotli.New = func() any { return brotli.NewWriterLevel(io.Discard, brotliLevel) }
+	p.brotli.New = func() any {
+		return brotli.NewWriterOptions(io.Discard, brotli.WriterOptions{Quality: brotliLevel, LGWin: windowBits})
+	}
 }
 
 // streamEncoder is what the writers of gzip and brotli have in common.
@@ -63,7 +70,7 @@ func NewEncoders() *Encoders {
 	e.kept.init(gzipLevel, brotliLevel)
 	e.quick.init(quickLevel, quickLevel)
 	// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
-	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(zstdWindow),
+	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(window),
 		zstd.WithEncoderConcurrency(cap(e.turns)), zstd.WithLowerEncoderMem(true))
 	return e
 }
