@@ -63,4 +63,5 @@ func moduleOf(pattern string) (module, rest string) {
 var aboutCosmos = "The REST API of a Cosmos SDK chain, answered from a cache that measures freshness in blocks: the node's own bytes, statuses and errors.\n\n" +
 	fmt.Sprintf("`%s` asks for a height and tells one, as `X-Block-Height` does. ", strings.Join(cosmos.HeightHeaders, "` or `")) +
 	"A height may be given once. What CometBFT answers (blocks, validator sets, transactions) is as of the newest block, whatever height is asked for.\n\n" +
+	"Parameters may come in any order, in snake or camel case, with integers in any base and addresses in capitals: one spelling is cached. " +
 	"Routes of modules that are not listed are served, too. Transactions are posted to `/cosmos/tx/v1beta1/txs` and `simulate` as to the node, within limits.\n\n"

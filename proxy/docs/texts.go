@@ -23,8 +23,10 @@ func about(o Options) string {
 			"Addresses are `0x` and 40 hex digits, or bech32.\n\n"
 	}
 	text += "Every answer says at which block it holds, in `X-Block-Height`. `X-Block-Height: N` in a request reads at block N; " +
-		"`X-Min-Block-Height: N` waits until block N has come, so that a client sees its own write.\n\n" +
+		"`X-Min-Block-Height: N` waits until block N has come, so that a client sees its own write. " +
+		"On a connection no answer is of an earlier block than one before it, or it is marked `stale-while-revalidate`.\n\n" +
 		"A walk from page to page by `next_key` is one snapshot: later pages are read at the block of the first. " +
+		"Where the node no longer has that block the walk goes on at the newest one, and `X-Block-Height` says so. Pages by offset may skip or repeat items. " +
 		"With `Accept: text/event-stream` an answer comes by itself whenever a block changes it.\n\n" +
 		"`ETag` and `If-None-Match` save the body of what did not change. `HEAD` works wherever `GET` does."
 	if o.Collections != nil {
