@@ -189,7 +189,7 @@ func (s *Server) Handler() http.Handler { return s }
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s = s.now()
 	s.stack.Arrived(w, r)
-	s.engine.ServeHTTP(w, s.tidied(r))
+	web.Serve(s.engine, w, s.tidied(r))
 }
 
 // now is what answers at present.

@@ -16,6 +16,7 @@ type socket struct {
 	active  atomic.Int64 // Unix time in nanoseconds
 	writing atomic.Int64 // when the write in progress began, as active; 0: none is
 	busy    atomic.Bool  // net/http has a request that is not answered yet
+	streams streams      // of HTTP/2
 }
 
 func newSocket(c net.Conn, onClose func()) *socket {
@@ -67,9 +68,11 @@ const (
 // Stalled says since when the client takes nothing of what is written to it; not
 // stalled is a connection to which nothing is written, or was not for long.
 func (s *socket) Stalled() (since time.Time, stalled bool) {
-	began := s.writing.Load()
-	since = time.Unix(0, began)
-	return since, began != 0 && time.Since(since) >= stallTime
+	since, waiting := s.streams.waiting(s.busy.Load())
+	if began := s.writing.Load(); began != 0 {
+		since, waiting = time.Unix(0, began), true
+	}
+	return since, waiting && time.Since(since) >= stallTime
 }
 
 // Write writes p in pieces, so that a client that reads slowly is told from one

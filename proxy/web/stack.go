@@ -19,7 +19,7 @@
 //     interface renders in its own form;
 //  6. package record takes the record.
 //
-// repeat.go leaves behind what answers the same bytes again, in the fast lane.
+// multiplexed.go notes how a client of HTTP/2 takes its answers. repeat.go leaves behind what answers the same bytes again, in the fast lane.
 // uncached.go writes what did not come through the cache. cors.go tells browsers
 // which pages may read the answers. route.go is how an interface names its paths to
 // package proxy, which mounts them.

@@ -1,0 +1,71 @@
+package web
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Serve serves a request and takes note, over HTTP/2, of how the client takes its answer:
+// where the client grants no window, net/http writes nothing that the socket could see.
+func Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	c := connOf(r)
+	if c == nil || r.ProtoMajor < 2 {
+		h.ServeHTTP(w, r)
+		return
+	}
+	c.streams.note(1, 0)
+	defer c.streams.note(-1, 0)
+	h.ServeHTTP(&streamWriter{w, &c.streams}, r)
+}
+
+// streams are those of a connection of HTTP/2.
+type streams struct {
+	mu       sync.Mutex
+	handlers int       // that have not returned
+	writes   int       // that they wait for
+	moved    time.Time // when one of these began or ended
+}
+
+func (s *streams) note(handlers, writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handlers += handlers
+	s.writes += writes
+	s.moved = time.Now()
+}
+
+// waiting says since when writes have waited for the client, those that net/http goes on
+// with after the handlers included: open says that there is a request without its answer.
+func (s *streams) waiting(open bool) (since time.Time, waiting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moved, s.writes > 0 || open && s.handlers == 0 && !s.moved.IsZero()
+}
+
+// streamWriter writes in pieces, as [socket.Write] does and for the same reason.
+type streamWriter struct {
+	http.ResponseWriter
+	streams *streams
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *streamWriter) Write(p []byte) (n int, err error) {
+	for {
+		w.streams.note(0, 1)
+		m, err := w.ResponseWriter.Write(p[n:min(len(p), n+writePiece)])
+		w.streams.note(0, -1)
+		if n += m; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// Flush is [http.Flusher]'s.
+func (w *streamWriter) Flush() {
+	w.streams.note(0, 1)
+	defer w.streams.note(0, -1)
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // fails only when the client has left
+}
