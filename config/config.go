@@ -152,7 +152,7 @@ type HTTP struct {
 	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`
 	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
-	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"of these, by one client address, an IPv6 /64 counting as one"`
+	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"of these, by one client address, an IPv6 /64 counting as one, and by one key"`
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
 	Drain             time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
 	TLS               TLS           `yaml:"tls"`
