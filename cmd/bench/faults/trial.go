@@ -76,7 +76,7 @@ func (b *bed) row(m *clients.Model, t trial) ([]string, error) {
 	if late > freshWithin && err == nil {
 		err = fmt.Errorf("answers are fresh again after %v: %v", late, last)
 	} else if late > time.Second {
-		fmt.Fprintf(os.Stderr, "   %s: %v after its end: %v\n", t.name, late, last)
+		fmt.Fprintf(os.Stderr, "   %s: not fresh after %v: %v\n", t.name, late, last)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", t.name, err)
