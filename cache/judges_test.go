@@ -29,8 +29,6 @@ func (j judgement) fresh(now time.Time) bool {
 	switch {
 	case e.Height < q.MinHeight, q.MaxHeight > 0 && e.Height > q.MaxHeight:
 		return false
-	case q.Tip == 0 && e.ReadAt.Before(q.Since):
-		return false
 	case !e.Expires.IsZero() && !e.Expires.After(now):
 		return false
 	case p.Immutable && (e.Status == 200 || !p.OnlyFound):
@@ -62,9 +60,7 @@ func judgements(now time.Time) iter.Seq[judgement] {
 										FreshBlocks: 1, StaleBlocks: 4, ErrorBlocks: 9, Fresh: 2 * time.Second, Stale: 4 * time.Second,
 										Immutable: kind.immutable, OnlyFound: kind.onlyFound, PastExpiry: kind.pastExpiry, Keep: time.Hour,
 									}}
-									if n++; n%2 == 0 {
-										q.Since = now.Add(-2500 * time.Millisecond)
-									}
+									n++
 									q.Key = fmt.Sprint("k", n)
 									if !yield(judgement{e, q}) {
 										return

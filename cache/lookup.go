@@ -27,7 +27,7 @@ const maxFlights = 8
 // failure in Result.Err; without such an entry the failure is the error: the
 // origin's own, ctx's or [ErrOverloaded].
 //
-// An entry may be below q.MinHeight, or older than q.Policy or q.Since want it,
+// An entry may be below q.MinHeight, or older than q.Policy wants it,
 // only if the origin has given it since Get was called: it has nothing better then.
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()

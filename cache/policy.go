@@ -119,12 +119,11 @@ type Query struct {
 	MaxHeight int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
 	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 = none
 	Ahead     bool          // it may be read ahead, if it is asked for in every block
-	Since     time.Time     // where no tip is known, entries read before it are Expired for this caller; zero = none
 }
 
 // state judges a slot of memory, which may be nil.
 func (q *Query) state(s *slot, now time.Time) State {
-	if s == nil || s.entry.Height < q.MinHeight || q.above(s.entry) || q.Tip == 0 && s.entry.ReadAt.Before(q.Since) {
+	if s == nil || s.entry.Height < q.MinHeight || q.above(s.entry) {
 		return Expired
 	}
 	return q.Policy.State(s.entry, q.Tip, now)

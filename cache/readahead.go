@@ -27,7 +27,7 @@ func (c *Cache) noteAhead(ch *chain, at *slot, q *Query, origin Origin) {
 		return
 	}
 	again := *q
-	again.MinHeight, again.Since = 0, time.Time{}
+	again.MinHeight = 0
 	ch.ahead.Note(q.Key, asked{again, origin})
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
-	"github.com/tipcache/tipcache/cache/redis"
 )
 
 var all = []codings.Coding{codings.Gzip, codings.Zstd, codings.Brotli}
@@ -185,38 +184,6 @@ func TestAnEncodedHitAllocatesNothing(t *testing.T) {
 	hit()
 	if n := testing.AllocsPerRun(1000, hit); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
-	}
-}
-
-func TestSinceWantsAnEntryReadAfterIt(t *testing.T) {
-	store := startRedis(t)
-	now := time.Now()
-	replica := func() *cache.Cache {
-		c := sharing(t, client(t, store.addr), cache.Options{}, redis.Options{})
-		c.SetNamespace("story-1")
-		return c
-	}
-	one, two := replica(), replica()
-	long := cache.Policy{Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
-	steps := []struct {
-		name    string
-		replica *cache.Cache
-		since   time.Time
-		body    string
-		forward string
-	}{
-		{"the first reads the origin", one, time.Time{}, "1", "uri-miss"},
-		{"an entry read after it is a hit", one, now.Add(-time.Hour), "1", ""},
-		{"so is one of another replica", two, now.Add(-time.Hour), "1", ""},
-		{"a fresh entry read before it is not", one, now.Add(time.Hour), "4", "request"},
-		{"nor is one in the shared store", two, now.Add(time.Hour), "5", "request"},
-	}
-	for i, step := range steps {
-		res := mustGet(t, step.replica, cache.Query{Key: "k", Policy: long, Since: step.since}, answer(0, fmt.Append(nil, i+1)))
-		idle(t, step.replica)
-		if got := string(res.Entry.Body); got != step.body || res.Forward != step.forward {
-			t.Errorf("%s: got %s (forward %q), want %s (%q)", step.name, got, res.Forward, step.body, step.forward)
-		}
 	}
 }
 

@@ -47,7 +47,6 @@ type Chain struct {
 	InFlight      int           `yaml:"in_flight" must:"positive" doc:"requests a node gets at once"`
 	Scans         int           `yaml:"scans" doc:"requests that read a whole set a node gets at once"`
 	Queue         time.Duration `yaml:"queue" must:"positive" doc:"time a request may wait for its turn at a node"`
-	Hedge         time.Duration `yaml:"hedge" must:"not negative" doc:"time without an answer after which a second node is asked too; 0 is never"`
 	BlockInterval time.Duration `yaml:"block_interval" must:"positive" doc:"time between two blocks until it is learned"`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"age of the newest block from which on a node is not ready"`
 	RollbackAfter time.Duration `yaml:"rollback_after" must:"positive" doc:"time all nodes name lower heights, and none answers a read as high as before, until the chain is taken for set back and everything cached is dropped"`
@@ -147,7 +146,6 @@ type HTTP struct {
 	Rate              string        `yaml:"rate" reload:"true" doc:"requests that each client address may make, an IPv6 /64 counting as one, as in 50/s or 50/s burst 200; 0 is no limit"`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
-	AllowNoCache      bool          `yaml:"allow_no_cache" doc:"obey Cache-Control: no-cache and max-age=0 of requests: they get an answer read at the newest block or, where that is not known and for collections, since they came. Each may then cost a read of the origin"`
 	FastLane          bool          `yaml:"fast_lane" doc:"answer requests whose bytes were answered from memory before without parsing them again; false: net/http sees every request"`
 	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`
 	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`

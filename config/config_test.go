@@ -124,7 +124,6 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 		{"CHAIN_QUEUE=0s", "TIPCACHE_CHAIN_QUEUE: chain.queue: 0s is not positive"},
 		{"CHAIN_MAX_POST=0", "TIPCACHE_CHAIN_MAX_POST: chain.max_post: 0B is not positive"},
 		{"CHAIN_MAX_PAGE_LIMIT=0", "TIPCACHE_CHAIN_MAX_PAGE_LIMIT: chain.max_page_limit: 0 is not positive"},
-		{"CHAIN_HEDGE=-1s", "TIPCACHE_CHAIN_HEDGE: chain.hedge: -1s is negative"},
 		{"CHAIN_MAX_BODY=1KiB", "TIPCACHE_CHAIN_MAX_BODY: chain.max_body: 1KiB is less than 1MiB"},
 		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},
 		{"HTTP_MAX_HEADER=1KiB", "TIPCACHE_HTTP_MAX_HEADER: http.max_header: 1KiB is less than 4KiB"},

@@ -62,6 +62,9 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		n = n.Alias
 	}
 	r.places[path] = r.at(n)
+	if s, ok := r.removed[path]; ok {
+		into = s.field
+	}
 	unknown, section := !into.IsValid(), into.Kind() == reflect.Struct || into.Kind() == reflect.Map
 	switch {
 	case r.open[n]:

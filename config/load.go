@@ -22,12 +22,16 @@ type Sources struct {
 	// Said, if set, is called with the path of each setting that a source has a
 	// value for.
 	Said func(path string)
+
+	// Warn, if set, is called with each Problem that the next version refuses.
+	Warn func(error)
 }
 
 // A loader lays what the sources say over the defaults, the strongest source last.
 type loader struct {
 	cfg      Config
 	said     map[string]error // by path of a setting: what is wrong with the value given last, or nil
+	removed  map[string]removedSetting
 	places   places
 	problems []error // those that are not of a setting's value
 }
@@ -35,7 +39,7 @@ type loader struct {
 // Load reads the sources and validates the result. The error joins every
 // Problem found, so that one run shows them all.
 func Load(s Sources) (Config, error) {
-	l := &loader{cfg: Default(), said: map[string]error{}, places: places{}}
+	l := &loader{cfg: Default(), said: map[string]error{}, removed: removedSettings(), places: places{}}
 	if s.File != "" {
 		if err := l.file(s.File); err != nil {
 			return Config{}, errors.Join(err)
@@ -52,7 +56,9 @@ func Load(s Sources) (Config, error) {
 		if s.Said != nil {
 			s.Said(path)
 		}
-		if err := l.said[path]; err != nil {
+		if removed, ok := l.removed[path]; ok {
+			l.judge(removed, s.Warn)
+		} else if err := l.said[path]; err != nil {
 			l.problems = append(l.problems, Problem{Key: path, Text: err.Error()})
 		}
 	}
@@ -76,6 +82,15 @@ func (l *loader) set(path, place string, field reflect.Value, texts []string) {
 		field.Set(value)
 	}
 	l.said[path], l.places[path] = err, place
+}
+
+// judge keeps the problem with a removed key that was set, or warns of it.
+func (l *loader) judge(s removedSetting, warn func(error)) {
+	warning, problem := s.judge(l.said[s.path])
+	if warning != nil && warn != nil {
+		warn(l.places.put(warning))
+	}
+	l.problems = append(l.problems, problem)
 }
 
 // implied withdraws the defaults that other settings make wrong.

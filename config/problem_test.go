@@ -31,9 +31,8 @@ chain:
   comet: [none, none]
   queue: 2
   timeout: "5"
-  hedge: 0
-  in_flight: many
   shape: [node]
+  in_flight: many
 cache:
   lease: 20s
 redis: none
@@ -44,15 +43,15 @@ routes:
 	want := []string{
 		"tipcache.yaml:2: chian.id: no such setting; did you mean chain.id?",
 		"tipcache.yaml:3: log_level: no such setting; did you mean log.level?",
-		"tipcache.yaml:16: redis: a section is expected here, not a value",
-		"tipcache.yaml:19: routes.validators.fresh_bloks: no such setting; did you mean routes.validators.fresh_blocks?",
+		"tipcache.yaml:15: redis: a section is expected here, not a value",
+		"tipcache.yaml:18: routes.validators.fresh_bloks: no such setting; did you mean routes.validators.fresh_blocks?",
 		"TIPCACHE_LOGLEVEL: no such setting; did you mean TIPCACHE_LOG_LEVEL?",
 		"--shape: chain.shape: \"roundish\" is none of documented, node",
 		`tipcache.yaml:10: chain.timeout: "5" has no unit: write a time such as 100ms, 5s or 1h`,
 		`tipcache.yaml:12: chain.in_flight: "many" is not a whole number`,
 		`tipcache.yaml:9: chain.queue: "2" has no unit: write a time such as 100ms, 5s or 1h`,
 		`tipcache.yaml:7: chain.nodes[1]: "10.0.0.2:1317" is not an http:// or https:// URL`,
-		"tipcache.yaml:15: cache.lease: 20s must be between redis.timeout (100ms) and cache.flight (10s)",
+		"tipcache.yaml:14: cache.lease: 20s must be between redis.timeout (100ms) and cache.flight (10s)",
 	}
 	got := lines(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info"}, Flags: map[string][]string{"shape": {"roundish"}}})
 	if diff := cmp.Diff(asSet(want), asSet(got)); diff != "" {

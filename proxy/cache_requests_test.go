@@ -13,9 +13,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 )
 
+// An answer that would serve for long.
+var long = cache.Policy{
+	FreshBlocks: 100, StaleBlocks: 200, ErrorBlocks: 1000,
+	Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour,
+}
+
 // What clients of caches send with a request, and what it does to an answer that is
 // at hand. A shared cache in front of a chain answers for the chain: directives that
-// would make it ask the node are not obeyed unless that is allowed.
+// would make it ask the node are not obeyed.
 func TestRequestDirectivesDoNotKeepAnAnswerFromBeingUsed(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": long}}})
 	first := s.get(t, anyPath)

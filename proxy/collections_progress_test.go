@@ -81,15 +81,6 @@ func TestAnUnchangedPageIsReadAnewForItsMetadata(t *testing.T) {
 	})
 }
 
-func TestANoCacheRequestDoesNotTrustTheGenerationKnown(t *testing.T) {
-	s, change := followed(t, aDay, func(o *proxy.Options) { o.Web.AllowNoCache = true })
-	change(1)
-	s.post(t, `{}`)
-	if s.post(t, `{}`, "Cache-Control", "no-cache"); s.store.calls.Load() != 2 {
-		t.Errorf("the store was asked %d times", s.store.calls.Load())
-	}
-}
-
 // indexed is a list service whose store follows a chain.
 func indexed(t *testing.T) (s *listService, to func(listing.Progress)) {
 	var known atomic.Pointer[listing.Progress]

@@ -48,12 +48,13 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	if !settings.said["admin"] {
 		log.Warn("admin is not set: the listener for operators is on the default port, which was 9090 before version 1.0.0", "admin", cfg.Admin)
 	}
+	settings.logWarnings(log.Logger)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup))
 	s, err := service.New(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	s.ReloadWith(cfg, settings.load)
+	s.ReloadWith(cfg, func() (config.Config, error) { return settings.loadAndLog(log.Logger) })
 	return s.Run(ctx)
 }

@@ -124,9 +124,7 @@ func (ep *Endpoint) Lookup(ctx context.Context, r *http.Request, rec *web.Record
 		}
 	}
 	query := ep.query(q, tip)
-	if q.Pinned == 0 && ep.Stack.WantsNoCache(r.Header) {
-		query = web.NoCache(query, rec.Start)
-	} else if q.walk.height == 0 && rec.Repeatable() {
+	if q.walk.height == 0 && rec.Repeatable() {
 		rec.Repeat(&memory{ep, q})
 	}
 	res, err := ep.Cache.Get(ctx, query, ep.origin(q, r, rec))

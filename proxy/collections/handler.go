@@ -154,9 +154,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 		return err
 	}
 	query := h.query(asked, progress)
-	if h.stack.WantsNoCache(r.Header) {
-		query = web.NoCache(h.querySeconds(asked), rec.Start) // the generation known may be a moment old
-	} else if rec.Repeatable() {
+	if rec.Repeatable() {
 		rec.Repeat(&memory{h, asked, least, h.schemaURL(r, PageSchema)})
 	}
 	res, err := h.cache.Get(ctx, query, h.origin(asked))

@@ -32,7 +32,7 @@ func (h *Handler) progress() (p Progress) {
 // is fresh until the store changes, and is judged as the chain's answers are by
 // blocks, only that its height is an edition.
 func (h *Handler) query(asked listing, p Progress) cache.Query {
-	q := h.querySeconds(asked)
+	q := cache.Query{Key: asked.Key, Kind: kind, Policy: h.o.Policy}
 	if p.Generation > 0 && !asked.Nothing {
 		q.Tip = h.edition(p.Generation, time.Now())
 		// Reading the store anew takes milliseconds, so an outdated page is only
@@ -45,11 +45,6 @@ func (h *Handler) query(asked listing, p Progress) cache.Query {
 // kind separates these reads from the chain's in what the cache learns of how long
 // reads take.
 const kind = 7
-
-// querySeconds asks for a page that is fresh by the time it was read at.
-func (h *Handler) querySeconds(asked listing) cache.Query {
-	return cache.Query{Key: asked.Key, Kind: kind, Policy: h.o.Policy}
-}
 
 // edition numbers what a page can say: it grows with the store's generation and,
 // since a page holds metadata too, with time. Neither goes down, so it does not.

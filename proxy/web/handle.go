@@ -16,7 +16,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -190,35 +189,6 @@ func ReadBlock(name string, values []string) (int64, error) {
 		return 0, BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
 	}
 	return n, nil
-}
-
-// WantsNoCache tells whether a client may and does ask for an answer that is just
-// read from the origin: by Cache-Control with no-cache or max-age=0, as browsers do at a reload.
-func (s *Stack) WantsNoCache(request http.Header) bool {
-	if !s.o.AllowNoCache {
-		return false
-	}
-	for _, value := range request["Cache-Control"] {
-		for directive := range strings.SplitSeq(value, ",") {
-			directive = strings.TrimSpace(directive)
-			if strings.EqualFold(directive, "no-cache") || strings.EqualFold(directive, "max-age=0") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// NoCache makes a query ask for what holds now: for an answer read at the newest
-// block, by whichever replica; where no block is known, for one read since the
-// request came.
-func NoCache(q cache.Query, came time.Time) cache.Query {
-	if q.Tip > 0 {
-		q.MinHeight = max(q.MinHeight, q.Tip)
-	} else {
-		q.Since = came
-	}
-	return q
 }
 
 // A LazyDeadline is a context with a deadline whose timer is set only when

@@ -54,8 +54,6 @@ type Options struct {
 	CORSOrigins   []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
 	HeightHeaders []string // beside X-Block-Height, by which clients ask for a height and are told one; pages may use them
 
-	AllowNoCache bool // a request's Cache-Control: no-cache is obeyed, not ignored
-
 	Keys         []limits.Key  // who may ask where a key is required; SetKeys replaces them
 	Limits       limits.Limits // how often clients may ask; SetLimits replaces them
 	SharedLimits limits.Shared

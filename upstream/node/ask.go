@@ -3,51 +3,14 @@ package node
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// ask has one endpoint answer and, where it is slow and hedging is on, a
-// second one as well. Background requests are in no hurry.
-func (f *fetch) ask(ctx context.Context, e *endpoint) result {
-	if f.pool.hedge == 0 || f.request.Background || f.request.Ahead || f.request.Post != nil || len(f.pool.endpoints) == 1 {
-		return f.queue(ctx, e)
-	}
-	return f.race(ctx, e)
-}
-
-// race asks a second endpoint when the first has not answered in time, and
-// takes the first answer. Nothing of it outlives the call.
-func (f *fetch) race(ctx context.Context, first *endpoint) result {
-	var runners sync.WaitGroup
-	defer runners.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	results := make(chan result, 2)
-	start := func(e *endpoint) { runners.Go(func() { results <- f.queue(ctx, e) }) }
-
-	start(first)
-	select {
-	case r := <-results:
-		return r
-	case <-time.After(f.pool.hedge):
-	}
-	second, _ := f.choose(first)
-	if second == nil {
-		return <-results
-	}
-	start(second)
-	if r := <-results; r.err == nil {
-		return r
-	}
-	return <-results
-}
-
-// queue waits for a turn at the endpoint and asks it. The tip is looked up
+// ask waits for a turn at the endpoint and asks it. The tip is looked up
 // after the wait: it has moved on since.
-func (f *fetch) queue(ctx context.Context, e *endpoint) result {
+func (f *fetch) ask(ctx context.Context, e *endpoint) result {
 	r := f.request
 	if err := e.queue.Acquire(ctx, r.queued()); err != nil {
 		return result{endpoint: e, err: e.busy(err)}

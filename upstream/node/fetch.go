@@ -53,7 +53,7 @@ func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 func (f *fetch) run(ctx context.Context) (*Answer, error) {
 	for {
 		moved := f.pool.chain.Moved()
-		e, hope := f.choose(nil)
+		e, hope := f.choose()
 		if e != nil {
 			if result := f.ask(ctx, e); f.settles(ctx, result) {
 				return result.answer, result.err
@@ -73,7 +73,7 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 }
 
 // A fetch is one request on its way through the endpoints. It belongs to one
-// goroutine; race hands it to others, which do not change it.
+// goroutine.
 type fetch struct {
 	pool     *Pool
 	request  Request
@@ -122,7 +122,7 @@ func (f *fetch) descends(hope bool) bool {
 
 // choose picks the best endpoint to ask now. hope says that waiting may help
 // where there is none.
-func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
+func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height := f.pool.Tip(), f.height()
 	var least [5]int
 	f.resting, f.far, f.gone, f.newest = false, false, false, 0
@@ -130,7 +130,7 @@ func (f *fetch) choose(except *endpoint) (best *endpoint, hope bool) {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
 		switch {
-		case e == except || v.Foreign() || slices.Contains(f.asked, e):
+		case v.Foreign() || slices.Contains(f.asked, e):
 		case reach == pruned:
 			f.gone = true
 		case e.open():

@@ -21,7 +21,7 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for {
 		if v := e.look(); !v.Foreign() && time.Since(v.answered) >= probeEvery {
-			_ = f.queue(ctx, e).err // noted in the endpoint's health
+			_ = f.ask(ctx, e).err // noted in the endpoint's health
 		}
 		if upstream.Sleep(ctx, probeEvery) != nil {
 			return

@@ -24,7 +24,6 @@ type Options struct {
 	InFlight int           // requests one endpoint gets at once; 4
 	Scans    int           // of those, requests of cost Scan; 1
 	Queue    time.Duration // how long a foreground request waits for its turn; 2s
-	Hedge    time.Duration // without an answer for so long, a second endpoint is asked too; 0 never
 
 	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
 	BlockInterval time.Duration // time between blocks until it has been learned; 2.1s

@@ -22,7 +22,6 @@ type Pool struct {
 	endpoints   []*endpoint
 	protocol    *protocol     // not to be read before determined
 	determined  chan struct{} // closed when the dialect is known
-	hedge       time.Duration
 	maxBlockAge time.Duration
 	metrics     *metrics
 	registry    prometheus.Registerer
@@ -40,7 +39,7 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
-		hedge: o.Hedge, maxBlockAge: o.MaxBlockAge, protocol: &protocol{}, determined: make(chan struct{}),
+		maxBlockAge: o.MaxBlockAge, protocol: &protocol{}, determined: make(chan struct{}),
 		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()),
 	}
 	p.life, p.end = context.WithCancel(context.Background())

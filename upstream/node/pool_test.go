@@ -267,23 +267,6 @@ func TestAQueryThatMakesTheNodePanicHurtsNobodyElse(t *testing.T) {
 	mustFetch(t, p, Request{Height: AtTip})
 }
 
-func TestASlowEndpointIsHedged(t *testing.T) {
-	slow, fast := newFakeNode(t, 100), newFakeNode(t, 100)
-	p := run(t, Options{Hedge: 20 * time.Millisecond}, slow, fast)
-	probed(t, p)
-	prefer(p, 0)
-	slow.change(func() { slow.rest = stall })
-	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, fast) {
-		t.Errorf("answer %s", a.Body)
-	}
-	if diff := cmp.Diff(slow.heights(), fast.heights()); diff != "" {
-		t.Errorf("the two were asked for different heights: %s", diff)
-	}
-	if h := p.Health()[0]; h.Breaker != "closed" || h.LastError != "" {
-		t.Errorf("the loser was blamed: %+v", h)
-	}
-}
-
 func TestABusyNodeIsSpared(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 2, Queue: 100 * time.Millisecond, Timeout: time.Minute}, n)

@@ -61,7 +61,6 @@ func Node(cfg config.Config) node.Options {
 		InFlight:      c.InFlight,
 		Scans:         c.Scans,
 		Queue:         c.Queue,
-		Hedge:         c.Hedge,
 		BlockInterval: c.BlockInterval,
 		MaxBlockAge:   c.MaxBlockAge,
 		RollbackAfter: c.RollbackAfter,

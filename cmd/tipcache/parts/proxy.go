@@ -23,7 +23,6 @@ func Proxy(cfg config.Config) proxy.Options {
 			RequestTimeout: public.Request,
 			PublicURL:      pages.PublicURL,
 			CORSOrigins:    public.CORSOrigins,
-			AllowNoCache:   public.AllowNoCache,
 			Keys:           Keys(cfg),
 			Limits:         Limits(cfg),
 			SharedLimits:   limits.Shared{Timeout: cfg.Redis.Timeout},
