@@ -91,6 +91,18 @@ func TestASilentSocketIsReplaced(t *testing.T) {
 	wantTip(t, p, 103)
 }
 
+func TestACometBFTThatDoesNotTellOfBlocksIsCalledLate(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{}, n)
+	subscribed(t, p, n, nil)
+	n.change(func() { n.mute, n.hang = true, true })
+	n.commit(101)
+	eventually(t, "the lateness", func() bool { return p.Health()[0].Late })
+	n.change(func() { n.mute, n.hang = false, false })
+	n.commit(102)
+	eventually(t, "its end", func() bool { return !p.Health()[0].Late })
+}
+
 func TestAChainThatStandsStillKeepsItsSocket(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)

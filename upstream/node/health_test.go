@@ -160,6 +160,7 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 		"tipcache_node_height":                         100,
 		"tipcache_node_lowest_height":                  0,
 		"tipcache_node_source_aside":                   0,
+		"tipcache_node_source_late":                    0,
 		"tipcache_node_tip_out_of_reach":               0,
 		"tipcache_node_answers_total future_height":    1,
 		"tipcache_node_request_duration_seconds cheap": read,

@@ -85,6 +85,7 @@ var (
 	heightDesc   = desc("height", "Newest block of a node.", "node")
 	lowestDesc   = desc("lowest_height", "Blocks below it cannot be read of a node; 0 while nothing is known.", "node")
 	asideDesc    = desc("source_aside", "1 while what CometBFT of a node claims of its height is not believed.", "node")
+	lateDesc     = desc("source_late", "1 while there are blocks that CometBFT of a node has not told of: its REST server is asked.", "node")
 	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above what every node has: reads are of older blocks than it.")
 	upDesc       = desc("answering", "1 if a node's REST server answered within the last 15 s.", "node")
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
@@ -101,7 +102,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		tipDesc, intervalDesc, inFlightDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
-		reachDesc, upDesc, breakerDesc,
+		lateDesc, reachDesc, upDesc, breakerDesc,
 	} {
 		ch <- d
 	}
@@ -139,6 +140,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip 
 	flag(ch, wrongDesc, v.Foreign(), e.name)
 	flag(ch, upDesc, v.answering(), e.name)
 	flag(ch, asideDesc, v.Aside, e.name)
+	flag(ch, lateDesc, v.Late, e.name)
 	gauge(ch, breakerDesc, float64(e.breaker.State()), e.name)
 	gauge(ch, lowestDesc, float64(v.Lowest), e.name)
 	if !v.BlockTime.IsZero() {

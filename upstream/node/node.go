@@ -111,6 +111,7 @@ type Health struct {
 	Height     int64         // newest committed block; 0 unknown
 	Lowest     int64         // blocks below it cannot be read; 0 unknown
 	Aside      bool          // what its height source claims is not believed
+	Late       bool          // there are blocks that its CometBFT has not told of
 	Heard      bool          // its height is current: it was heard from lately
 	CatchingUp bool          // the node says it is behind its peers
 	Connected  bool          // block headers stream in

@@ -62,6 +62,7 @@ type NodeHealth struct {
 	Height     int64  `json:"height"`
 	Lowest     int64  `json:"lowest"` // blocks below it cannot be read; 0: unknown
 	Aside      bool   `json:"aside"`  // what its CometBFT claims is not believed
+	Late       bool   `json:"late"`   // there are blocks that its CometBFT has not told of
 	BlockAge   string `json:"block_age"`
 	CatchingUp bool   `json:"catching_up"`
 	Connected  bool   `json:"connected"` // block headers stream in
@@ -72,7 +73,7 @@ type NodeHealth struct {
 func (s *Service) nodes() []NodeHealth {
 	var all []NodeHealth
 	for _, h := range s.pool.Health() {
-		all = append(all, NodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
+		all = append(all, NodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
 	}
 	return all
 }

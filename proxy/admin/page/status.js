@@ -153,6 +153,7 @@ function nodeTone(n) {
   if (n.breaker === "open" || n.last_error && !n.height) return ["bad", "does not answer"];
   if (n.catching_up) return ["warn", "catching up"];
   if (n.aside) return ["warn", "heights put aside"];
+  if (n.late) return ["warn", "CometBFT is late"];
   if (n.breaker === "half-open") return ["warn", "tried again"];
   if (n.last_error) return ["warn", "in trouble"];
   return ["good", n.connected ? "streams blocks" : "well"];
