@@ -35,7 +35,8 @@ func newRoot(std streams) *cobra.Command {
 	root.SetFlagErrorFunc(suggestFlag)
 	root.AddCommand(
 		serveCommand(std), demoCommand(std), devnetCommand(std), checkCommand(std), healthCommand(std),
-		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), importCommand(std), indexCommand(std), versionCommand(std),
+		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), importCommand(std), indexCommand(std),
+		manCommand(), versionCommand(std),
 	)
 	for _, c := range append(root.Commands(), root) {
 		c.Version = versionText()
