@@ -164,3 +164,17 @@ func TestCheckNamesAddressesWithoutAContract(t *testing.T) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }
+
+func TestImportTellsOfTheMigrationThatItRuns(t *testing.T) {
+	var said strings.Builder
+	store := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
+	for i, want := range []bool{true, false} { // the schema is up to date the second time
+		said.Reset()
+		if err := run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &said}); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(said.String(), "store migrated") != want {
+			t.Errorf("import %d says %s", i+1, &said)
+		}
+	}
+}

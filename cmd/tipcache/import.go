@@ -29,7 +29,7 @@ func importCommand(std streams) *cobra.Command {
 }
 
 func runImport(ctx context.Context, cfg config.Config, path string, force bool, std streams) error {
-	store, err := parts.OpenStore(ctx, cfg, parts.NewLogger(std.err, config.Log{Level: "warn", Format: "text"}), nil)
+	store, err := parts.OpenStore(ctx, cfg, parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"}), nil)
 	if err != nil {
 		return err
 	}
