@@ -125,9 +125,16 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 	l := f.c.latency(&f.q)
 	l.begin()
 	defer func() { l.end(time.Now(), 2*f.c.patience(&f.q)) }()
+	var reading Reading
+	if f.c.o.Taken != nil && f.q.Audit {
+		ctx = WithReading(ctx, &reading)
+	}
 	e, err = f.origin(ctx, prev)
 	if err == nil && (e == nil || e.Content == nil) {
 		return nil, errors.New("cache: origin gave neither an entry nor an error")
+	}
+	if err == nil {
+		f.c.taken(&f.q, e, false, reading.By, f.origin)
 	}
 	return e, err
 }

@@ -58,6 +58,7 @@ func (f *flight) judge(found *lookupResult, e *Entry) {
 	}
 	if at := f.keep(e); at != found.at {
 		found.at, found.store = at, inShared
+		f.c.taken(&f.q, e, true, "", f.origin)
 	}
 	found.enough = f.q.state(found.at, f.c.o.Now()) == Fresh
 }

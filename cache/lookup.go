@@ -32,6 +32,9 @@ const maxFlights = 8
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()
 	at, _ := ch.memory.GetIfPresent(q.Key)
+	if at != nil && at.warmed.Load() && at.warmed.CompareAndSwap(true, false) {
+		c.taken(&q, at.entry, true, "", origin)
+	}
 	switch q.state(at, c.o.Now()) {
 	case Fresh:
 		return c.hit(at, Hit), nil
@@ -59,7 +62,7 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 // false where memory has none, and nothing is done about that.
 func (c *Cache) Fresh(q Query, now time.Time) (res Result, ok bool) {
 	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
-	if q.state(at, now) != Fresh {
+	if q.state(at, now) != Fresh || at.warmed.Load() { // Get has to tell of it
 		return res, false
 	}
 	return c.hit(at, Hit), true
@@ -96,6 +99,9 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at 
 	f := flight{c: c, ch: ch, q: q, origin: origin}
 	if at == nil && ch.shares(&q) {
 		read, found, err := c.lookupShared(ctx, ch, q)
+		if found != nil {
+			c.taken(&q, found.entry, true, "", origin)
+		}
 		if q.state(found, c.o.Now()) == Fresh || q.state(found, c.o.Now()) == Stale && c.moment(&q, found) == 0 {
 			return c.serve(ctx, ch, q, origin, flightResult{at: found, store: inShared}, true), nil
 		}

@@ -22,6 +22,7 @@ type memory struct {
 type slot struct {
 	entry    *Entry
 	renewing atomic.Bool   // a flight in the background is under way for it
+	warmed   atomic.Bool   // Options.Taken has to be told of it, once somebody asks
 	asks     atomic.Uint32 // how often the entry was asked for, as far as that matters
 	before   uint32        // the asks of the entry whose place it took
 	failed   atomic.Pointer[failed]

@@ -20,6 +20,7 @@ type Options struct {
 	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
 	HotInterval   time.Duration         // how often replicas are told of the keys used most, for those that start; 30 s
 	MaxBackground int                   // flights in the background at once, more are skipped; 4096
+	Taken         func(Taken)           // is told of each entry that is taken for a query with Audit, and must not wait; nil = nobody is
 	Now           func() time.Time      // the clock entries are judged by; time.Now
 	Logger        *slog.Logger          // nil = discard
 	Registerer    prometheus.Registerer // nil = no metrics

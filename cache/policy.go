@@ -118,6 +118,7 @@ type Query struct {
 	Tip       int64         // newest block known, 0 = none: seconds count
 	MaxHeight int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
 	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 = none
+	Audit     bool          // Options.Taken is told of what is taken for it
 	Ahead     bool          // it may be read ahead, if it is asked for in every block
 }
 

@@ -29,6 +29,7 @@ type Config struct {
 	HTTP        HTTP              `yaml:"http"`
 	Log         Log               `yaml:"log"`
 	Tracing     Tracing           `yaml:"tracing"`
+	Audit       Audit             `yaml:"audit"`
 }
 
 // Chain is the upstream node, or several of one chain.
@@ -168,6 +169,11 @@ type Log struct {
 	Format string  `yaml:"format" oneof:"auto, json, text" doc:"json, text, or auto: text on a terminal and JSON elsewhere"`
 	Access bool    `yaml:"access" doc:"one record per request, written within 100 ms; false: only of those that failed with a status of 500 and more"`
 	Sample float64 `yaml:"sample" must:"from 0 to 1" doc:"share of the records of successful requests (status below 400) that is written, 0 to 1; the others always are"`
+}
+
+// Audit is what is read again to find answers that differ.
+type Audit struct {
+	Share float64 `yaml:"share" must:"from 0 to 1" doc:"share of the answers taken from nodes and Redis that is read again at once at the same height, from another node where there is one, 0 to 1; differences are logged and counted"`
 }
 
 // Tracing is where OpenTelemetry traces go.

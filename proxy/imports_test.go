@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"config":                 {"proxy/...", "cache/...", "upstream/..."},
 	"proxy":                  {"proxy/...", "cache", "cache/ahead"},
 	"proxy/admin":            {},
+	"proxy/audit":            {"cache", "upstream"},
 	"proxy/docs":             {"proxy/chain", "proxy/chain/documented", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
 	"proxy/chain/documented": {},
 	"proxy/chain":            {"proxy/chain/documented", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},

@@ -139,7 +139,7 @@ func (ep *Endpoint) query(q *Question, tip node.Tip) cache.Query {
 	if q.Pinned > 0 {
 		policy = inForce.Pinned
 	}
-	asked := cache.Query{Key: q.Key, Kind: int(q.Cost), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Ahead: q.Pinned == 0 && q.Cost != node.Scan}
+	asked := cache.Query{Key: q.Key, Kind: int(q.Cost), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: ep.Class.Pinned(), Ahead: q.Pinned == 0 && q.Cost != node.Scan}
 	if tip.Known {
 		asked.Tip, asked.Interval = tip.Height, tip.Interval
 	}
@@ -159,7 +159,7 @@ func (ep *Endpoint) origin(q *Question, from *http.Request, rec *web.Record) cac
 
 // fetch asks the node on behalf of a client.
 func (ep *Endpoint) fetch(ctx context.Context, q *Question, client string, prev *cache.Entry) (*cache.Entry, error) {
-	a, err := ep.Fetch(ctx, node.Request{
+	a, err := ep.read(ctx, node.Request{
 		Path: q.Path, Query: q.Query, Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: !ep.Class.Pinned(), Cost: q.Cost,
 		Client: client, Background: cache.InBackground(ctx), Ahead: cache.Ahead(ctx),
 	})
@@ -171,6 +171,25 @@ func (ep *Endpoint) fetch(ctx context.Context, q *Question, client string, prev 
 		return nil, err
 	}
 	return ep.Entry(q, a, prev)
+}
+
+// read asks the node, for an audit as that wants it: with what the node has to spare.
+func (ep *Endpoint) read(ctx context.Context, r node.Request) (*node.Answer, error) {
+	reading := cache.ReadingOf(ctx)
+	if reading == nil {
+		return ep.Fetch(ctx, r)
+	}
+	if reading.Audit {
+		r.Height, r.Only, r.Avoid, r.Audit, r.Ahead = reading.Height, reading.Only, reading.Avoid, true, true
+	}
+	a, err := ep.Fetch(ctx, r)
+	if err == nil {
+		reading.By = a.Node
+		if a.Reason == node.OK || a.Reason == node.NotFound || a.Reason == node.BadInput || a.Reason == node.Refused {
+			reading.At = a.Height
+		}
+	}
+	return a, err
 }
 
 // plan says what a request would ask.

@@ -133,6 +133,7 @@ func TestAnAnswerSaysWhatItMeans(t *testing.T) {
 				return
 			}
 			tt.want.Type, tt.want.Body = type500, []byte(tt.body)
+			tt.want.Node = n.address
 			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 				t.Errorf("error %v, answer (-want +got):\n%s", err, diff)
 			}

@@ -135,7 +135,10 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return nil, unreachable(err) // a trial is under way
 	}
-	e.metrics.asked(e.name, r.Cost, start, answer, err)
+	e.metrics.asked(e.name, r, start, answer, err)
+	if answer != nil {
+		answer.Node = e.name
+	}
 	e.note(answer, err)
 	if answer != nil && r.Cost == Cheap {
 		e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })

@@ -121,7 +121,8 @@ func (f *fetch) descends(hope bool) bool {
 }
 
 // choose picks the best endpoint to ask now. hope says that waiting may help
-// where there is none.
+// where there is none. One to be avoided is not picked while another should have the
+// height soon.
 func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height := f.pool.Tip(), f.height()
 	var least [5]int
@@ -130,7 +131,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
 		switch {
-		case v.Foreign() || slices.Contains(f.asked, e):
+		case v.Foreign() || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
 		case reach == pruned:
 			f.gone = true
 		case e.open():
@@ -141,21 +142,27 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 			soon := height-v.Height <= nearby
 			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
 		default:
-			if rank := e.rank(v, reach); best == nil || slices.Compare(rank[:], least[:]) < 0 {
+			if rank := e.rank(v, reach, f.request.Avoid); best == nil || slices.Compare(rank[:], least[:]) < 0 {
 				best, least = e, rank
 			}
 		}
 	}
+	if best != nil && best.name == f.request.Avoid && hope && time.Now().Before(f.patience) {
+		return nil, hope
+	}
 	return best, hope
 }
 
-// rank orders endpoints, least first: those that did not fail lately, those
+// rank orders endpoints, least first: those not to be avoided, those that did not fail lately, those
 // known to have the height, those where nobody waits, the nearest, those with
 // the fewest requests.
-func (e *endpoint) rank(v view, r reach) [5]int {
+func (e *endpoint) rank(v view, r reach, avoid string) [5]int {
 	failed := 0
 	if time.Since(v.failed) < penaltyTime {
 		failed = 1
+	}
+	if e.name == avoid {
+		failed += 2
 	}
 	inFlight, waiting := e.queue.Load()
 	return [5]int{failed, int(present - r), waiting, bits.Len64(uint64(v.latency / near)), inFlight}

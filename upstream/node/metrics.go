@@ -49,10 +49,18 @@ func (m *metrics) expect(node string) {
 	m.reconnects.WithLabelValues(node)
 }
 
+// auditLabel stands for the cost and the reason of an audit's requests, so that
+// others are counted as without it.
+const auditLabel = "audit"
+
 // asked counts one request to a node.
-func (m *metrics) asked(node string, cost Cost, start time.Time, answer *Answer, err error) {
-	m.seconds.WithLabelValues(node, cost.String()).Observe(time.Since(start).Seconds())
-	m.answers.WithLabelValues(node, outcome(answer, err)).Inc()
+func (m *metrics) asked(node string, r Request, start time.Time, answer *Answer, err error) {
+	cost, reason := r.Cost.String(), outcome(answer, err)
+	if r.Audit {
+		cost, reason = auditLabel, auditLabel
+	}
+	m.seconds.WithLabelValues(node, cost).Observe(time.Since(start).Seconds())
+	m.answers.WithLabelValues(node, reason).Inc()
 }
 
 // outcome is a label: the answer's reason or the kind of silence.

@@ -21,6 +21,9 @@ type Request struct {
 	Client     string // on whose behalf: clients take turns at an endpoint
 	Post       *Post  // nil for a GET. It is sent to one node at most, and once
 	Background bool   // yields to foreground requests, and waits for its turn until its context ends
+	Only       string // the name of the node to be asked; "" for any
+	Avoid      string // the name of one that is asked only where no other can be, or will be soon; "" for none
+	Audit      bool   // it is counted as an audit's
 	Ahead      bool   // nobody waits for it: it does not wait for a turn, and leaves room for one that somebody waits for
 }
 
@@ -68,6 +71,7 @@ type Answer struct {
 	Reason     Reason
 	Height     int64  // the block it was read at; 0 unknown
 	Codec      string // Grpc-Metadata-Content-Type of a node of the SDK that answers by gRPC
+	Node       string // name of the node that said so; "" for none
 	Latest     int64  // newest height that a refusal for a pruned one names; 0 for none
 	Sound      bool   // Story alone, of a failure (Other): the same node reads something else at that height
 }

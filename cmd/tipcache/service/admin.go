@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
+	"github.com/tipcache/tipcache/proxy/audit"
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
@@ -36,6 +37,8 @@ type Readiness struct {
 	Store    string            `json:"store"`           // ok, failing or off
 	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
 	Nodes    []NodeHealth      `json:"nodes"`
+
+	Audit map[string]audit.Finding `json:"audit,omitempty"` // of the nodes, and of redis, whose answers differ from what was read again
 
 	Certificate *CertificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
 }
@@ -80,7 +83,7 @@ func (s *Service) nodes() []NodeHealth {
 
 // ready tells how the parts are; those excluded do not count.
 func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
-	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes()}
+	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(), Audit: s.auditor.Findings()}
 	said, failure := s.metadata.State()
 	if state.Metadata = stateOf(said); failure != nil {
 		state.Failure = failure.Error()

@@ -8,6 +8,7 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/audit"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -33,6 +34,9 @@ func (s *Service) openCache(context.Context) error {
 		}
 		o.Shared = s.shared
 	}
+	if err = s.openAudit(&o); err != nil {
+		return err
+	}
 	if s.cache, err = cache.New(o); err != nil {
 		return err
 	}
@@ -41,6 +45,21 @@ func (s *Service) openCache(context.Context) error {
 		s.cache.SetNamespace(parts.Namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
 	}
 	return nil
+}
+
+// openAudit has the cache tell an auditor of what it takes.
+func (s *Service) openAudit(o *cache.Options) (err error) {
+	if s.cfg.Audit.Share == 0 {
+		return nil
+	}
+	s.auditor, err = audit.New(audit.Options{
+		Share: s.cfg.Audit.Share, Timeout: s.cfg.Chain.Timeout, Logger: s.log, Registerer: s.registry,
+		Epoch: func() int64 { return s.pool.Tip().Epoch },
+	})
+	if err == nil {
+		o.Taken = s.auditor.Note
+	}
+	return err
 }
 
 func (s *Service) openPool(ctx context.Context) (err error) {

@@ -43,6 +43,9 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { s.proxy.Run(gctx); return nil })
 	group.Go(func() error { s.watchReadiness(gctx); return nil })
 	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down
+	if s.auditor != nil {
+		group.Go(func() error { s.auditor.Run(gctx); return nil })
+	}
 	if s.indexer != nil {
 		group.Go(func() error { s.runIndexer(gctx); return nil })
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/admin"
+	"github.com/tipcache/tipcache/proxy/audit"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -50,6 +51,7 @@ type Service struct {
 	shared   *redis.Store            // nil: no other replica
 	cache    *cache.Cache
 	pool     *node.Pool
+	auditor  *audit.Auditor     // nil: nothing is read again
 	store    *collections.Store // nil: nobody may list collections, and none are counted
 	watch    *collections.Watch // of the store
 	indexer  *indexer.Indexer   // nil: the store is not filled here

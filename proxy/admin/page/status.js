@@ -229,6 +229,7 @@ function drawParts(state) {
   const breaker = (name, value) => part(name, breakerTone[value] ?? "warn", breakerText[value] ?? value);
   for (const n of state.nodes ?? []) breaker(`Node ${n.name}`, n.breaker);
   if (state.redis) breaker("Redis", state.redis);
+  for (const [name, found] of Object.entries(state.audit ?? {})) part(`Audit of ${name}`, "bad", `${format.whole(found.differences)} answers differ`);
   if (state.metadata) breaker("Metadata provider", state.metadata);
   if (state.store) part("Collection store", breakerTone[state.store], state.store === "failing" ? "does not answer" : breakerText[state.store]);
   if (state.certificate) {

@@ -1,0 +1,114 @@
+// Package audit reads again what the cache has taken from nodes or from the shared
+// store, at the height that it is said to be of, from another node where there is one.
+//
+// An entry goes, top to bottom:
+//
+//  1. Note takes a share of the entries, as they come, and lets none wait;
+//  2. a worker reads each again (check.go), with what the nodes can spare;
+//  3. a difference counts once both sides were read a second time: it is a line in the
+//     log, a metric, and a state of the node, or of the shared store, that the entry
+//     came from (report.go).
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// Options of an Auditor. The zero value of each field but Share means its default.
+type Options struct {
+	Share    float64       // of the entries, 0 to 1
+	Workers  int           // entries read again at a time; 2
+	Waiting  int           // entries that wait for that, more are skipped; 4096
+	Patience time.Duration // how long an entry waits for a node with something to spare; 10 s
+	Timeout  time.Duration // of one reading; 5 s
+
+	// Epoch tells the chain's: entries of one before are not judged. Nil: there is one.
+	Epoch func() int64
+
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // nil counts nothing
+}
+
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
+	o.Workers = cmp.Or(o.Workers, 2)
+	o.Waiting = cmp.Or(o.Waiting, 4096)
+	o.Patience = cmp.Or(o.Patience, 10*time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Epoch == nil {
+		o.Epoch = func() int64 { return 0 }
+	}
+	return o
+}
+
+// An Auditor is safe for concurrent use. Its goroutines are those of Run.
+type Auditor struct {
+	o       Options
+	tasks   chan task
+	results *prometheus.CounterVec // result
+	differs *prometheus.CounterVec // source
+
+	mu       sync.Mutex
+	findings map[string]Finding // by source
+}
+
+// A task is an entry to be read again.
+type task struct {
+	cache.Taken
+	epoch int64
+	since time.Time
+}
+
+// New checks the options.
+func New(o Options) (*Auditor, error) {
+	if o.Share < 0 || o.Share > 1 || min(o.Workers, o.Waiting, int(o.Patience), int(o.Timeout)) < 0 {
+		return nil, errors.New("audit: the share must be from 0 to 1, all else positive")
+	}
+	o = o.WithDefaults()
+	a := &Auditor{o: o, tasks: make(chan task, o.Waiting), findings: map[string]Finding{}}
+	return a, a.register()
+}
+
+// Note takes its share of the entries: those that tell a height, and are an answer.
+// It never waits. It is to be the Taken of [cache.Options].
+func (a *Auditor) Note(taken cache.Taken) {
+	e := taken.Entry
+	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share {
+		return
+	}
+	select {
+	case a.tasks <- task{taken, a.o.Epoch(), time.Now()}:
+	default:
+		a.count(skipped)
+	}
+}
+
+// Run reads entries again until ctx ends, and waits for what it has begun.
+func (a *Auditor) Run(ctx context.Context) {
+	var workers sync.WaitGroup
+	for range a.o.Workers {
+		workers.Go(func() {
+			for {
+				select {
+				case t := <-a.tasks:
+					a.check(ctx, t)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+}

@@ -1,0 +1,143 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/audit"
+	"github.com/tipcache/tipcache/upstream/logtest"
+)
+
+// nodes say a body each, by their names, in the order in which they are asked. A body
+// that changes has its next one behind a space; "" is no answer, and "busy" is no room.
+type nodes []struct{ name, says string }
+
+func (n nodes) origin(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+	r := cache.ReadingOf(ctx)
+	chosen := -1
+	for i := range n {
+		if (r.Only == "" || r.Only == n[i].name) && (chosen < 0 || n[chosen].name == r.Avoid) {
+			chosen = i
+		}
+	}
+	if chosen < 0 {
+		return nil, errors.New("no such node")
+	}
+	now, next, changes := strings.Cut(n[chosen].says, " ")
+	if changes {
+		n[chosen].says = next
+	}
+	switch now {
+	case "":
+		return nil, errors.New("no answer")
+	case "busy":
+		return nil, cache.ErrYielded
+	}
+	r.By, r.At = n[chosen].name, prev.Height
+	return &cache.Entry{Content: content(now), Height: prev.Height}, nil
+}
+
+// content is a 404 where the body begins with a question mark.
+func content(body string) *cache.Content {
+	status := 200
+	if strings.HasPrefix(body, "?") {
+		status = 404
+	}
+	return cache.NewContent(status, "application/json", "", []byte(body), 0)
+}
+
+func TestOnlyADifferenceThatIsConfirmedCounts(t *testing.T) {
+	tests := map[string]struct {
+		kept, by string // "" by is Redis
+		nodes    nodes
+		want     map[string]int64
+	}{
+		"nodes that agree":                            {"x", "a", nodes{{"a", "x"}, {"b", "x"}}, nil},
+		"one node that agrees with itself":            {"x", "a", nodes{{"a", "x"}}, nil},
+		"Redis that agrees":                           {"x", "", nodes{{"a", "x"}}, nil},
+		"nodes that differ":                           {"x", "a", nodes{{"a", "x"}, {"b", "y"}}, map[string]int64{"a": 1, "b": 1}},
+		"a node that changes its answer":              {"x", "a", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"a": 1}},
+		"a lone node that changes its answer":         {"x", "a", nodes{{"a", "y"}}, map[string]int64{"a": 1}},
+		"Redis that one node contradicts":             {"x", "", nodes{{"a", "y"}}, map[string]int64{"redis": 1}},
+		"Redis that two nodes contradict":             {"x", "", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"redis": 1}},
+		"Redis that another node bears out":           {"x", "", nodes{{"a", "y"}, {"b", "x"}}, map[string]int64{"a": 1}},
+		"a second reading that takes it back":         {"x", "a", nodes{{"a", "x"}, {"b", "y x"}}, nil},
+		"a node without an answer":                    {"x", "a", nodes{{"a", "x"}, {"b", ""}}, nil},
+		"a node that is busy for a moment":            {"x", "a", nodes{{"a", "x"}, {"b", "busy busy y"}}, map[string]int64{"a": 1, "b": 1}},
+		"two words for what is not there":             {"?no", "a", nodes{{"a", "?no"}, {"b", "?none"}}, nil},
+		"something where another node has nothing":    {"x", "a", nodes{{"a", "x"}, {"b", "?no"}}, map[string]int64{"a": 1, "b": 1}},
+		"nothing where another node has something":    {"?no", "a", nodes{{"a", "x"}, {"b", "x"}}, map[string]int64{"a": 1}},
+		"a node that gives no second answer any more": {"x", "a", nodes{{"a", ""}, {"b", "y"}}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := new(logtest.Log)
+				a, err := audit.New(audit.Options{Share: 1, Logger: slog.New(slog.NewTextHandler(log, nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				go a.Run(ctx)
+				a.Note(cache.Taken{
+					Key: "k", Shared: test.by == "", By: test.by, Origin: test.nodes.origin,
+					Entry: &cache.Entry{Content: content(test.kept), Height: 7},
+				})
+				time.Sleep(time.Minute)
+				got := map[string]int64{}
+				for source, f := range a.Findings() {
+					got[source] = f.Differences
+					if f.Key != "k" || f.Height != 7 {
+						t.Errorf("%+v", f)
+					}
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" && len(test.want)+len(got) > 0 {
+					t.Errorf("differences -want +got:\n%s", diff)
+				}
+				if n := log.Count("answers differ"); (n == 1) != (len(test.want) > 0) {
+					t.Errorf("%d lines: %s", n, log)
+				}
+			})
+		})
+	}
+}
+
+func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := audit.New(audit.Options{Share: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go a.Run(ctx)
+		read := false
+		origin := func(context.Context, *cache.Entry) (*cache.Entry, error) {
+			read = true
+			return nil, errors.New("asked")
+		}
+		a.Note(cache.Taken{Entry: &cache.Entry{Content: content("x")}, Origin: origin})
+		a.Note(cache.Taken{Entry: &cache.Entry{Content: cache.NewContent(502, "", "", nil, 0), Height: 7}, Origin: origin})
+		time.Sleep(time.Minute)
+		if read {
+			t.Error("an entry is read again that says nothing")
+		}
+	})
+}
+
+func TestSharesThatAreNoneAreRefused(t *testing.T) {
+	for _, share := range []float64{-0.1, 1.1} {
+		if _, err := audit.New(audit.Options{Share: share}); err == nil {
+			t.Errorf("%v is accepted", share)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// Redis is the source of entries that no node gave to this replica.
+const Redis = "redis"
+
+// pause is between two tries to read where no node has anything to spare.
+const pause = 5 * time.Millisecond
+
+var errUnread = errors.New("the answer is not of that height")
+
+// A version is what a source says at a height.
+type version struct {
+	*cache.Entry
+	by string
+}
+
+// same tells whether two versions say the same. What is said of something that is not
+// there, or not allowed, is in words that differ between nodes.
+func (v version) same(w version) bool {
+	if v.Status != w.Status || v.Status != http.StatusOK {
+		return v.Status == w.Status
+	}
+	return v.Content == w.Content || v.Type == w.Type && v.Link == w.Link && bytes.Equal(v.Body, w.Body)
+}
+
+// check reads an entry again, and again if that differs.
+func (a *Auditor) check(ctx context.Context, t task) {
+	kept := version{t.Entry, t.By}
+	if t.Shared || t.By == "" {
+		kept.by = Redis
+	}
+	read, err := a.read(ctx, &t, "", t.By)
+	switch {
+	case err != nil:
+		a.count(resultOf(err))
+	case kept.same(read):
+		a.count(same)
+	default:
+		a.settle(ctx, &t, kept, read)
+	}
+}
+
+// settle reads both sides a second time. Only one that repeats itself speaks against
+// an entry.
+func (a *Auditor) settle(ctx context.Context, t *task, kept, read version) {
+	only, avoid := t.By, ""
+	if kept.by == Redis {
+		only, avoid = "", read.by // another node may bear the entry out
+	}
+	first, err := a.read(ctx, t, only, avoid)
+	second, err2 := a.read(ctx, t, read.by, "")
+	if errors.Join(err, err2) != nil || !second.same(read) || t.epoch != a.o.Epoch() {
+		a.count(unsettled)
+		return
+	}
+	if kept.by == Redis && first.by != read.by && first.same(kept) {
+		kept, read = read, first // it is the node that read it again that differs
+	}
+	a.count(different)
+	a.report(t, kept, read, kept.by != Redis && first.by != second.by && first.same(kept))
+}
+
+// read reads the entry of a task at its height, when a node has a request to spare.
+func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (version, error) {
+	for {
+		reading := cache.Reading{Audit: true, Height: t.Entry.Height, Only: only, Avoid: avoid}
+		e, err := a.ask(ctx, t, &reading)
+		switch {
+		case err == nil && reading.At != t.Entry.Height:
+			return version{}, errUnread
+		case err == nil:
+			return version{e, reading.By}, nil
+		case !errors.Is(err, cache.ErrYielded) || time.Since(t.since) > a.o.Patience:
+			return version{}, err
+		}
+		if err := upstream.Sleep(ctx, pause); err != nil {
+			return version{}, err
+		}
+	}
+}
+
+// ask calls the origin. A panic there would end the process.
+func (a *Auditor) ask(ctx context.Context, t *task, reading *cache.Reading) (e *cache.Entry, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("audit: origin panicked: %v", p)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(cache.WithReading(ctx, reading), a.o.Timeout)
+	defer cancel()
+	return t.Origin(ctx, t.Entry)
+}

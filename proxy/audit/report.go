@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// The results of an audit, as the metric names them.
+const (
+	same      = "same"
+	different = "different"
+	unsettled = "unsettled" // it differed, and a second reading did not confirm that
+	skipped   = "skipped"   // no node had anything to spare in time, or too many entries wait
+	failed    = "failed"    // no node answers at that height
+)
+
+func resultOf(err error) string {
+	if errors.Is(err, cache.ErrYielded) {
+		return skipped
+	}
+	return failed
+}
+
+// A Finding is what was found of one source: a node, by its name, or Redis.
+type Finding struct {
+	Differences int64     `json:"differences"` // entries that differ from what was read again
+	Last        time.Time `json:"last"`
+	Key         string    `json:"key"` // of the last of them
+	Height      int64     `json:"height"`
+}
+
+// Findings are those of all sources with differences, by their names.
+func (a *Auditor) Findings() map[string]Finding {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.findings)
+}
+
+// report tells of a difference. Two nodes that stand by what they said are both named:
+// nothing tells which of them is wrong.
+func (a *Auditor) report(t *task, kept, read version, both bool) {
+	a.find(t, kept.by)
+	if both {
+		a.find(t, read.by)
+	}
+	a.o.Logger.Error("answers differ", "source", kept.by, "witness", read.by, "key", t.Key, "height", t.Entry.Height,
+		"digest", digest(kept), "witness_digest", digest(read))
+}
+
+func (a *Auditor) find(t *task, source string) {
+	a.differs.WithLabelValues(source).Inc()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.findings[source] = Finding{a.findings[source].Differences + 1, time.Now(), t.Key, t.Entry.Height}
+}
+
+// digest names a version in the log.
+func digest(v version) string {
+	sum := sha256.Sum256(v.Body)
+	return hex.EncodeToString(sum[:8])
+}
+
+func (a *Auditor) count(result string) { a.results.WithLabelValues(result).Inc() }
+
+func (a *Auditor) register() error {
+	a.results = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tipcache_audit_entries_total", Help: "Entries of the cache that were to be read again, by what came of it.",
+	}, []string{"result"})
+	a.differs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tipcache_audit_differences_total", Help: "Entries that differ from what was read again, by the node that gave them, or redis.",
+	}, []string{"source"})
+	for _, result := range []string{same, different, unsettled, skipped, failed} {
+		a.results.WithLabelValues(result)
+	}
+	a.differs.WithLabelValues(Redis) // a rate needs a beginning
+	if a.o.Registerer == nil {
+		return nil
+	}
+	return errors.Join(a.o.Registerer.Register(a.results), a.o.Registerer.Register(a.differs))
+}
