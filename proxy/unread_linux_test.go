@@ -41,6 +41,13 @@ func descriptorsAt(t *testing.T, address net.Addr) (held int) {
 	return held
 }
 
+// heldAt is the least of several counts: the kernel's table is not read in one moment, so
+// that a connection which ends and the next one in its place may both be in it.
+func heldAt(t *testing.T, address net.Addr) int {
+	t.Helper()
+	return min(descriptorsAt(t, address), descriptorsAt(t, address), descriptorsAt(t, address))
+}
+
 // Clients that ask for what is large and do not read it hold no more descriptors than
 // there are slots, and the next client gets one of theirs.
 func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
@@ -106,7 +113,7 @@ func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
 					}
 				case <-time.After(10 * time.Millisecond):
 				}
-				highest = max(highest, descriptorsAt(t, l.Addr()))
+				highest = max(highest, heldAt(t, l.Addr()))
 			}
 			if highest > most+1 { // one more is accepted, and waits for a slot
 				t.Errorf("%d descriptors were held, with %d slots", highest, most)

@@ -81,7 +81,7 @@ func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, func(c *config.Config) {
-		c.HTTP.Rate = "10000/s"
+		c.HTTP.Rate, c.Audit.Share = "10000/s", 1
 		indexing(d, "sqlite::memory:")(c)
 	})
 	r.get(r.base + "/staking/pool")
