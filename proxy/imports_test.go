@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"proxy/chain/documented": {},
 	"proxy/chain":            {"proxy/chain/documented", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/cosmos":           {"proxy/chain", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node", "upstream/node/queue"},
-	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/metadata"},
+	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/collections/metadata"},
 	"proxy/stream":           {"proxy/web", "cache", "upstream/node"},
 	"proxy/web":              {"proxy/limits", "proxy/record", "proxy/lane", "cache", "cache/codings", "upstream"},
 	"proxy/limits":           {"upstream"},
@@ -36,8 +36,12 @@ var mayImport = map[string][]string{
 	"proxy/listener":         {"proxy/web", "proxy/lane"},
 	"cache":                  {"cache/..."},
 	"cache/redis":            {"cache/...", "upstream"},
-	"upstream":               {"upstream/..."},
+	"upstream":               {},
+	"upstream/node":          {"upstream", "upstream/node/queue", "upstream/heights/..."},
 	"upstream/node/queue":    {"upstream"},
+	"upstream/heights":       {"upstream", "upstream/heights/..."},
+	"upstream/collections":   {"upstream", "upstream/collections/..."},
+	"upstream/devnet":        {"upstream/devnet/..."},
 	"deploy":                 {},
 }
 

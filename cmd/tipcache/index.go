@@ -16,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
 func indexCommand(std streams) *cobra.Command {

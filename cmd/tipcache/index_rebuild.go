@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
 // rebuild counts all anew beside a store, which is served meanwhile, and has the

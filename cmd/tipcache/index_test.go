@@ -21,10 +21,10 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
-	"github.com/tipcache/tipcache/upstream/indexer"
-	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // expectChain compares a store with what the simulated chain knows of the block

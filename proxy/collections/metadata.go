@@ -7,7 +7,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
 
 // metadataKeep is how long the shared store keeps a record: longer than the

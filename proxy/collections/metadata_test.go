@@ -8,7 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/upstream/metadata"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
 
 func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {

@@ -3,7 +3,7 @@ package collections
 import (
 	"testing"
 
-	"github.com/tipcache/tipcache/upstream/ledger"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 func TestTheBlockOfAGenerationIsRemembered(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/ledger"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // ErrNotIndexed is what the methods for indexers return for a store that

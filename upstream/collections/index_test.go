@@ -10,8 +10,8 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
-	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 // everyLedger runs a test with each driver that an indexer can write to.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
-	"github.com/tipcache/tipcache/upstream/ledger"
 )
 
 func TestWhatPostgresEchoesOfThePasswordIsNotTold(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/ledger"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // Options are common to the drivers. The zero value of each field means the

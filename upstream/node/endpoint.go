@@ -10,8 +10,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/node/heights"
-	"github.com/tipcache/tipcache/upstream/node/heights/comet"
+	"github.com/tipcache/tipcache/upstream/heights"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/node/heights/comet"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
 // ErrNoExecution is what is said of the execution client's blocks where no node

@@ -3,7 +3,7 @@ package node
 import (
 	"time"
 
-	"github.com/tipcache/tipcache/upstream/node/heights/tip"
+	"github.com/tipcache/tipcache/upstream/heights/tip"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tipcache/tipcache/upstream/node/heights"
+	"github.com/tipcache/tipcache/upstream/heights"
 )
 
 // Options configure a Pool. The zero value of a field means its default.

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/node/heights"
-	"github.com/tipcache/tipcache/upstream/node/heights/comet"
+	"github.com/tipcache/tipcache/upstream/heights"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
 // A Pool is the nodes of one chain. Make it with New, have Run follow the

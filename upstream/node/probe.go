@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/tipcache/tipcache/upstream/node/heights"
+	"github.com/tipcache/tipcache/upstream/heights"
 )
 
 // Read implements heights.Reader.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/ledger"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"slices"
 
-	"github.com/tipcache/tipcache/upstream/ledger"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 const (

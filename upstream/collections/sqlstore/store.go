@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/ledger"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // store keeps collections in a database.

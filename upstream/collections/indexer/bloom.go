@@ -1,0 +1,112 @@
+package indexer
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+
+	"golang.org/x/crypto/sha3"
+
+	"github.com/tipcache/tipcache/upstream/collections/evm"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// A bloom tells of which contracts and topics a block may have logs, and of which
+// it has none: 2048 bits, of which each address and each topic sets three.
+type bloom []byte
+
+const bloomBytes = 256
+
+// readBloom reads the logsBloom of a header; nil is that of a client without.
+func readBloom(s string) bloom {
+	b := make(bloom, bloomBytes)
+	if !readHex(b, s) {
+		return nil
+	}
+	return b
+}
+
+// may reports whether there can be a log with something, an address or a topic.
+func (b bloom) may(something []byte) bool {
+	h := sha3.NewLegacyKeccak256()
+	h.Write(something)
+	sum := h.Sum(nil)
+	for i := 0; i < 6; i += 2 {
+		bit := (int(sum[i])<<8 | int(sum[i+1])) % (8 * bloomBytes)
+		if b[bloomBytes-1-bit/8]&(1<<(bit%8)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// lacking reports whether a block may have logs of a kind that was not sent.
+func (n *Network) lacking(b bloom, sent []Event) bool {
+	var have [kinds]bool
+	for i := range sent {
+		have[sent[i].Kind] = true
+	}
+	contracts := n.contracts()
+	for topic, sig := range signatures {
+		word, _ := hex.DecodeString(strings.TrimPrefix(topic, "0x")) // one of ours
+		if !have[sig.kind] && b.may(contracts[sig.emitter][:]) && b.may(word) {
+			return true
+		}
+	}
+	return false
+}
+
+// question asks again for the logs of each block whose header promises more than
+// were sent: for those of its hash, of another endpoint where there is one. What is
+// lacking in both answers is not there, and the header promised too much.
+func (x *Indexer) question(ctx context.Context, b *blocks) error {
+	var all []Event
+	rest := b.events
+	for n := b.from; n <= b.to; n++ {
+		count := 0
+		for count < len(rest) && rest[count].Block == n {
+			count++
+		}
+		sent := rest[:count]
+		rest = rest[count:]
+		if h := b.headers[n]; h.bloom != nil && x.o.Network.lacking(h.bloom, sent) {
+			again, err := x.logsOf(ctx, b.source, n, h.hash)
+			if err != nil {
+				return err
+			}
+			if len(again) > len(sent) {
+				x.log.Warn("an execution client left logs out", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(again))
+				sent = again
+			}
+		}
+		all = append(all, sent...)
+	}
+	b.events = append(all, rest...)
+	return nil
+}
+
+// logsOf reads the events of the block with a hash of another endpoint than one.
+// They are none where none of them takes a hash.
+func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
+	refusals := 0
+	err = x.within(ctx, than, func(e *evm.Endpoint) error {
+		answers, err := e.AtHeadOnce(ctx, block, getLogs(x.filterHash(hash.String())))
+		if err != nil {
+			return err
+		}
+		if refused := answers[0].Err; refused != nil {
+			if refusals++; refusals > 2*x.pool.Len() {
+				x.log.Warn("no execution client gives the logs of a block by its hash", "block", block, "error", refused)
+				return nil
+			}
+			return refused
+		}
+		found := blocks{headers: map[int64]header{block: {hash: hash}}}
+		if found.events, err = x.readEvents(nil, answers[0].Result, span{block, block}); err == nil {
+			err = found.agree()
+		}
+		events = found.events
+		return err
+	})
+	return events, err
+}

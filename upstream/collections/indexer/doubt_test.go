@@ -1,0 +1,182 @@
+package indexer_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+)
+
+// lies makes a fork of faults begin at the block that comes next.
+func (h *history) lies() faults { return faults{forkFrom: h.head() + 1} }
+
+func diverges(t *testing.T, x *indexer.Indexer) {
+	t.Helper()
+	eventually(t, "that the chain is another one", func() bool { return errors.Is(x.Status().Err, indexer.ErrDiverged) })
+}
+
+func TestAFallbackWithWrongHashesIsOutlived(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	sound, fork := serveEVM(t, h, faults{}), serveEVM(t, h, faults{})
+	o := quick(store, sound, fork)
+	o.Follow = true
+	x := follow(t, o)
+	await(t, store, h.head())
+	want := h.count(0)
+	fork.set(faults{forkFrom: 1})
+	sound.set(faults{status: http.StatusBadGateway})
+	h.grow(5)
+	diverges(t, x)
+	expect(t, store, want) // nothing was taken over
+	if s := x.Status(); s.Ended || !s.Running {
+		t.Errorf("it does not go on: %+v", s)
+	}
+	sound.set(faults{})
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
+}
+
+func TestAForkFromTheNextBlockOnCountsNothingWhereAnotherClientKnowsBetter(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	fork := serveEVM(t, h, h.lies())
+	o := quick(store, fork, serveEVM(t, h, faults{}))
+	o.Follow = true
+	x := follow(t, o)
+	await(t, store, 59) // where both are one
+	h.blocks = append(h.blocks, []fakeLog{h.register()})
+	eventually(t, "that they contradict each other", func() bool { return x.Status().Err != nil })
+	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != 59 {
+		t.Errorf("the store is at block %d, %v", cursor.Block, err)
+	}
+	fork.set(faults{})
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
+}
+
+func TestAWrongHashOfABlockThatCountsNothingIsSteppedBackFrom(t *testing.T) {
+	everyStore(t, func(t *testing.T, url string) {
+		h := newHistory(9)
+		h.grow(50)
+		store := open(t, url)
+		evm := serveEVM(t, h, faults{})
+		run(t, quick(store, evm))
+		for range 3 { // empty blocks, the last two of them of a fork
+			h.mu.Lock()
+			h.blocks = append(h.blocks, nil)
+			h.mu.Unlock()
+			run(t, quick(store, evm))
+			evm.set(faults{forkFrom: 61})
+		}
+		wrong, err := store.Cursor(t.Context())
+		evm.set(faults{})
+		h.grow(5)
+		run(t, quick(store, evm))
+		expect(t, store, h.count(0))
+		if cursor, again := store.Cursor(t.Context()); err != nil || again != nil || cursor.Block != h.head() || wrong.Block != 62 {
+			t.Errorf("the store was at block %d and is at %d; %v, %v", wrong.Block, cursor.Block, err, again)
+		}
+	})
+}
+
+func TestAHeaderUnlikeItsLogsMovesNoCursor(t *testing.T) {
+	for name, catchUp := range map[string]int{"while following": 1, "while catching up": 100} {
+		h := newHistory(9)
+		h.grow(50)
+		store := open(t, memory(t))
+		evm := serveEVM(t, h, faults{})
+		run(t, quick(store, evm))
+		before, err := store.Cursor(t.Context())
+		h.grow(catchUp - 1)
+		h.blocks = append(h.blocks, []fakeLog{h.register()})
+		evm.set(faults{wrongHeader: true})
+		if failed := index(t.Context(), quick(store, evm)); failed == nil {
+			t.Errorf("%s: the run succeeds", name)
+		}
+		if at, again := store.Cursor(t.Context()); at != before || err != nil || again != nil {
+			t.Errorf("%s: the cursor has moved to %+v, %v, %v", name, at, err, again)
+		}
+		evm.set(faults{})
+		run(t, quick(store, evm))
+		expect(t, store, h.count(0))
+	}
+}
+
+func TestLogsThatAreLeftOutAreAskedForAgain(t *testing.T) {
+	for name, drop := range map[string][]faults{
+		"by the range, of the same client": {{drops: dropsRanges}},
+		"of the other client":              {{drops: dropsAll}, {}},
+		"by an endpoint that takes a call": {{drops: dropsAll, maxCalls: 1}, {}},
+	} {
+		h := newHistory(9)
+		h.grow(50)
+		store := open(t, memory(t))
+		run(t, quick(store, serveEVM(t, h, faults{})))
+		var clients []*fakeEVM
+		for _, f := range drop {
+			clients = append(clients, serveEVM(t, h, f))
+		}
+		for range 10 {
+			h.grow(2)
+			run(t, quick(store, clients...))
+		}
+		expect(t, store, h.count(0))
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+func TestTwoEqualAnswersWithoutLogsStand(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	run(t, quick(store, serveEVM(t, h, faults{})))
+	want := h.count(0)
+	h.grow(10)
+	run(t, quick(store, serveEVM(t, h, faults{drops: dropsAll}), serveEVM(t, h, faults{drops: dropsAll})))
+	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != h.head() {
+		t.Errorf("the store is at block %d, %v", cursor.Block, err)
+	}
+	got, err := store.List(t.Context(), collections.Query{})
+	if err != nil || len(got.Items) != len(want.collections) {
+		t.Errorf("%d collections, %v", len(got.Items), err)
+	}
+}
+
+func TestAHeadThatIsFarAwayIsNotWaitedFor(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	evm := serveEVM(t, h, faults{})
+	run(t, quick(store, evm))
+	evm.set(faults{ahead: 1_000_000})
+	o := quick(store, evm)
+	o.Follow = true
+	x := follow(t, o)
+	eventually(t, "that the head is believed", func() bool { return x.Status().Head > 1_000_000 })
+	evm.set(faults{})
+	h.grow(5)
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
+}
+
+func TestOneWrongAnswerAboutAContractIsNotBelieved(t *testing.T) {
+	h := newHistory(6)
+	h.grow(100)
+	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
+		for lies := range 12 {
+			store := open(t, memory(t))
+			o := quick(store, serveEVM(t, h, faults{lies: lies}))
+			o.From, o.Follow = from, true
+			follow(t, o)
+			await(t, store, h.head())
+			expect(t, store, h.count(from))
+		}
+	}
+}

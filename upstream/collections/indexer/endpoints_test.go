@@ -1,0 +1,280 @@
+package indexer_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+)
+
+func memory(t *testing.T) string { t.Helper(); return "sqlite::memory:" }
+
+func TestALaggingEndpointIsNotBelievedPastItsHead(t *testing.T) {
+	h := newHistory(3)
+	h.grow(100)
+	late := serveEVM(t, h, faults{lag: 40})
+	sound := serveEVM(t, h, faults{})
+	store := open(t, memory(t))
+	run(t, quick(store, late)) // as far as it has come
+	if cursor, _ := store.Cursor(t.Context()); cursor.Block != h.head()-40 {
+		t.Errorf("the cursor is at %d", cursor.Block)
+	}
+	h.grow(30)
+	late.set(faults{lag: 40, laggingRate: 0.5}) // a load balancer before two
+	run(t, quick(store, late, sound))
+	run(t, quick(store, sound))
+	expect(t, store, h.count(0))
+}
+
+func TestTheStartIsFoundWhereTheContractsAppear(t *testing.T) {
+	h := newHistory(4)
+	h.grow(500)
+	evm := serveEVM(t, h, faults{})
+	store := open(t, memory(t))
+	x, err := indexer.New(quick(store, evm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s := x.Status(); s.First != 5 || s.Cursor.Block != h.head() || s.Head != h.head() {
+		t.Errorf("status = %+v", s)
+	}
+	if n := evm.called("eth_getCode"); n > 3*14 {
+		t.Errorf("%d calls of eth_getCode", n)
+	}
+}
+
+func TestTheStartCanBeNamed(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	evm := serveEVM(t, h, faults{pruned: 150})
+	store := open(t, memory(t))
+	o := quick(store, evm)
+	o.From = 60 // the IPs and disputes of before are resolved by calls
+	run(t, o)
+	expect(t, store, h.count(60))
+	o.From = 3 // without effect on a store that has begun
+	h.grow(20)
+	run(t, o)
+	expect(t, store, h.count(60))
+}
+
+func TestAPrunedClientIsReadFromTheFirstLog(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	for _, pruned := range []int64{150, h.head() + 1} { // of old state, and of all
+		store := open(t, memory(t))
+		run(t, quick(store, serveEVM(t, h, faults{pruned: pruned})))
+		expect(t, store, h.count(0))
+	}
+}
+
+// A store that lacked the first registrations would count wrong for good.
+func TestAClientThatHasForgottenLogsBeginsNoStore(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	store := open(t, memory(t))
+	forgetful := serveEVM(t, h, faults{pruned: 150, forgotten: 150})
+	o := quick(store, forgetful)
+	o.Follow = true
+	follow(t, o)
+	eventually(t, "that it was asked for logs", func() bool { return forgetful.called("eth_getLogs") >= 20 })
+	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != 0 {
+		t.Errorf("the store says that it has counted block %d, %v", cursor.Block, err)
+	}
+	forgetful.set(faults{pruned: 150}) // another client, behind the same address
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
+}
+
+func TestAnAddressWithoutCodeIsAnError(t *testing.T) {
+	h := newHistory(5)
+	h.grow(20)
+	h.deployed[story.Disputes.String()] = 35
+	store := open(t, memory(t))
+	for _, from := range []int64{0, 3} {
+		o := quick(store, serveEVM(t, h, faults{}))
+		o.From = from
+		if err := index(t.Context(), o); !errors.Is(err, indexer.ErrNoContract) || !strings.Contains(err.Error(), story.Disputes.String()) {
+			t.Errorf("from %d: %v", from, err)
+		}
+	}
+	// To follow is to hope that the client is only not there yet.
+	o := quick(store, serveEVM(t, h, faults{}))
+	o.Follow = true
+	follow(t, o)
+	h.grow(10)
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
+}
+
+func TestWhatAnswersNothingIsNotBelieved(t *testing.T) {
+	h := newHistory(5)
+	h.grow(200)
+	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
+		store := open(t, memory(t))
+		o := quick(store, serveEVM(t, h, faults{spoiled: true}))
+		o.From = from
+		run(t, o)
+		expect(t, store, h.count(from))
+	}
+}
+
+func TestWindowsFindOutWhatAnEndpointGives(t *testing.T) {
+	for i := range refusals {
+		h := newHistory(6)
+		h.grow(3000)
+		evm := serveEVM(t, h, faults{maxRange: 100, tooMuch: i})
+		store := open(t, memory(t))
+		run(t, quick(store, evm))
+		expect(t, store, h.count(0))
+		evm.mu.Lock()
+		if n := len(evm.windows); n > 80 { // 3000 blocks in windows of at least half of what it gives
+			t.Errorf("refusal %d: %d requests were answered", i, n)
+		}
+		if evm.requests > 170 {
+			t.Errorf("refusal %d: %d requests", i, evm.requests)
+		}
+		evm.mu.Unlock()
+	}
+}
+
+func TestAnEndpointThatRecoversIsAskedForMoreAgain(t *testing.T) {
+	h := newHistory(6)
+	h.grow(1000)
+	evm := serveEVM(t, h, faults{maxRange: 10})
+	store := open(t, memory(t))
+	x, err := indexer.New(func() indexer.Options { o := quick(store, evm); o.Follow = true; o.Window = 512; return o }())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- x.Run(ctx) }()
+	await(t, store, h.head())
+	small := x.Status().Window
+	evm.set(faults{})
+	h.grow(4000)
+	await(t, store, h.head())
+	if grown := x.Status().Window; small > 10 || grown <= 10*small {
+		t.Errorf("the window was %d and is %d", small, grown)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	expect(t, store, h.count(0))
+}
+
+func TestFailuresByChanceDoNotKeepWindowsSmall(t *testing.T) {
+	h := newHistory(6)
+	h.grow(4000)
+	evm := serveEVM(t, h, faults{rate: 0.1})
+	store := open(t, memory(t))
+	o := quick(store, evm)
+	o.Window = 64
+	run(t, o)
+	expect(t, store, h.count(0))
+	evm.mu.Lock()
+	defer evm.mu.Unlock()
+	if least := 4000 / 64; len(evm.windows) > 8*least { // some failures in a row have windows stay small for a while
+		t.Errorf("%d windows were asked for, %d of the greatest are enough", len(evm.windows), least)
+	}
+}
+
+func TestAFailingEndpointIsReplaced(t *testing.T) {
+	h := newHistory(8)
+	h.grow(100)
+	for name, f := range map[string]faults{
+		"one that is down":        {status: http.StatusBadGateway},
+		"one that wants a key":    {status: http.StatusUnauthorized},
+		"one that has had enough": {status: http.StatusTooManyRequests},
+		"one without an array":    {listless: true},
+		"one that lags":           {lag: 90, laggingRate: 0},
+	} {
+		first, second := serveEVM(t, h, f), serveEVM(t, h, faults{})
+		store := open(t, memory(t))
+		o := quick(store, second)
+		run(t, o)
+		h.grow(10)
+		run(t, quick(store, first, second))
+		expect(t, store, h.count(0))
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	run(t, quick(store, serveEVM(t, h, faults{})))
+	want := h.count(0)
+	reset := newHistory(9)
+	reset.salt = "anew"
+	reset.grow(60)
+	tests := []struct {
+		name string
+		evm  *fakeEVM
+		want error
+	}{
+		{"an endpoint of another chain", serveEVM(t, h, faults{chainID: 1}), indexer.ErrOtherChain},
+		{"a chain that began anew", serveEVM(t, reset, faults{}), indexer.ErrDiverged},
+		{"nobody who lets us ask", serveEVM(t, h, faults{status: http.StatusForbidden}), indexer.ErrForbidden},
+		{"an address at which there is no client", serveEVM(t, h, faults{status: http.StatusNotFound}), indexer.ErrForbidden},
+		{"a page of a website", serveEVM(t, h, faults{status: http.StatusOK, echoes: "<html>"}), indexer.ErrForbidden},
+	}
+	for _, test := range tests {
+		if err := index(t.Context(), quick(store, test.evm)); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	o := quick(store, serveEVM(t, h, faults{chainID: 1315}))
+	o.Network = indexer.Networks()["aeneid"]
+	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) {
+		t.Errorf("a store of another chain: %v", err)
+	}
+	o = quick(store, serveEVM(t, h, faults{}))
+	o.Network.Disputes[0]++
+	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) || !strings.Contains(err.Error(), "contracts") {
+		t.Errorf("a store that was filled from other contracts: %v", err)
+	}
+	expect(t, store, want)
+}
+
+func TestLimitsAreWaitedFor(t *testing.T) {
+	h := newHistory(10)
+	h.grow(5)
+	evm := serveEVM(t, h, faults{status: http.StatusTooManyRequests})
+	began := time.Now()
+	time.AfterFunc(200*time.Millisecond, func() { evm.set(faults{}) })
+	store := open(t, memory(t))
+	run(t, quick(store, evm))
+	expect(t, store, h.count(0))
+	evm.mu.Lock()
+	defer evm.mu.Unlock()
+	if took := time.Since(began); evm.requests > 40+int(took/(20*time.Millisecond)) {
+		t.Errorf("%d requests in %v, most of it of refusals", evm.requests, took)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	store := open(t, memory(t))
+	for name, o := range map[string]indexer.Options{
+		"no endpoint":          {Store: store, Network: story},
+		"no store":             {Endpoints: []string{"http://h"}, Network: story},
+		"no network":           {Endpoints: []string{"http://h"}, Store: store},
+		"a malformed endpoint": {Endpoints: []string{"http://user:secret\x00@h"}, Store: store, Network: story},
+	} {
+		if _, err := indexer.New(o); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

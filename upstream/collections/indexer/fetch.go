@@ -1,0 +1,234 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/collections/evm"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// A span is consecutive blocks, both ends included.
+type span struct{ from, to int64 }
+
+func (s span) blocks() int64 { return s.to - s.from + 1 }
+
+// cut makes parts of so many blocks, the last one with what is left.
+func (s span) cut(size int64) []span {
+	parts := make([]span, 0, (s.blocks()+size-1)/size)
+	for from := s.from; from <= s.to; from += size {
+		parts = append(parts, span{from, min(from+size-1, s.to)})
+	}
+	return parts
+}
+
+// blocks are the events of a span.
+type blocks struct {
+	span
+	parent  ledger.Hash      // of the first block
+	headers map[int64]header // of the first and the last block, or of all
+	last    ledger.Cursor    // the last block
+	events  []Event          // each with its block's time
+	source  *evm.Endpoint    // of the last block
+}
+
+// A task is a span to be read.
+type task struct {
+	span
+	parent ledger.Hash // of the first block; zero where it is not known
+	whole  bool        // the header of each block is read, and their logs are checked against it
+}
+
+// fetch reads a span and passes it on in as many parts as the endpoints make it.
+func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error {
+	for t.from <= t.to {
+		part, err := x.fetchPart(ctx, t)
+		if err != nil {
+			return err
+		}
+		select {
+		case parts <- part:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		t.from, t.parent = part.to+1, part.last.Hash
+	}
+	return nil
+}
+
+// fetchPart reads as much of the beginning of a span as an endpoint gives.
+func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err error) {
+	ctx, traced := x.startTrace(ctx, "indexer.fetch", t.span)
+	defer func() { endTrace(traced, part, err) }()
+	err = x.within(ctx, nil, func(e *evm.Endpoint) (err error) {
+		for {
+			size, perCall := e.Window()
+			asked := t
+			asked.to = min(t.to, t.from+size-1)
+			part, err = x.request(ctx, e, asked, perCall)
+			f, failed := errors.AsType[*evm.Failure](err)
+			if !failed {
+				if err == nil {
+					e.Fits(asked.blocks(), int((asked.blocks()+perCall-1)/perCall)+3)
+				}
+				return err
+			}
+			// Providers say "too much" in many words and codes, so any failure may
+			// mean it, except those that say otherwise.
+			if f.Reason != evm.Refused && f.Reason != evm.Silent {
+				return err
+			}
+			if less := e.TooMuch(asked.blocks()); !less || f.Reason == evm.Silent {
+				return err
+			}
+			e.Well() // it answers
+			x.metrics.asked("too much")
+		}
+	})
+	if err == nil && t.whole {
+		err = x.question(ctx, part)
+	}
+	if err == nil {
+		err = x.date(ctx, part)
+	}
+	return part, err
+}
+
+// within has endpoints do a piece of work as TryOther does, and gives up where they
+// go on contradicting what is known, or lag for long: what they are asked for may
+// follow from a wrong answer itself.
+func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm.Endpoint) error) error {
+	began, contradictions := time.Now(), 0
+	return x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
+		err := work(e)
+		f, failed := errors.AsType[*evm.Failure](err)
+		switch {
+		case failed && f.Reason == evm.Inconsistent:
+			if contradictions++; contradictions >= 2*x.pool.Len() {
+				return fmt.Errorf("%w: %s: %s", errInconsistent, e.Name(), f.Error())
+			}
+		case failed && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace:
+			return fmt.Errorf("%w: %s: %s", errLagging, e.Name(), f.Error())
+		}
+		return err
+	})
+}
+
+// request asks an endpoint for a span, in calls of so many blocks. An endpoint
+// that has not got so far answers with no logs, which is no answer: AtHead sees to
+// that.
+func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, t task, perCall int64) (*blocks, error) {
+	if e.Single() {
+		return x.requestSingly(ctx, e, t)
+	}
+	parts, numbers := t.cut(perCall), []int64{t.from, t.to}
+	if t.whole {
+		numbers = numbers[:0]
+		for n := t.from; n <= t.to; n++ {
+			numbers = append(numbers, n)
+		}
+	}
+	calls := getHeaders(numbers)
+	for _, part := range parts {
+		calls = append(calls, getLogs(x.filter(part)))
+	}
+	answers, err := e.AtHeadOnce(ctx, t.to, calls...)
+	if err != nil {
+		return nil, err
+	}
+	results, err := evm.Results(answers)
+	if err != nil {
+		return nil, err
+	}
+	return x.readBlocks(e, t, parts, numbers, results)
+}
+
+// readBlocks reads the headers of blocks, and behind them the logs of parts that
+// follow one another.
+func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []int64, results []gjson.Result) (*blocks, error) {
+	b := &blocks{span: span{parts[0].from, parts[len(parts)-1].to}, source: e}
+	var err error
+	if b.headers, err = readHeaders(numbers, results); err != nil {
+		return nil, err
+	}
+	b.parent, b.last = b.headers[b.from].parent, x.o.Network.cursor(b.to, b.headers[b.to])
+	if t.parent != (ledger.Hash{}) && b.parent != t.parent {
+		return nil, evm.Contradiction("the parent of block %d is %v, and block %d is %v", b.from, b.parent, b.from-1, t.parent)
+	}
+	logs := results[len(numbers):]
+	for i, part := range parts {
+		if b.events, err = x.readEvents(b.events, logs[i], part); err != nil {
+			return nil, err
+		}
+	}
+	return b, b.agree()
+}
+
+// safeDepth is how many blocks a server behind a load balancer is trusted to lag
+// at the most, where it cannot be asked for logs and for its head at once.
+const safeDepth = 256
+
+// requestSingly asks an endpoint that takes one call at once. Logs of the newest
+// blocks are asked for by the hash of each block, which a server that does not
+// have it refuses; those of older ones by their numbers.
+func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, t task) (*blocks, error) {
+	head, answers, err := e.AtHead(ctx, t.to, getHeader(t.from))
+	if err != nil {
+		return nil, err
+	}
+	s := span{t.from, max(t.from, min(t.to, head-safeDepth))}
+	numbers, calls := []int64{s.from, s.to}, []evm.Call{getHeader(s.to), getLogs(x.filter(s))}
+	if s.from == s.to {
+		numbers, calls = numbers[:1], []evm.Call{getLogs(x.filterHash(answers[0].Result.Get("hash").Str))}
+	}
+	more, err := e.Each(ctx, calls...)
+	if err != nil {
+		return nil, err
+	}
+	results, err := evm.Results(append(answers, more...))
+	if err != nil {
+		return nil, err
+	}
+	return x.readBlocks(e, t, []span{s}, numbers, results)
+}
+
+func getLogs(filter map[string]any) evm.Call {
+	return evm.Call{Method: "eth_getLogs", Params: []any{filter}}
+}
+
+// filter is the argument of eth_getLogs for a span.
+func (x *Indexer) filter(s span) map[string]any {
+	return x.filterWith(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
+}
+
+// filterHash is that for the block with a hash.
+func (x *Indexer) filterHash(hash string) map[string]any {
+	return x.filterWith(map[string]any{"blockHash": hash})
+}
+
+func (x *Indexer) filterWith(filter map[string]any) map[string]any {
+	filter["address"], filter["topics"] = x.o.Network.contracts(), [][]string{topics}
+	return filter
+}
+
+// readEvents appends the events of the logs of a span.
+func (x *Indexer) readEvents(events []Event, logs gjson.Result, s span) ([]Event, error) {
+	if !logs.IsArray() {
+		return nil, evm.Refusal("its logs are no array")
+	}
+	before := len(events)
+	events, err := x.o.Network.decode(events, logs)
+	if err != nil {
+		return nil, evm.Refusal("its logs: %w", err)
+	}
+	for i := range events[before:] {
+		if n := events[before+i].Block; n < s.from || n > s.to {
+			return nil, evm.Refusal("it sent a log of block %d, asked for were %d to %d", n, s.from, s.to)
+		}
+	}
+	return events, nil
+}

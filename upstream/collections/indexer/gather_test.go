@@ -1,0 +1,105 @@
+package indexer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// part is one block with so many events.
+func part(number int64, events int) *blocks {
+	hash := func(n int64) ledger.Hash { return ledger.Hash{30: byte(n >> 8), 31: byte(n)} }
+	b := &blocks{span: span{number, number}, parent: hash(number - 1), last: ledger.Cursor{Block: number, Hash: hash(number)}}
+	for range events {
+		b.events = append(b.events, Event{Block: number})
+	}
+	return b
+}
+
+// gatherAll hands parts to gather, and takes what it gathers when no more of
+// them can be handed over.
+func gatherAll(t *testing.T, all ...*blocks) (gathered []*blocks) {
+	synctest.Test(t, func(t *testing.T) {
+		parts, out := make(chan *blocks), make(chan *blocks)
+		go func() {
+			defer close(parts)
+			for _, b := range all {
+				parts <- b
+			}
+		}()
+		ended := make(chan error, 1)
+		go func() { ended <- gather(t.Context(), parts, out) }()
+		for synctest.Wait(); ; synctest.Wait() {
+			b, more := <-out
+			if !more {
+				break
+			}
+			gathered = append(gathered, b)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return gathered
+}
+
+func TestPartsThatWaitAreJoined(t *testing.T) {
+	got := gatherAll(t, part(1, 2), part(2, 0), part(3, 5))
+	if len(got) != 1 || got[0].span != (span{1, 3}) || got[0].last.Block != 3 || len(got[0].events) != 7 {
+		t.Fatalf("%+v", got)
+	}
+	for i, n := range []int64{1, 1, 3, 3, 3, 3, 3} {
+		if got[0].events[i].Block != n {
+			t.Errorf("event %d is of block %d", i, got[0].events[i].Block)
+		}
+	}
+}
+
+func TestTooManyEventsAreNotJoined(t *testing.T) {
+	got := gatherAll(t, part(1, maxGathered-1), part(2, 1), part(3, 1), part(4, maxGathered+1), part(5, 1))
+	var sizes []int
+	for _, b := range got {
+		sizes = append(sizes, len(b.events))
+	}
+	if len(sizes) != 4 || sizes[0] != maxGathered || sizes[1] != 1 || sizes[2] != maxGathered+1 || sizes[3] != 1 {
+		t.Errorf("%d events", sizes)
+	}
+}
+
+func TestBlocksThatDoNotContinueAreNotJoined(t *testing.T) {
+	other := part(2, 1)
+	other.parent = ledger.Hash{1}
+	if got := gatherAll(t, part(1, 1), other); len(got) != 2 || got[0].to != 1 || got[1] != other {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestGatheringEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := gather(ctx, nil, make(chan *blocks)); !errors.Is(err, context.Canceled) {
+		t.Errorf("gather: %v", err)
+	}
+}
+
+func TestAMissingPartEndsTheOrder(t *testing.T) {
+	windows, parts := make(chan fetching, 2), make(chan *blocks, 9)
+	first, second := fetching{span{1, 3}, make(chan *blocks, 3)}, fetching{span{4, 5}, make(chan *blocks, 3)}
+	first.parts <- part(1, 0)
+	close(first.parts) // its fetch failed
+	second.parts <- part(4, 0)
+	windows <- first
+	windows <- second
+	if err := inOrder(t.Context(), windows, parts); err != nil {
+		t.Error(err)
+	}
+	if b := <-parts; b.to != 1 {
+		t.Errorf("%+v", b)
+	}
+	if b, more := <-parts; more {
+		t.Errorf("%+v comes after what is missing", b)
+	}
+}

@@ -1,0 +1,138 @@
+package indexer_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+)
+
+// scrape returns the samples by name, those of a name added up, and the state.
+func scrape(t *testing.T, r *prometheus.Registry) (samples map[string]float64, state string) {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples = map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			samples[family.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			if family.GetName() == "tipcache_indexer_state" && m.GetGauge().GetValue() == 1 {
+				state += m.Label[0].GetValue()
+			}
+		}
+	}
+	return samples, state
+}
+
+func TestMetricsTellWhereItIs(t *testing.T) {
+	h := newHistory(11)
+	h.grow(300)
+	evm, store, r := serveEVM(t, h, faults{}), open(t, memory(t)), prometheus.NewRegistry()
+	o := quick(store, evm)
+	o.Registerer, o.Follow = r, true
+	x, err := indexer.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, state := scrape(t, r); state != "waiting" || len(got) != 1 {
+		t.Errorf("before its turn: %s, %v", state, got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- x.Run(ctx) }()
+	await(t, store, h.head())
+	var got map[string]float64
+	var state string
+	eventually(t, "the counters, which follow the store", func() bool {
+		got, state = scrape(t, r)
+		return got["tipcache_indexer_cursor_block"] == float64(h.head())
+	})
+	if state != "running" || got["tipcache_indexer_head_block"] != float64(h.head()) || got["tipcache_indexer_lag_blocks"] != 0 ||
+		got["tipcache_indexer_ignored_total"] == 0 || got["tipcache_indexer_logs_total"] <= got["tipcache_indexer_ignored_total"] {
+		t.Errorf("%s, %v", state, got)
+	}
+	h.mu.Lock()
+	h.salt = "anew"
+	h.mu.Unlock()
+	h.grow(1)
+	eventually(t, "that the chain is another one", func() bool {
+		_, state = scrape(t, r)
+		return state == "diverged"
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	got, state = scrape(t, r)
+	if _, told := got["tipcache_indexer_lag_seconds"]; state != "diverged" || told || got["tipcache_indexer_logs_total"] == 0 {
+		t.Errorf("at its end: %s, %v", state, got)
+	}
+}
+
+func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
+	evm, r := serveEVM(t, newHistory(11), faults{status: http.StatusTooManyRequests}), prometheus.NewRegistry()
+	o := quick(open(t, memory(t)), evm)
+	o.Registerer, o.Grace = r, time.Hour
+	x, err := indexer.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- x.Run(t.Context()) }()
+	eventually(t, "that it runs", func() bool { return x.Status().Running })
+	got, state := scrape(t, r)
+	for _, name := range []string{"cursor_block", "head_block", "lag_blocks", "lag_seconds"} {
+		if _, told := got["tipcache_indexer_"+name]; told || state != "running" {
+			t.Errorf("%s: %v", state, got)
+		}
+	}
+	evm.set(faults{})
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheStateTellsWhyNoClientIsOfUse(t *testing.T) {
+	h := newHistory(11)
+	h.grow(20)
+	for _, begun := range []bool{false, true} { // a store without a block, and one with some
+		for want, f := range map[string]faults{
+			"forbidden": {status: http.StatusUnauthorized}, "other_chain": {chainID: 1}, "unreachable": {status: http.StatusBadGateway},
+		} {
+			evm, store, r := serveEVM(t, h, faults{}), open(t, memory(t)), prometheus.NewRegistry()
+			if begun {
+				run(t, quick(store, evm))
+			}
+			evm.set(f)
+			o := quick(store, evm)
+			o.Registerer, o.Follow, o.Grace = r, true, 20*time.Millisecond
+			x := follow(t, o)
+			eventually(t, "the state "+want, func() bool {
+				_, state := scrape(t, r)
+				return state == want
+			})
+			if s := x.Status(); s.Err == nil || s.Ended || !s.Running {
+				t.Errorf("%s: %+v", want, s)
+			}
+		}
+	}
+}
+
+func TestNobodyThereIsAState(t *testing.T) {
+	evm, r := serveEVM(t, newHistory(11), faults{}), prometheus.NewRegistry()
+	evm.Close()
+	o := quick(open(t, memory(t)), evm)
+	o.Registerer, o.Follow, o.Grace = r, true, 20*time.Millisecond
+	follow(t, o)
+	eventually(t, "the state unreachable", func() bool {
+		_, state := scrape(t, r)
+		return state == "unreachable"
+	})
+}

@@ -1,0 +1,89 @@
+package indexer
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// A Network is a chain and the contracts on it whose events count. Groups
+// register under a contract of their own, which therefore is a collection like
+// any other.
+type Network struct {
+	ChainID   int64          // the execution layer's
+	Registry  ledger.Address // IPAssetRegistry
+	Licensing ledger.Address // LicensingModule
+	Disputes  ledger.Address // DisputeModule
+}
+
+// Networks are the public ones, by name. The contracts are proxies and have the
+// same addresses on both.
+func Networks() map[string]Network {
+	contracts := Network{
+		Registry:  mustAddress("0x77319B4031e6eF1250907aa00018B8B1c67a244b"),
+		Licensing: mustAddress("0x04fbd8a2e56dd85CFD5500A4A4DfA955B9f1dE6f"),
+		Disputes:  mustAddress("0x9b7A9c70AFF961C799110954fc06F3093aeb94C5"),
+	}
+	story, aeneid := contracts, contracts
+	story.ChainID, aeneid.ChainID = 1514, 1315
+	return map[string]Network{"story": story, "aeneid": aeneid}
+}
+
+// contracts are those of the network, by index.
+func (n *Network) contracts() [3]ledger.Address {
+	return [...]ledger.Address{registry: n.Registry, licensing: n.Licensing, disputes: n.Disputes}
+}
+
+const registry, licensing, disputes = 0, 1, 2
+
+// filled checks that a store was filled from this network, if it says.
+func (n *Network) filled(c ledger.Cursor) error {
+	switch {
+	case c.Chain == 0:
+		return nil
+	case c.Chain != n.ChainID:
+		return fmt.Errorf("%w: the store holds chain id %d, the network's is %d", ErrOtherChain, c.Chain, n.ChainID)
+	case c.Contracts != ledger.Contracts{} && c.Contracts != n.counted():
+		return fmt.Errorf("%w: the store was filled from the contracts %v, the network's are %v; others need a store of their own",
+			ErrOtherChain, c.Contracts, n.counted())
+	}
+	return nil
+}
+
+func (n *Network) counted() ledger.Contracts {
+	return ledger.Contracts{Registry: n.Registry, Licensing: n.Licensing, Disputes: n.Disputes}
+}
+
+// cursor is that of a store that has counted a block and all before it.
+func (n *Network) cursor(block int64, h header) ledger.Cursor {
+	return ledger.Cursor{Chain: n.ChainID, Block: block, Hash: h.hash, Time: h.time, Contracts: n.counted()}
+}
+
+// ParseAddress reads 0x and 40 hex digits of any case.
+func ParseAddress(s string) (a ledger.Address, err error) {
+	if !readHex(a[:], s) {
+		return ledger.Address{}, fmt.Errorf("%.60q is not 0x and 40 hexadecimal digits", s)
+	}
+	return a, nil
+}
+
+// readHex reads 0x and twice as many digits as there are bytes, and reports whether
+// the text is that.
+func readHex(to []byte, s string) bool {
+	digits, ok := strings.CutPrefix(s, "0x")
+	if !ok || len(digits) != 2*len(to) {
+		return false
+	}
+	_, err := hex.Decode(to, []byte(digits))
+	return err == nil
+}
+
+func mustAddress(s string) ledger.Address {
+	a, err := ParseAddress(s)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}

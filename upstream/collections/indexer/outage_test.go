@@ -1,0 +1,121 @@
+package indexer_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/logtest"
+)
+
+// A logbook is what is logged.
+type logbook struct{ logtest.Log }
+
+// says waits until something was logged, and fails unless that is so once.
+func (l *logbook) says(t *testing.T, what string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("a line with %q", what), func() bool { return strings.Contains(l.String(), what) })
+	if n := l.Count(what); n != 1 {
+		t.Errorf("%q is said %d times:\n%s", what, n, l.String())
+	}
+}
+
+func TestAClientBehindTheStoreIsWaitedFor(t *testing.T) {
+	h := newHistory(9)
+	h.grow(80)
+	store := open(t, memory(t))
+	evm := serveEVM(t, h, faults{})
+	run(t, quick(store, evm))
+	evm.set(faults{lag: 40}) // a restored snapshot
+	log := &logbook{}
+	o := quick(store, evm)
+	o.Follow, o.Logger, o.Grace = true, slog.New(slog.NewTextHandler(log, nil)), 50*time.Millisecond
+	x := follow(t, o)
+	log.says(t, "indexing halts")
+	if s := x.Status(); s.Err == nil || s.Ended || !strings.Contains(s.Err.Error(), "the store is at block 89") {
+		t.Errorf("status = %+v", s)
+	}
+	h.grow(20)
+	evm.asked(t, 2)
+	evm.set(faults{})
+	await(t, store, h.head())
+	log.says(t, "indexing goes on")
+	log.says(t, "indexing halts")
+	expect(t, store, h.count(0))
+}
+
+func TestAnEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
+	h := newHistory(9)
+	h.grow(30)
+	for name, f := range map[string]faults{"another chain": {chainID: 1}, "no access": {status: http.StatusForbidden}, "no client": {status: http.StatusNotFound}} {
+		store := open(t, memory(t))
+		log := &logbook{}
+		o := quick(store, serveEVM(t, h, f), serveEVM(t, h, faults{}))
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		run(t, o)
+		expect(t, store, h.count(0))
+		if t.Failed() {
+			t.Fatal(name)
+		}
+		log.says(t, `msg="origin lost"`)
+	}
+}
+
+func TestAnEndpointThatHangsCostsLittle(t *testing.T) {
+	h := newHistory(9)
+	h.grow(30)
+	store := open(t, memory(t))
+	o := quick(store, serveEVM(t, h, faults{hangs: true}), serveEVM(t, h, faults{}))
+	o.Timeout = time.Hour
+	run(t, o)
+}
+
+func TestAClientsGoingAndComingIsToldOnce(t *testing.T) {
+	h := newHistory(9)
+	h.grow(30)
+	store := open(t, memory(t))
+	evm, log := serveEVM(t, h, faults{}), &logbook{}
+	o := quick(store, evm)
+	o.Follow, o.Logger = true, slog.New(slog.NewTextHandler(log, nil))
+	follow(t, o)
+	await(t, store, h.head())
+	evm.set(faults{status: http.StatusBadGateway})
+	log.says(t, `msg="origin lost" origin="execution client 127.0.0.1`)
+	h.grow(5)
+	evm.asked(t, 2)
+	evm.set(faults{})
+	log.says(t, `msg="origin back" origin="execution client 127.0.0.1`)
+	await(t, store, h.head())
+	log.says(t, "502 Bad Gateway")
+}
+
+func TestWhatAnEndpointEchoesIsRedacted(t *testing.T) {
+	h := newHistory(9)
+	h.grow(30)
+	const key = "sEcReT-k3y"
+	for name, f := range map[string]faults{
+		"forbidden":           {status: http.StatusForbidden, echoes: "key " + key + " is unknown"},
+		"refused":             {status: http.StatusBadRequest, echoes: "no project /v3/" + key},
+		"cut":                 {status: http.StatusBadRequest, echoes: strings.Repeat("x", 195) + key},
+		"in lower case":       {status: http.StatusNotFound, echoes: strings.ToLower("no such key " + key)},
+		"not JSON":            {status: http.StatusOK, echoes: "<html>" + key},
+		"JSON, but no answer": {status: http.StatusOK, echoes: `{"error":{"code":-32601,"message":"` + key + ` may not"}}`},
+	} {
+		log := &logbook{}
+		o := quick(open(t, memory(t)), serveEVM(t, h, f))
+		o.Endpoints[0] += "/v3/" + key
+		o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		err := index(t.Context(), o)
+		if !errors.Is(err, indexer.ErrForbidden) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if said := strings.ToLower(log.String() + err.Error()); strings.Contains(said, strings.ToLower(key)[:6]) {
+			t.Errorf("%s: the key is in: %s", name, said)
+		}
+	}
+}

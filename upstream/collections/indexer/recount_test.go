@@ -1,0 +1,167 @@
+package indexer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// quick are options for tests: no pause is long.
+func quick(store indexer.Store, endpoints ...*fakeEVM) indexer.Options {
+	o := indexer.Options{
+		Network: story, Store: store, Pause: time.Millisecond, Poll: time.Millisecond, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond, Doubt: 300 * time.Millisecond,
+	}
+	for _, e := range endpoints {
+		o.Endpoints = append(o.Endpoints, e.URL)
+	}
+	return o
+}
+
+func index(ctx context.Context, o indexer.Options) error {
+	x, err := indexer.New(o)
+	if err != nil {
+		return err
+	}
+	return x.Run(ctx)
+}
+
+// run indexes to the head.
+func run(t *testing.T, o indexer.Options) {
+	t.Helper()
+	if err := index(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// follow indexes until the test ends.
+func follow(t *testing.T, o indexer.Options) *indexer.Indexer {
+	t.Helper()
+	x, err := indexer.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return x
+}
+
+var errKilled = errors.New("killed")
+
+// mortal is a store whose user dies in the middle of writing: before it is
+// written, or after, when nobody hears of it.
+type mortal struct {
+	*collections.Store
+	left int // writes until then
+	late bool
+}
+
+func (m *mortal) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+	if m.left--; m.left > 0 {
+		return m.Store.Apply(ctx, prev, t)
+	}
+	if m.late {
+		if err := m.Store.Apply(ctx, prev, t); err != nil {
+			return err
+		}
+	}
+	return errKilled
+}
+
+func TestEveryHistoryIsCountedOnceWhateverHappens(t *testing.T) {
+	for seed := range uint64(3) {
+		everyStore(t, func(t *testing.T, url string) {
+			h := newHistory(seed)
+			h.grow(120)
+			evm := serveEVM(t, h, faults{rate: 0.2, maxRange: 1 + rand.Int64N(60), tooMuch: int(seed), lag: 3, laggingRate: 0.1})
+			other := serveEVM(t, h, faults{rate: 0.5, maxRange: 1 + rand.Int64N(20), tooMuch: int(seed) + 1})
+			store := open(t, url)
+			for life := range 8 {
+				o := quick(&mortal{store, 1 + rand.IntN(5), life%2 == 0}, evm, other)
+				o.Window, o.Ahead = 1+rand.Int64N(100), 1+rand.IntN(4)
+				if life%3 == 2 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(20))*time.Millisecond)
+					_ = index(ctx, o)
+					cancel()
+				} else if err := index(t.Context(), o); err != nil && !errors.Is(err, errKilled) {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				h.grow(rand.IntN(10))
+			}
+			evm.set(faults{rate: 0.2}) // a head that lags twice in a row would end the run
+			run(t, quick(store, evm, other))
+			expect(t, store, h.count(0))
+		})
+	}
+}
+
+func TestALifeWithinOneWindowIsCounted(t *testing.T) {
+	h := newHistory(12)
+	asset := h.register()
+	dispute := h.raise(asset.ip)
+	id := h.ids[len(h.ids)-1]
+	h.blocks = append(h.blocks, []fakeLog{asset}, []fakeLog{dispute},
+		[]fakeLog{disputeLog("judged", judged, id, word("1")+word("60")+word("0"))})
+	evm := serveEVM(t, h, faults{})
+	store := open(t, memory(t))
+	run(t, quick(store, evm))
+	h.blocks = append(h.blocks, []fakeLog{disputeLog("resolved", resolved, id, word("40")+word("0"))})
+	run(t, quick(store, evm))
+	expect(t, store, h.count(0))
+	if n := evm.called("eth_call"); n > 0 {
+		t.Errorf("%d calls for what the logs tell", n)
+	}
+}
+
+func TestTwoIndexersOfOneStoreCountOnce(t *testing.T) {
+	everyStore(t, func(t *testing.T, url string) {
+		h := newHistory(7)
+		h.grow(150)
+		evm := serveEVM(t, h, faults{rate: 0.1, maxRange: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		var indexers sync.WaitGroup
+		for range 3 {
+			o := quick(open(t, url), evm)
+			o.Follow = true
+			indexers.Go(func() {
+				if err := index(ctx, o); !errors.Is(err, context.Canceled) {
+					t.Errorf("Run: %v", err)
+				}
+			})
+		}
+		for range 20 {
+			h.grow(5)
+			time.Sleep(5 * time.Millisecond)
+		}
+		store := open(t, url)
+		await(t, store, h.head())
+		cancel()
+		indexers.Wait()
+		expect(t, store, h.count(0))
+	})
+}
+
+func await(t *testing.T, store *collections.Store, block int64) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("block %d in the store", block), func() bool {
+		cursor, err := store.Cursor(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cursor.Block == block
+	})
+}

@@ -1,0 +1,190 @@
+package indexer
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream/collections/evm"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// Selectors of the calls that tell an id's owner.
+const (
+	tokenSelector    = "0xfc0c546a" // IPAccount.token() returns (chainId, tokenContract, tokenId)
+	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
+)
+
+// findIPs finds the owners of IPs: in the store, or else by asking the IP accounts
+// for their token's contract.
+func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
+	if ips = c.ips.unknown(ips); len(ips) == 0 {
+		return nil
+	}
+	stored, err := x.o.Store.Owners(ctx, ips, nil)
+	if err != nil {
+		return err
+	}
+	maps.Copy(c.ips.known, stored.IPs)
+	ips = c.ips.unknown(ips)
+	calls := make([]ethCall, len(ips))
+	for i, ip := range ips {
+		calls[i] = ethCall{To: ip.String(), Data: tokenSelector}
+	}
+	words, err := x.callWords(ctx, calls, 1, head)
+	if err != nil {
+		return err
+	}
+	for i, ip := range ips {
+		if words[i] != (ledger.Address{}) {
+			c.ips.learn(ip, words[i])
+		}
+	}
+	return nil
+}
+
+// findDisputes finds the owners of disputes: in the store, or else by asking the
+// dispute module for their targets, whose owners are then theirs.
+func (x *Indexer) findDisputes(ctx context.Context, c *count, ids []ledger.Hash, head int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	stored, err := x.o.Store.Owners(ctx, nil, ids)
+	if err != nil {
+		return err
+	}
+	maps.Copy(c.disputes.known, stored.Disputes)
+	ids = c.disputes.unknown(ids)
+	calls := make([]ethCall, len(ids))
+	for i, id := range ids {
+		calls[i] = ethCall{To: x.o.Network.Disputes.String(), Data: disputesSelector + hex.EncodeToString(id[:])}
+	}
+	targets, err := x.callWords(ctx, calls, 0, head)
+	if err != nil {
+		return err
+	}
+	none := func(a ledger.Address) bool { return a == ledger.Address{} }
+	if err := x.findIPs(ctx, c, slices.DeleteFunc(slices.Clone(targets), none), head); err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if collection, known := c.ips.known[targets[i]]; known {
+			c.disputes.learn(id, collection)
+		}
+	}
+	return nil
+}
+
+// An ethCall is the argument of eth_call.
+type ethCall struct {
+	To   string `json:"to"`
+	Data string `json:"data"`
+}
+
+// callWords calls contracts and returns of each the word with the index, an
+// address. It is zero where there is no contract or it refuses. The state asked
+// for is the newest, which no client has pruned, of an endpoint that has come
+// at least as far as head: what is asked for never changes once it is there. What
+// is learned stays for good, so that all is asked twice, the second time of another
+// endpoint where there is one.
+func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
+	words, by, err := x.words(ctx, nil, calls, index, head)
+	if err != nil {
+		return nil, err
+	}
+	again, other, err := x.words(ctx, by, calls, index, head)
+	if err != nil {
+		return nil, err
+	}
+	for i := range words {
+		if words[i] != again[i] {
+			return nil, fmt.Errorf("%w: whose %v is, is %v at %s and %v at %s", errInconsistent, calls[i], words[i], by.Name(), again[i], other.Name())
+		}
+	}
+	return words, nil
+}
+
+// words are those of callWords by endpoints other than one, where others are to be
+// had, and the last of these. What came before a failure stays.
+func (x *Indexer) words(ctx context.Context, than *evm.Endpoint, calls []ethCall, index int, head int64) (words []ledger.Address, by *evm.Endpoint, err error) {
+	for len(words) < len(calls) {
+		err := x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
+			some := calls[len(words):min(len(words)+callsAtOnce, len(calls))]
+			got, err := someWords(ctx, e, some, index, head)
+			words, by = append(words, got...), e
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return words, by, nil
+}
+
+// callsAtOnce is how many calls are a piece of work.
+const callsAtOnce = 500
+
+// someWords returns those before the first that is not had, with the error.
+func someWords(ctx context.Context, e *evm.Endpoint, some []ethCall, index int, head int64) ([]ledger.Address, error) {
+	state := "latest"
+	if e.Single() { // the next call may come to a server that lags, which refuses the number of a block it lacks
+		newest, _, err := e.Poll(ctx, head)
+		if err != nil {
+			return nil, err
+		}
+		state, head = evm.Hex(newest), newest
+	}
+	calls := make([]evm.Call, len(some))
+	for i, c := range some {
+		calls[i] = evm.Call{Method: "eth_call", Params: []any{c, state}}
+	}
+	_, answers, err := e.AtHead(ctx, head, calls...)
+	words := make([]ledger.Address, 0, len(answers))
+	for _, a := range answers {
+		word, unread := readWord(a, index)
+		if unread != nil {
+			return words, unread
+		}
+		words = append(words, word)
+	}
+	return words, err
+}
+
+func readWord(a evm.Answer, index int) (word ledger.Address, err error) {
+	if a.Err != nil && reverted(a.Err) {
+		return word, nil
+	}
+	said, err := a.Text()
+	if err != nil {
+		return word, err
+	}
+	data := strings.TrimPrefix(said, "0x")
+	if len(data) < (index+1)*wordDigits {
+		return word, nil
+	}
+	if word, err := addressWord(data[index*wordDigits : (index+1)*wordDigits]); err == nil {
+		return word, nil
+	}
+	return word, nil // it is no address
+}
+
+// codeReverted is what JSON-RPC's error code is when a contract refuses a call.
+const codeReverted = 3
+
+// reverted reports whether the contract failed, and not the endpoint. Older
+// clients say so in words only.
+func reverted(f *evm.Failure) bool {
+	if f.Reason != evm.Refused {
+		return false
+	}
+	said := strings.ToLower(f.Error())
+	for _, words := range []string{"revert", "invalid opcode", "invalid jump", "stack underflow", "out of gas", "vm execution"} {
+		if strings.Contains(said, words) {
+			return true
+		}
+	}
+	return f.Code == codeReverted
+}

@@ -1,0 +1,130 @@
+package indexer
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tipcache/tipcache/upstream/collections/evm"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// A fetching is a window under way. Its parts come in order; the channel is
+// closed after the last one, or when the fetch failed.
+type fetching struct {
+	span
+	parts chan *blocks
+}
+
+// followed is how many blocks at the head are read whole: the indexer follows the
+// chain, and does not catch up with it.
+const followed = 16
+
+// maxParts is how far the fetch of a window may run ahead when the endpoint only
+// gives small parts.
+const maxParts = 64
+
+// round takes the store from its cursor through a span: windows are fetched
+// ahead, a bounded number at once, and taken over in order.
+func (x *Indexer) round(ctx context.Context, cursor ledger.Cursor, s span) error {
+	all := task{span: s, parent: cursor.Hash, whole: s.blocks() <= followed}
+	group, ctx := errgroup.WithContext(ctx)
+	windows := make(chan fetching, x.o.Ahead-1) // one more is being handed on
+	parts, gathered := make(chan *blocks), make(chan *blocks)
+	group.Go(func() error { return x.fetchAhead(ctx, group, all, windows) })
+	group.Go(func() error { return inOrder(ctx, windows, parts) })
+	group.Go(func() error { return gather(ctx, parts, gathered) })
+	group.Go(func() error {
+		for b := range gathered {
+			if err := x.apply(ctx, cursor, b); err != nil {
+				return err
+			}
+			cursor = b.last
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// fetchAhead has windows fetched, as many at once as the channel takes.
+func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task, windows chan<- fetching) error {
+	defer close(windows)
+	for t.from <= t.to {
+		size, _ := x.pool.Window()
+		w := fetching{span{t.from, min(t.to, t.from+size-1)}, make(chan *blocks, maxParts)}
+		part := task{w.span, t.parent, t.whole}
+		select {
+		case windows <- w:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		group.Go(func() error {
+			defer close(w.parts)
+			return x.fetch(ctx, part, w.parts)
+		})
+		t.from, t.parent = w.to+1, ledger.Hash{}
+	}
+	return nil
+}
+
+// apply has the store take over a part.
+func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (err error) {
+	ctx, traced := x.startTrace(ctx, "indexer.apply", b.span)
+	defer func() { endTrace(traced, b, err) }()
+	if cursor.Chain != 0 && b.parent != cursor.Hash {
+		return fmt.Errorf("%w: the parent of block %d is %v, and block %d is %v", errInconsistent, b.from, b.parent, cursor.Block, cursor.Hash)
+	}
+	t, ignored, err := x.tally(ctx, b)
+	if err != nil {
+		return err
+	}
+	if len(t.Changes)+len(t.Learned.IPs)+len(t.Learned.Disputes) > 0 {
+		if err := x.confirm(ctx, cursor, b); err != nil {
+			return err
+		}
+	}
+	if err := x.o.Store.Apply(ctx, cursor, t); err != nil {
+		return fmt.Errorf("blocks %d to %d: %w", b.from, b.to, err)
+	}
+	x.metrics.counted(b.events, ignored)
+	x.status.change(func(s *Status) { s.Cursor, s.Logs = b.last, s.Logs+int64(len(b.events)) })
+	return nil
+}
+
+// confirm has another endpoint, where there is one, say the hash of the last block:
+// there is no way back over what counts something. One that does not have the block
+// that the store is at has no say.
+func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) error {
+	numbers := []int64{b.to}
+	if cursor.Chain != 0 {
+		numbers = []int64{cursor.Block, b.to}
+	}
+	return x.pool.TryOther(ctx, b.source, func(e *evm.Endpoint) error {
+		if e == b.source {
+			return nil // there is no other at present
+		}
+		_, answers, err := e.Poll(ctx, b.to, getHeaders(numbers)...)
+		if err != nil {
+			return err
+		}
+		results, err := evm.Results(answers)
+		if err != nil {
+			return err
+		}
+		at, err := readHeader(results[0], numbers[0])
+		if err == nil && cursor.Chain != 0 && at.hash != cursor.Hash {
+			return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, at.hash, cursor.Hash)
+		}
+		last, err := readHeader(results[len(results)-1], b.to)
+		if err == nil && last.hash != b.last.Hash {
+			err = fmt.Errorf("%w: block %d is %v at %s and %v at %s", errInconsistent, b.to, b.last.Hash, b.source.Name(), last.hash, e.Name())
+		}
+		return err
+	})
+}
+
+func diverged(at ledger.Cursor, now ledger.Hash) error {
+	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; nothing was changed. A chain that began anew needs a store of its own, or tipcache index --rebuild",
+		ErrDiverged, at.Block, at.Chain, at.Hash, now)
+}

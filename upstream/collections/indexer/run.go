@@ -1,0 +1,206 @@
+package indexer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections/evm"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// An Indexer fills one store. Any number of them may work for the same store,
+// though one at a time is enough.
+type Indexer struct {
+	o       Options
+	log     *slog.Logger
+	pool    *evm.Pool
+	metrics *metrics
+	status  status
+}
+
+// New checks the options and asks nobody yet.
+func New(o Options) (*Indexer, error) {
+	o, err := o.normal()
+	if err != nil {
+		return nil, err
+	}
+	x := &Indexer{o: o, log: o.Logger}
+	if x.pool, err = evm.NewPool(evm.Options{
+		Endpoints: o.Endpoints, ChainID: o.Network.ChainID, Window: o.Window, Parallel: o.Ahead, Timeout: o.Timeout,
+		MaxBody: o.MaxBody, Pause: o.Pause, Patient: o.Follow, Logger: o.Logger,
+		Observe: func(what string) { x.metrics.asked(what) },
+	}); err != nil {
+		return nil, fmt.Errorf("indexer: %w", err)
+	}
+	if x.metrics, err = newMetrics(o.Registerer, x); err != nil {
+		return nil, fmt.Errorf("indexer: registering metrics: %w", err)
+	}
+	return x, nil
+}
+
+// maxRetry is the longest pause after a failure.
+const maxRetry = 15 * time.Second
+
+// Run fills the store up to the head of the chain, and with Follow goes on until
+// ctx ends, which then is the error. Endpoints that fail or lag are waited for, as
+// is a store that is busy. ErrOtherChain of a store that was filled from elsewhere
+// ends it. All other errors are tried again with Follow. Without, they end it, though
+// endpoints that contradict the store or each other are asked again for Doubt first.
+func (x *Indexer) Run(ctx context.Context) error {
+	defer x.pool.Close()
+	x.status.change(func(s *Status) { *s = Status{Running: true} })
+	defer x.status.change(func(s *Status) { s.Running = false })
+	retry, began := x.o.Pause, time.Time{} // of failures in a row
+	for {
+		caughtUp, err := x.advance(ctx)
+		switch {
+		case err == nil:
+			began = time.Time{}
+		case began.IsZero():
+			began = time.Now()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case x.final(err, began):
+			x.status.change(func(s *Status) { s.Err, s.Ended = err, true })
+			return fmt.Errorf("index: %w", err)
+		case err != nil:
+			x.halt(err)
+			if err := upstream.Sleep(ctx, retry); err != nil {
+				return err
+			}
+			retry = min(2*retry, maxRetry)
+			continue
+		}
+		x.resume()
+		retry = x.o.Pause
+		if !caughtUp {
+			continue
+		}
+		if !x.o.Follow {
+			return nil
+		}
+		if err := upstream.Sleep(ctx, x.o.Poll); err != nil {
+			return err
+		}
+	}
+}
+
+// final reports whether an error ends Run, the last of those that began then.
+func (x *Indexer) final(err error, began time.Time) bool {
+	switch {
+	case err == nil || x.o.Follow:
+		return errors.Is(err, ErrOtherChain)
+	case errors.Is(err, ErrDiverged), errors.Is(err, errInconsistent), errors.Is(err, errLagging):
+		return time.Since(began) >= x.o.Doubt
+	}
+	return upstream.KindOf(err) != upstream.Overloaded && !errors.Is(err, ledger.ErrCursorMoved)
+}
+
+// advance takes the store to the head there is now. The cursor is read from the
+// store each time: after a failure only the store knows how far it got.
+func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
+	cursor, err := x.o.Store.Cursor(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := x.o.Network.filled(cursor); err != nil {
+		return false, err
+	}
+	x.status.change(func(s *Status) {
+		if s.Cursor = cursor; s.First == 0 && cursor.Chain != 0 {
+			s.First = cursor.Block + 1
+		}
+	})
+	head, err := x.head(ctx, cursor)
+	if errors.Is(err, ErrDiverged) {
+		return false, x.stepBack(ctx, cursor, err)
+	}
+	if err != nil {
+		return false, err
+	}
+	x.status.change(func(s *Status) { s.Head = head })
+	if cursor.Chain != 0 && cursor.Block == head {
+		return true, nil
+	}
+	next := span{cursor.Block + 1, head}
+	if cursor.Chain == 0 {
+		if next.from, err = x.start(ctx, head); err != nil {
+			return false, err
+		}
+		x.status.change(func(s *Status) { s.First = next.from })
+	}
+	if next.from > next.to {
+		return true, nil // the first block is yet to come
+	}
+	return false, x.round(ctx, cursor, next)
+}
+
+// head asks for the newest block, which is not below the store's. An endpoint
+// that is has not caught up after a restart or a restored snapshot, and is waited
+// for: that its chain is another one shows when it gets to the store's block.
+func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
+	var calls []evm.Call
+	if cursor.Chain != 0 {
+		calls = append(calls, getHeader(cursor.Block))
+	}
+	began, contradictions := time.Now(), 0
+	err = x.pool.Try(ctx, func(e *evm.Endpoint) error {
+		var answers []evm.Answer
+		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
+		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
+			x.halt(fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, e.Name(), f))
+		}
+		if err != nil || cursor.Chain == 0 {
+			return err
+		}
+		if answers[0].Err != nil {
+			return answers[0].Err
+		}
+		h, err := readHeader(answers[0].Result, cursor.Block)
+		if err != nil || h.hash == cursor.Hash {
+			return err
+		}
+		if contradictions++; contradictions >= 2*x.pool.Len() { // each endpoint that answers was asked twice
+			return diverged(cursor, h.hash)
+		}
+		return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, h.hash, cursor.Hash)
+	})
+	return head, err
+}
+
+// stepBack has a store whose block is another one at all endpoints return to the
+// last block that an endpoint has as well, as far as nothing was counted since.
+// Otherwise the reason stays.
+func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error) error {
+	trail, err := x.o.Store.Trail(ctx, cursor)
+	if err != nil || len(trail) == 0 {
+		return cmp.Or(err, why)
+	}
+	numbers := make([]int64, len(trail))
+	for i, before := range trail {
+		numbers[i] = before.Block
+	}
+	to := -1
+	err = x.within(ctx, nil, func(e *evm.Endpoint) error {
+		_, answers, err := e.AtHead(ctx, trail[0].Block, getHeaders(numbers)...)
+		for i, a := range answers {
+			if h, unread := readHeader(a.Result, numbers[i]); unread == nil && h.hash == trail[i].Hash {
+				to = i
+				return nil
+			}
+		}
+		return err
+	})
+	if err != nil || to < 0 {
+		return cmp.Or(err, why)
+	}
+	x.log.Warn("the store steps back over blocks in which nothing was counted: their hashes are others", "from", cursor.Block, "to", numbers[to])
+	return x.o.Store.StepBack(ctx, cursor, trail[to])
+}

@@ -1,0 +1,164 @@
+package indexer
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// A count is the events of a span, by collection.
+type count struct {
+	ips      owners[ledger.Address]
+	disputes owners[ledger.Hash]
+	changes  map[ledger.Address]*ledger.Change
+	ignored  [kinds]int // events of ids that belong to no collection
+}
+
+// owners says which collection an id belongs to.
+type owners[ID comparable] struct {
+	known   map[ID]ledger.Address // of the ids in the span
+	learned map[ID]ledger.Address // what the store may not know of that
+}
+
+func newOwners[ID comparable]() owners[ID] {
+	return owners[ID]{map[ID]ledger.Address{}, map[ID]ledger.Address{}}
+}
+
+// learn notes an owner that the chain told of. The first one stays.
+func (o owners[ID]) learn(id ID, collection ledger.Address) {
+	if _, known := o.known[id]; !known {
+		o.known[id], o.learned[id] = collection, collection
+	}
+}
+
+// unknown returns those of the ids whose owner is not known.
+func (o owners[ID]) unknown(ids []ID) []ID {
+	return slices.DeleteFunc(ids, func(id ID) bool { _, known := o.known[id]; return known })
+}
+
+// tally counts a span's events. An id's owner may be told by an event of the
+// same span, by the store, or else by the chain. Owners of IPs are found first,
+// since disputes belong to IPs.
+func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored [kinds]int, err error) {
+	c := &count{ips: newOwners[ledger.Address](), disputes: newOwners[ledger.Hash](), changes: map[ledger.Address]*ledger.Change{}}
+	for i := range b.events {
+		if e := &b.events[i]; e.Kind == Registered {
+			c.ips.learn(e.IP, e.Collection)
+		}
+	}
+	ips, disputes := c.wanted(b.events)
+	if err := x.findIPs(ctx, c, ips, b.to); err != nil {
+		return t, ignored, err
+	}
+	c.bornDisputes(b.events)
+	if err := x.findDisputes(ctx, c, disputes, b.to); err != nil {
+		return t, ignored, err
+	}
+	for i := range b.events {
+		c.add(&b.events[i])
+	}
+	learned := ledger.Owners{IPs: c.ips.learned, Disputes: c.disputes.learned}
+	return ledger.Tally{Cursor: b.last, Changes: c.sorted(), Learned: learned}, c.ignored, nil
+}
+
+// wanted returns the ids whose owners no event of the span tells.
+func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.Hash) {
+	wantedIPs, wantedDisputes := map[ledger.Address]bool{}, map[ledger.Hash]bool{} // false: it is born in the span
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case Registered:
+		case Raised, Tagged:
+			wantedIPs[e.IP], wantedDisputes[e.Dispute] = true, false
+		case Minted:
+			wantedIPs[e.IP] = true
+		default:
+			if _, seen := wantedDisputes[e.Dispute]; !seen {
+				wantedDisputes[e.Dispute] = true
+			}
+		}
+	}
+	for id, wanted := range wantedDisputes {
+		if wanted {
+			disputes = append(disputes, id)
+		}
+	}
+	return slices.Collect(maps.Keys(wantedIPs)), disputes
+}
+
+// bornDisputes learns the disputes that began in the span. One born of an
+// infringement tag belongs to the collection of the IP that inherits it.
+func (c *count) bornDisputes(events []Event) {
+	for i := range events {
+		e := &events[i]
+		if collection, known := c.ips.known[e.IP]; known && (e.Kind == Raised || e.Kind == Tagged) {
+			c.disputes.learn(e.Dispute, collection)
+		}
+	}
+}
+
+// add counts one event.
+func (c *count) add(e *Event) {
+	if e.Kind == Tagged {
+		return // it makes a dispute known and is not one that was raised
+	}
+	collection, known := c.collection(e)
+	if !known {
+		c.ignored[e.Kind]++
+		return
+	}
+	change := c.change(collection, e.Time)
+	switch e.Kind {
+	case Registered:
+		change.Assets++
+	case Minted:
+		change.Licenses = min(change.Licenses+e.Amount, ledger.MaxCount)
+	case Raised:
+		change.Raised++
+	case Judged:
+		change.Judged++
+	case Cancelled:
+		change.Cancelled++
+	case Resolved:
+		change.Resolved++
+	}
+}
+
+func (c *count) collection(e *Event) (collection ledger.Address, known bool) {
+	switch e.Kind {
+	case Registered:
+		return e.Collection, true
+	case Minted, Raised:
+		collection, known = c.ips.known[e.IP]
+	default:
+		collection, known = c.disputes.known[e.Dispute]
+	}
+	return collection, known
+}
+
+func (c *count) change(collection ledger.Address, at time.Time) *ledger.Change {
+	change := c.changes[collection]
+	if change == nil {
+		change = &ledger.Change{Collection: collection, First: at, Last: at}
+		c.changes[collection] = change
+	}
+	if at.Before(change.First) {
+		change.First = at
+	}
+	if at.After(change.Last) {
+		change.Last = at
+	}
+	return change
+}
+
+func (c *count) sorted() []ledger.Change {
+	all := make([]ledger.Change, 0, len(c.changes))
+	for _, change := range c.changes {
+		all = append(all, *change)
+	}
+	slices.SortFunc(all, func(a, b ledger.Change) int { return bytes.Compare(a.Collection[:], b.Collection[:]) })
+	return all
+}

@@ -1,0 +1,80 @@
+package metadata_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares the JSON, member for member in its order, with a file.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, got, "", "  "); err != nil {
+		t.Fatalf("%v in %s", err, got)
+	}
+	indented.WriteByte('\n')
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, indented.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), indented.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAlchemyContractsComeInTheDocumentedShape(t *testing.T) {
+	const address = "0xe785e82358879f061bc3dcac6f0444462d4b5330"
+	for _, name := range []string{"full", "nulls", "bare_array", "wrong_types"} {
+		t.Run(name, func(t *testing.T) {
+			answer, err := os.ReadFile(filepath.Join("testdata", "alchemy_"+name+".json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := openAlchemy(t, &alchemy{fault: text(string(answer))}, unhurried(metadata.Options{Chain: "story-mainnet"}))
+			found, degraded := s.Lookup(t.Context(), []string{address})
+			if degraded {
+				t.Error("the page is degraded")
+			}
+			golden(t, name+".golden.json", found[address])
+		})
+	}
+}
+
+func TestAlchemyHasNoRecord(t *testing.T) {
+	tests := map[string]string{
+		"of an address it leaves out":                 `{"contracts":[]}`,
+		"of what is not a contract":                   `{"contracts":[{"address":"` + one + `","name":"x","tokenType":"NOT_A_CONTRACT"}]}`,
+		"of a contract without name, symbol, creator": `[{"address":"` + one + `","name":null,"tokenType":"UNKNOWN","totalSupply":"3"}]`,
+		"of a contract that is null":                  `[null]`,
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			store := &memory{}
+			s := openAlchemy(t, &alchemy{fault: text(answer)}, unhurried(metadata.Options{Store: store, Chain: "c"}))
+			found, degraded := s.Lookup(t.Context(), []string{one})
+			if string(found[one]) != "{}" || degraded {
+				t.Errorf("got %s, degraded %v; want {}, not degraded", found[one], degraded)
+			}
+			s.Close()
+			if diff := cmp.Diff([]string{"meta/c/" + one}, store.keys()); diff != "" {
+				t.Errorf("stored -want +got:\n%s", diff)
+			}
+		})
+	}
+}

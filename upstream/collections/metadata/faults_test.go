@@ -1,0 +1,199 @@
+package metadata_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
+)
+
+// hijack breaks the connection off after the bytes.
+func hijack(raw string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			conn.Write([]byte(raw))
+			conn.Close()
+		}
+	}
+}
+
+func TestAFaultCostsThePageNothingButTheMetadata(t *testing.T) {
+	tests := map[string]struct {
+		fault   http.HandlerFunc
+		outcome string
+	}{
+		"hangs up":                         {hijack(""), "unreachable"},
+		"breaks off in the body":           {hijack("HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{\"contracts\":["), "bad_answer"},
+		"sends no HTTP":                    {hijack("/nft/v3/" + key + " is your key\r\n\r\n"), "unreachable"},
+		"answers too late for the batch":   {slow(time.Minute, text(`[]`)), "timeout"},
+		"answers 500":                      {status(500), "bad_answer"},
+		"answers 401":                      {status(401), "bad_answer"},
+		"answers 404":                      {status(404), "bad_answer"},
+		"redirects":                        {http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, "bad_answer"},
+		"answers 429":                      {status(429), "rate_limited"},
+		"sends HTML":                       {text("<html>" + key + "</html>"), "bad_answer"},
+		"sends nothing":                    {text(""), "bad_answer"},
+		"sends null":                       {text("null"), "bad_answer"},
+		"sends a number":                   {text("7"), "bad_answer"},
+		"sends half the JSON":              {text(`{"contracts":[{"address":"` + one), "bad_answer"},
+		"sends an object without contract": {text(`{"message":"` + key + `"}`), "bad_answer"},
+		"sends contracts of another type":  {text(`{"contracts":"many"}`), "bad_answer"},
+		"sends an array of numbers":        {text(`[1,2]`), "bad_answer"},
+		"sends an error with status 200":   {text(`{"error":{"message":"` + key + `"},"contracts":[]}`), "bad_answer"},
+		"sends more than 8 MiB":            {text(`{"contracts":[],"x":"` + strings.Repeat("x", 8<<20) + `"}`), "bad_answer"},
+	}
+	for name, test := range tests {
+		t.Run("a provider that "+name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(&alchemy{fault: test.fault})
+			defer server.Close()
+			log, registry := &logged{}, prometheus.NewRegistry()
+			o := unhurried(metadata.Options{Logger: log.logger(), Registerer: registry})
+			if test.outcome == "timeout" {
+				o.Budget, o.Timeout = 200*time.Millisecond, 400*time.Millisecond
+			}
+			s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key+"/", o)
+			found, degraded := s.Lookup(t.Context(), []string{one})
+			if string(found[one]) != "{}" || !degraded {
+				t.Errorf("got %s, degraded %v; want {}, degraded", found[one], degraded)
+			}
+			eventually(t, "the outcome "+test.outcome, func() bool {
+				return count(t, registry, "tipcache_metadata_requests_total", test.outcome) >= 1
+			})
+			if n := count(t, registry, "tipcache_metadata_degraded_lookups_total", "alchemy"); n != 1 {
+				t.Errorf("%v degraded lookups counted", n)
+			}
+			eventually(t, "the failure in the log", func() bool { return strings.Contains(log.String(), "metadata lookup failed") })
+			noKey(t, log, registry)
+		})
+	}
+}
+
+func TestNoProviderAtAllCostsThePageNothingButTheMetadata(t *testing.T) {
+	log, registry := &logged{}, prometheus.NewRegistry()
+	for _, provider := range []string{"alchemy:", "blockscout:"} {
+		s := open(t, provider+"http://127.0.0.1:1/"+key, unhurried(metadata.Options{Logger: log.logger(), Registerer: registry}))
+		if name, degraded := lookup(t, s, one); name != "" || !degraded {
+			t.Errorf("%s got %q, degraded %v", provider, name, degraded)
+		}
+	}
+	if n := strings.Count(log.String(), "connection refused"); n != 2 {
+		t.Errorf("the log names the cause %d times: %s", n, log)
+	}
+	noKey(t, log, registry)
+}
+
+func TestAKeyInADescriptionIsHidden(t *testing.T) {
+	answers := map[string]string{
+		"as it is":        key,
+		"escaped":         `sEcReT\u002dk3y`,
+		"where it is cut": strings.Repeat("x", 4<<10-5) + key,
+	}
+	for name, said := range answers {
+		t.Run(name, func(t *testing.T) {
+			store := &memory{}
+			answer := `[{"address":"` + one + `","name":"a name","openSeaMetadata":{"imageUrl":"` + said + `"}}]`
+			s := openAlchemy(t, &alchemy{fault: text(answer)}, unhurried(metadata.Options{Store: store}))
+			found, degraded := s.Lookup(t.Context(), []string{one})
+			if body := string(found[one]); strings.Contains(body, key[:5]) || !strings.Contains(body, "***") && name != "where it is cut" || degraded {
+				t.Errorf("degraded %v: %.200s", degraded, body)
+			}
+		})
+	}
+}
+
+func TestWhatTheProviderRefusesIsSaid(t *testing.T) {
+	for want, fault := range map[string]http.HandlerFunc{
+		"closed": nil, "rate_limited": status(429), "unauthorized": status(401), "failing": status(500),
+	} {
+		t.Run(want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				provider := &alchemy{fault: fault}
+				s := openAlchemy(t, provider, metadata.Options{})
+				lookup(t, s, one)
+				synctest.Wait()
+				if got, err := s.State(); got != want || (err == nil) != (fault == nil) {
+					t.Errorf("it is said to be %s: %v", got, err)
+				}
+				time.Sleep(time.Minute)
+				provider.fail(nil)
+				lookup(t, s, two)
+				synctest.Wait()
+				if got, err := s.State(); got != "closed" || err != nil {
+					t.Errorf("then it is said to be %s: %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+func TestNoErrorOfOpenRepeatsTheSpec(t *testing.T) {
+	for _, spec := range []string{
+		"", key, "alchemy:" + key, "alchemy:ftp://host/" + key, "alchemy:http:///" + key,
+		"alchemy:http://host/%zz" + key, "opensea:https://host/" + key, "https://host/nft/v3/" + key,
+	} {
+		s, err := metadata.Open(spec, metadata.Options{Store: &memory{}})
+		if err == nil {
+			s.Close()
+			t.Errorf("%q is accepted", spec)
+		} else if strings.Contains(err.Error(), key) {
+			t.Errorf("%q: %v", spec, err)
+		}
+	}
+}
+
+func TestATransportMaySayTheKey(t *testing.T) {
+	transports := map[string]roundTrip{
+		"in an error": func(r *http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("cannot send %s to %s", r.URL.Path, r.URL)
+		},
+		"in a panic": func(r *http.Request) (*http.Response, error) {
+			panic("cannot send to " + r.URL.String())
+		},
+	}
+	for name, transport := range transports {
+		for _, provider := range []string{"alchemy", "blockscout"} {
+			t.Run(name+" to "+provider, func(t *testing.T) {
+				log, registry := &logged{}, prometheus.NewRegistry()
+				s := open(t, provider+":https://user:"+key+"pass@host/nft/v3/"+key+"?k="+key, unhurried(metadata.Options{
+					Transport: transport, Logger: log.logger(), Registerer: registry,
+				}))
+				lookup(t, s, one)
+				if !strings.Contains(log.String(), "cannot send") {
+					t.Errorf("log: %s", log)
+				}
+				noKey(t, log, registry)
+			})
+		}
+	}
+}
+
+// noKey fails if the log or a metric has the key.
+func noKey(t *testing.T, log *logged, registry *prometheus.Registry) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen := log.String() + fmt.Sprint(families); strings.Contains(seen, key) {
+		t.Errorf("the key is in: %s", seen)
+	}
+}
+
+// eventually waits for what happens behind a page's back.
+func eventually(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !happened(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never seen: %s", what)
+		}
+	}
+}

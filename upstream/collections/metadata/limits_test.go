@@ -1,0 +1,171 @@
+package metadata_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
+)
+
+// limited answers 429 with the header.
+func limited(retryAfter string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if retryAfter != "" {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+}
+
+// pauses wants the contract every 100 ms, and returns the times between the
+// first requests for it.
+func pauses(t *testing.T, s *metadata.Service, provider *alchemy, n int) []time.Duration {
+	t.Helper()
+	for len(provider.batches()) <= n {
+		if _, degraded := lookup(t, s, one); !degraded {
+			t.Fatal("the page is not degraded")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	var between []time.Duration
+	for i := range n {
+		between = append(between, provider.times[i+1].Sub(provider.times[i]))
+	}
+	return between
+}
+
+func TestAProviderThatSays429IsLeftAlone(t *testing.T) {
+	const ms = time.Millisecond
+	tests := map[string]struct {
+		retryAfter string
+		want       []time.Duration
+	}{
+		"longer each time, without Retry-After":      {"", []time.Duration{1000 * ms, 1500 * ms, 2300 * ms, 3400 * ms, 5100 * ms, 5100 * ms}},
+		"as long as it says":                         {"7", []time.Duration{7000 * ms, 7000 * ms}},
+		"until the date it says":                     {"Sat, 01 Jan 2000 00:00:20 GMT", []time.Duration{20000 * ms}},
+		"no longer than five minutes":                {"86400", []time.Duration{300000 * ms}},
+		"as without Retry-After if that is no time":  {"soon", []time.Duration{1000 * ms, 1500 * ms}},
+		"as without Retry-After if that is negative": {"-3", []time.Duration{1000 * ms, 1500 * ms}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				provider := &alchemy{fault: limited(test.retryAfter)}
+				s := openAlchemy(t, provider, metadata.Options{})
+				if diff := cmp.Diff(test.want, pauses(t, s, provider, len(test.want))); diff != "" {
+					t.Errorf("pauses -want +got:\n%s", diff)
+				}
+				if state(s) != "rate_limited" {
+					t.Errorf("the provider is said to be %s", state(s))
+				}
+			})
+		})
+	}
+}
+
+func TestASuccessEndsTheRowOfPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := &alchemy{fault: limited("")}
+		s := openAlchemy(t, provider, metadata.Options{})
+		pauses(t, s, provider, 3)
+		time.Sleep(10 * time.Second)
+		provider.fail(nil)
+		if name, degraded := lookup(t, s, two); name == "" || degraded {
+			t.Errorf("%q, degraded %v", name, degraded)
+		}
+		synctest.Wait() // the page does not wait for the conclusions
+		provider.fail(limited(""))
+		lookup(t, s, one)
+		time.Sleep(1001 * time.Millisecond)
+		provider.fail(nil)
+		if name, degraded := lookup(t, s, one); name == "" || degraded {
+			t.Errorf("after the first pause: %q, degraded %v", name, degraded)
+		}
+	})
+}
+
+func TestTheBreakerOpensAndRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider, log, registry := &alchemy{}, &logged{}, prometheus.NewRegistry()
+		s := openAlchemy(t, provider, metadata.Options{Logger: log.logger(), Registerer: registry})
+		lookup(t, s, one)
+		time.Sleep(100 * day)
+		provider.fail(status(http.StatusBadGateway))
+
+		expect := func(asked int, breaker string, gauge float64) {
+			t.Helper()
+			synctest.Wait()
+			if n := len(provider.batches()); n != asked || state(s) != breaker {
+				t.Errorf("%d batches, breaker %s; want %d, %s", n, state(s), asked, breaker)
+			}
+			if got := count(t, registry, "tipcache_metadata_breaker_state", "alchemy"); got != gauge {
+				t.Errorf("the gauge is at %v, want %v", got, gauge)
+			}
+		}
+		page := func(want map[string]string) {
+			t.Helper()
+			found, degraded := s.Lookup(t.Context(), []string{one, two})
+			if diff := cmp.Diff(want, names(t, found)); diff != "" || degraded != (want[two] == "") {
+				t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
+			}
+		}
+		outage := map[string]string{one: "1", two: ""}
+		for range 8 {
+			page(outage)
+		}
+		expect(6, "open", 2)
+		time.Sleep(31 * time.Second)
+		expect(6, "half-open", 1)
+		page(outage) // the one that tries
+		expect(7, "open", 2)
+		time.Sleep(31 * time.Second)
+		provider.fail(nil)
+		page(map[string]string{one: "8", two: "8"})
+		expect(8, "closed", 0)
+		for _, said := range []string{`msg="origin lost" origin="metadata provider alchemy" error="alchemy gave no usable answer: status 502"`, `msg="origin back"`} {
+			if n := strings.Count(log.String(), said); n != 1 {
+				t.Errorf("%s is logged %d times: %s", said, n, log)
+			}
+		}
+	})
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	tests := map[string]metadata.Options{
+		"no store":                          {},
+		"a negative batch":                  {Store: &memory{}, Batch: -1},
+		"a negative budget":                 {Store: &memory{}, Budget: -1},
+		"a budget over the timeout":         {Store: &memory{}, Budget: time.Minute},
+		"a fresh time over the stale one":   {Store: &memory{}, Fresh: 8 * day},
+		"a stale time over stale-if-error":  {Store: &memory{}, Stale: 100 * day},
+		"metrics that are registered twice": {Store: &memory{}, Registerer: taken(t)},
+	}
+	for name, o := range tests {
+		t.Run(name, func(t *testing.T) {
+			if s, err := metadata.Open("alchemy:https://host/"+key, o); err == nil {
+				s.Close()
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+// taken is a registry in use by a service.
+func taken(t *testing.T) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry})
+	return registry
+}
+
+func TestAClosedServiceMakesRoomForTheNext(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	for range 2 {
+		openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry}).Close()
+	}
+}

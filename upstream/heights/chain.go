@@ -1,0 +1,110 @@
+package heights
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/heights/tip"
+)
+
+// Options of a Chain. All but ChainID and Ledger are required.
+type Options struct {
+	ChainID       string        // the chain every node must serve; "" takes the first one seen
+	Interval      time.Duration // between blocks until it has been learned
+	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back
+	Ledger        Ledger        // nil: no other replica is to agree
+	Logger        *slog.Logger
+
+	OnEpoch     func(chainID string, epoch int64) // a first or another epoch is in force; called before the tip falls
+	Turned      func()                            // another epoch was counted
+	Reconnected func(node string)                 // a subscription after the first was made
+}
+
+// A Chain is the newest block over all nodes, and how it is known.
+type Chain struct {
+	o         Options
+	tip       *tip.Tracker
+	moved     broadcast // the tip, or what is known of a node
+	followers []*follower
+	rest      []*restFollower
+	claimants []*claimant   // of both
+	doubts    chan struct{} // somebody could not be answered at the tip
+
+	anchors anchors
+	epochs  sync.Mutex // held while an epoch begins
+	told    bool       // OnEpoch was called; guarded by epochs
+
+	mu      sync.Mutex
+	chainID string
+}
+
+// New makes a chain of its nodes, of which nothing is known yet. It neither connects nor starts anything.
+func New(o Options, nodes ...*Node) *Chain {
+	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(2*len(nodes), o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
+	for _, n := range nodes {
+		n.state.Unseen = n.Comet != nil
+		c.rest = append(c.rest, &restFollower{claimant: c.newClaimant(n)})
+		if n.Comet != nil {
+			c.followers = append(c.followers, &follower{claimant: c.newClaimant(n)})
+		}
+	}
+	return c
+}
+
+func (c *Chain) newClaimant(n *Node) *claimant {
+	s := &claimant{chain: c, node: n, source: len(c.claimants), sought: make(chan struct{}, 1)}
+	c.claimants = append(c.claimants, s)
+	return s
+}
+
+// Run follows all nodes until ctx ends, and waits for all it started.
+func (c *Chain) Run(ctx context.Context) {
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	for _, f := range c.followers {
+		workers.Go(func() { f.run(ctx) })
+	}
+	for _, f := range c.rest {
+		workers.Go(func() { f.run(ctx) })
+	}
+	workers.Go(func() { c.verify(ctx) })
+	workers.Go(func() { c.watchFall(ctx) })
+	workers.Go(func() { c.watchLate(ctx) })
+	workers.Go(func() { c.agree(ctx) })
+}
+
+// ChainID is the chain's name, "" while none is configured or seen. Once known it
+// does not change.
+func (c *Chain) ChainID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chainID
+}
+
+// ours says whether a node's chain is ours. The first one seen becomes ours if
+// none was configured.
+func (c *Chain) ours(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.chainID == "" {
+		c.chainID = id
+	}
+	return c.chainID == id
+}
+
+// Tip is the newest block over all nodes. It takes no lock and does not allocate.
+func (c *Chain) Tip() tip.Tip { return c.tip.Read() }
+
+// Moved is closed when the tip moves, or what is known of a node. Take it before
+// looking at either.
+func (c *Chain) Moved() <-chan struct{} { return c.moved.next() }
+
+// Raise lifts the tip to a height that another replica has read at, as far as
+// the pace allows and for as long as a source here may take to confirm it.
+func (c *Chain) Raise(height int64) {
+	if c.tip.Raise(height) {
+		c.moved.notify()
+	}
+}

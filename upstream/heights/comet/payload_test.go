@@ -1,0 +1,46 @@
+package comet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/heights/comet"
+)
+
+// realTransaction is what a node of Story had in its block 290: the payload with
+// block 289 of its execution client.
+const realTransaction = "CuEECt4ECi0vc3RvcnkuZXZtZW5naW5lLnYxLnR5cGVzLk1zZ0V4ZWN1dGlvblBheWxvYWQSrAQKLHN0b3J5MXY5bmx5ZnZ5M3IzbDJucmh4bWh1eHd4azJlMnlxcGZobnpwY3Z5IvsDCiCJIyIAIhO8qQABb1VJCb/hjzi9Hljlb1auPt5A/P24cBIUDpVyuTAwB4QESiYth9qRtPKs44kaIBF8yjIGBg1XUh8uZgW3ckA4LhKylHHLGRqJJRvgktBmIiBW6B8XG8xVpv+DReaSwPhuW0jgG5lsrcABYi+142O0ISqAAgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAyIIkjIgAiE7ypAAFvVUkJv+GPOL0eWOVvVq4+3kD8/bhwOKECQICilRFQq+KA2AZaBmRldm5ldGIgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAdqIKlLLltgqg1H/OFC8pOfxCLZcbsPs48Yzp9BXz8Rda+UEgISAA=="
+
+func TestABlockTellsWhatItCarriesOfTheExecutionClient(t *testing.T) {
+	for name, tt := range map[string]struct {
+		txs    string
+		number int64
+		failed bool
+	}{
+		"a block of a real node":       {`["` + realTransaction + `"]`, 289, false},
+		"another kind of transaction":  {`["CgA="]`, 0, true},
+		"a transaction that is cut":    {`["` + realTransaction[:400] + `"]`, 0, true},
+		"no transaction":               {`[]`, 0, true},
+		"transactions that are absent": {`null`, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				fmt.Fprintf(w, `{"result":{"block":{"header":{"height":"%s"},"data":{"txs":%s}}}}`, r.URL.Query().Get("height"), tt.txs)
+			}))
+			defer s.Close()
+			base, _ := url.Parse(s.URL)
+			c := comet.New(base, time.Minute, time.Minute)
+			defer c.CloseIdle()
+			got, err := c.ExecutionBlock(context.Background(), 290)
+			if got != tt.number || errors.Is(err, comet.ErrNoPayload) != tt.failed {
+				t.Errorf("%d, %v; want %d", got, err, tt.number)
+			}
+		})
+	}
+}
