@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -58,7 +59,7 @@ func each(key string, list []string, check func(key, item string)) {
 func (v *validation) address(key, addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	if v.check(err == nil, key, "%q is not host:port", addr); err == nil {
-		_, err = net.LookupPort("tcp", port)
+		_, err = strconv.ParseUint(cmp.Or(port, "0"), 10, 16)
 		v.check(err == nil, key, "%q is no port: a number from 0 to 65535 is expected", port)
 	}
 }

@@ -81,7 +81,8 @@ func (x *Indexer) question(ctx context.Context, b *blocks) error {
 		}
 		all = append(all, sent...)
 	}
-	b.events = append(all, rest...)
+	all = append(all, rest...)
+	b.events = all
 	return nil
 }
 
