@@ -139,11 +139,11 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 	return e, err
 }
 
-// outdoes tells whether a slot that can stand in is newer than what an origin gives
+// newerThanAnswer tells whether a slot that can stand in is newer than what an origin gives
 // that is behind the tip.
-func (f *flight) outdoes(at *slot, e *Entry) bool {
+func (f *flight) newerThanAnswer(at *slot, e *Entry) bool {
 	now := f.c.o.Now()
-	return f.q.stands(at, now) && 0 < e.Height && e.Height < at.entry.Height && f.q.state(&slot{entry: e}, now) != Fresh
+	return f.q.usableAtAnyAge(at, now) && 0 < e.Height && e.Height < at.entry.Height && f.q.state(&slot{entry: e}, now) != Fresh
 }
 
 // endFlight says of a flight's span what the flight came to.

@@ -15,15 +15,15 @@ type Stored struct {
 // An Inspection is what the stores have for a query and what a Get would make of
 // it, found out without one.
 type Inspection struct {
-	Namespace      string // "" while the chain has no name
-	Memory, Shared Stored
-	Moment         time.Duration // how long a Get waits for the origin where an entry is stale
-	LastFailure    error         // what the origin failed with since it gave the entry in memory
-	Renewing       bool          // the entry in memory is being read anew
-	Ahead          bool          // the key is read ahead when the next block comes, if it is asked for as often in this one
-	SharedState    string        // as Cache.SharedState says
-	SharedErr      error         // why nothing is known of the shared store
-	Lease          time.Duration // what is left of the lease of a replica that is asking the origin; 0 = none
+	Namespace        string // "" while the chain has no name
+	Memory, Shared   Stored
+	RevalidationWait time.Duration // how long a Get waits for the origin where an entry is stale
+	LastFailure      error         // what the origin failed with since it gave the entry in memory
+	Renewing         bool          // the entry in memory is being read anew
+	Ahead            bool          // the key is read ahead when the next block comes, if it is asked for as often in this one
+	SharedState      string        // as Cache.SharedState says
+	SharedErr        error         // why nothing is known of the shared store
+	Lease            time.Duration // what is left of the lease of a replica that is asking the origin; 0 = none
 
 	// Forecast is what a Get would come to now, from Store. Miss means that the
 	// origin would be asked; whether it would answer, nobody knows.
@@ -38,7 +38,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
 	if at := ch.memory.peek(q.Key); at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.state(at, c.o.Now())}
-		i.LastFailure, i.Renewing, i.Moment = at.failure(), at.renewing.Load(), c.moment(&q, at)
+		i.LastFailure, i.Renewing, i.RevalidationWait = at.failure(), at.renewing.Load(), c.revalidationWait(&q, at)
 	}
 	if ch.waiters != nil {
 		var record SharedRecord
@@ -48,7 +48,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 			at := &slot{entry: e}
 			i.Shared = Stored{Entry: e, State: q.state(at, c.o.Now()), Expiry: record.Expiry}
 			if i.Memory.State > Stale {
-				i.Moment = c.moment(&q, at)
+				i.RevalidationWait = c.revalidationWait(&q, at)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 func (i *Inspection) forecast() (o Outcome, store string) {
 	outcomes := [...]Outcome{Fresh: Hit, Stale: StaleHit}
 	switch {
-	case i.Moment > 0 && (i.Memory.State == Stale || i.Memory.State > Stale && i.Shared.State == Stale && i.LastFailure == nil):
+	case i.RevalidationWait > 0 && (i.Memory.State == Stale || i.Memory.State > Stale && i.Shared.State == Stale && i.LastFailure == nil):
 		return Miss, fromOrigin
 	case i.Memory.State <= Stale:
 		return outcomes[i.Memory.State], inMemory

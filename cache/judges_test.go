@@ -31,7 +31,7 @@ func (j judgement) fresh(now time.Time) bool {
 		return false
 	case !e.Expires.IsZero() && !e.Expires.After(now):
 		return false
-	case p.Immutable && (e.Status == 200 || !p.OnlyFound):
+	case p.Immutable && (e.Status == 200 || !p.ImmutableIfOK):
 		return true
 	case q.Tip > 0:
 		return e.Height > 0 && q.Tip-e.Height <= p.FreshBlocks
@@ -58,7 +58,7 @@ func judgements(now time.Time) iter.Seq[judgement] {
 									}
 									q := cache.Query{Tip: tip, MinHeight: bounds[0], MaxHeight: bounds[1], Policy: cache.Policy{
 										FreshBlocks: 1, StaleBlocks: 4, ErrorBlocks: 9, Fresh: 2 * time.Second, Stale: 4 * time.Second,
-										Immutable: kind.immutable, OnlyFound: kind.onlyFound, PastExpiry: kind.pastExpiry, Keep: time.Hour,
+										Immutable: kind.immutable, ImmutableIfOK: kind.onlyFound, PastExpiry: kind.pastExpiry, Keep: time.Hour,
 									}}
 									n++
 									q.Key = fmt.Sprint("k", n)

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// This file is the whole lookup, in the order in which a request goes through
+// This file is the lookup, in the order in which a request goes through
 // it. What a flight needs to be safe is in flight.go, and what it has to do with
 // those of other replicas is in lease.go.
 
@@ -39,7 +39,7 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	case Fresh:
 		return c.hit(at, Hit), nil
 	case Stale:
-		if c.moment(&q, at) == 0 {
+		if c.revalidationWait(&q, at) == 0 {
 			c.revalidate(ctx, ch, at, q, origin)
 			return c.hit(at, StaleHit), nil
 		}
@@ -102,7 +102,7 @@ func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at 
 		if found != nil {
 			c.taken(&q, found.entry, true, "", origin)
 		}
-		if q.state(found, c.o.Now()) == Fresh || q.state(found, c.o.Now()) == Stale && c.moment(&q, found) == 0 {
+		if q.state(found, c.o.Now()) == Fresh || q.state(found, c.o.Now()) == Stale && c.revalidationWait(&q, found) == 0 {
 			return c.serve(ctx, ch, q, origin, flightResult{at: found, store: inShared}, true), nil
 		}
 		at, f.read, f.sharedSilent = found, read, err != nil
@@ -196,7 +196,7 @@ func (f *flight) ask(ctx context.Context, found lookupResult) (flightResult, err
 	if errors.Is(err, ErrYielded) {
 		return r, err
 	}
-	if err == nil && f.outdoes(r.at, e) {
+	if err == nil && f.newerThanAnswer(r.at, e) {
 		err = ErrBehind
 	}
 	if err != nil {
@@ -243,7 +243,7 @@ func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (
 		res.Outcome = Hit
 	case state == Stale:
 		res.Outcome = StaleHit
-	case state == StaleIfError, errors.Is(failure, ErrBehind) && q.stands(at, c.o.Now()):
+	case state == StaleIfError, errors.Is(failure, ErrBehind) && q.usableAtAnyAge(at, c.o.Now()):
 		res.Outcome, res.Err = StaleError, failure
 	default:
 		return Result{}, failure

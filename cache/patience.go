@@ -70,12 +70,12 @@ func (l *latency) expected() time.Duration {
 }
 
 // latency is that of the kind of q.
-func (c *Cache) latency(q *Query) *latency { return &c.latencies[uint(q.Kind)%kindsOfReads] }
+func (c *Cache) latency(q *Query) *latency { return &c.latencies[uint(q.LatencyClass)%kindsOfReads] }
 
-// moment is how long a caller waits for an entry newer than the stale one at hand. It
+// revalidationWait is how long a caller waits for an entry newer than the stale one at hand. It
 // is 0 where the origin failed a moment ago, where an answer is not expected in time, and
 // where too many callers wait already.
-func (c *Cache) moment(q *Query, at *slot) time.Duration {
+func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
 	patience := c.patience(q)
 	if at.resting(c.o.Now()) || c.latency(q).expected() > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
 		return 0
@@ -87,14 +87,14 @@ func (c *Cache) moment(q *Query, at *slot) time.Duration {
 // to give.
 type wait struct {
 	began  time.Time
-	moment time.Duration // where that is stale
+	stale  time.Duration // where that is stale
 	errors time.Duration // where it is kept for errors
 }
 
 func (c *Cache) newWait(q *Query, at *slot) wait {
-	w := wait{began: time.Now(), moment: c.patience(q), errors: max(errorPatience, c.o.Patience)}
+	w := wait{began: time.Now(), stale: c.patience(q), errors: max(errorPatience, c.o.Patience)}
 	if at != nil {
-		w.moment = c.moment(q, at)
+		w.stale = c.revalidationWait(q, at)
 	}
 	return w
 }
@@ -103,7 +103,7 @@ func (c *Cache) newWait(q *Query, at *slot) wait {
 // state.
 func (w wait) left(s State) time.Duration {
 	if s <= Stale {
-		return w.moment - time.Since(w.began)
+		return w.stale - time.Since(w.began)
 	}
 	return w.errors - time.Since(w.began)
 }

@@ -29,7 +29,7 @@ type Policy struct {
 	FreshBlocks, StaleBlocks, ErrorBlocks int64         // bounds of Fresh, Stale and StaleIfError in blocks behind the tip
 	Fresh, Stale, StaleIfError            time.Duration // the same in seconds; StaleIfError bounds that state in block mode as well
 	Immutable                             bool          // an answer at a fixed height: fresh for as long as it is kept
-	OnlyFound                             bool          // of Immutable: an answer with the status 200 alone; others age
+	ImmutableIfOK                         bool          // of Immutable: an answer with the status 200 alone; others age
 	PastExpiry                            bool          // an answer whose Source is known lives on after its Expires, which bounds Fresh alone
 	Keep                                  time.Duration // expiry of the key in the shared store, at least as long as all the above; 0 = not stored there
 }
@@ -62,7 +62,7 @@ func (p Policy) keep(e *Entry, now time.Time) time.Duration {
 
 func (p Policy) byAge(e *Entry, tip int64, now time.Time) State {
 	switch {
-	case p.Fixes(e):
+	case p.IsImmutable(e):
 		return Fresh
 	case tip > 0 && e.Height > 0:
 		return p.byBlocks(tip-e.Height, now.Sub(e.ReadAt))
@@ -73,9 +73,9 @@ func (p Policy) byAge(e *Entry, tip int64, now time.Time) State {
 	}
 }
 
-// Fixes tells whether an entry never changes.
-func (p Policy) Fixes(e *Entry) bool {
-	return p.Immutable && (!p.OnlyFound || e.Status == http.StatusOK)
+// IsImmutable tells whether an entry never changes.
+func (p Policy) IsImmutable(e *Entry) bool {
+	return p.Immutable && (!p.ImmutableIfOK || e.Status == http.StatusOK)
 }
 
 // expired tells whether e is past its Expires, and so not fresh whatever a policy says.
@@ -111,15 +111,15 @@ func (p Policy) bySeconds(age time.Duration) State {
 
 // Query is one question to the cache.
 type Query struct {
-	Key       string
-	Kind      int // reads of one kind, 0 to 7, take about as long as each other
-	Policy    Policy
-	Interval  time.Duration // between blocks, 0 = unknown
-	Tip       int64         // newest block known, 0 = none: seconds count
-	MaxHeight int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
-	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 = none
-	Audit     bool          // Options.Taken is told of what is taken for it
-	Ahead     bool          // it may be read ahead, if it is asked for in every block
+	Key          string
+	LatencyClass int // reads of one class, 0 to 7, take about as long as each other
+	Policy       Policy
+	Interval     time.Duration // between blocks, 0 = unknown
+	Tip          int64         // newest block known, 0 = none: seconds count
+	MaxHeight    int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
+	MinHeight    int64         // entries below it are Expired for this caller (read your writes); 0 = none
+	Audit        bool          // Options.Taken is told of what is taken for it
+	Ahead        bool          // it may be read ahead, if it is asked for in every block
 }
 
 // state judges a slot of memory, which may be nil.
@@ -133,8 +133,8 @@ func (q *Query) state(s *slot, now time.Time) State {
 // above tells whether e is above what can be believed.
 func (q *Query) above(e *Entry) bool { return q.MaxHeight > 0 && e.Height > q.MaxHeight }
 
-// stands tells whether a slot can stand in however old it is.
-func (q *Query) stands(s *slot, now time.Time) bool {
+// usableAtAnyAge tells whether a slot can stand in however old it is.
+func (q *Query) usableAtAnyAge(s *slot, now time.Time) bool {
 	return s != nil && (!s.entry.expired(now) || q.Policy.Outlives(s.entry)) && s.entry.Height >= q.MinHeight && !q.above(s.entry)
 }
 

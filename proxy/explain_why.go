@@ -46,7 +46,7 @@ func (r reasoning) tells(name string, at cache.Stored) string {
 		return name + " has nothing."
 	case r.expired(at) && at.State == cache.Expired:
 		return fmt.Sprintf("%s has an answer whose short life ended %s ago.", name, ago(r.now.Sub(at.Expires)))
-	case r.q.Policy.Immutable && !r.q.Policy.OnlyFound:
+	case r.q.Policy.Immutable && !r.q.Policy.ImmutableIfOK:
 		return name + " has it, and an answer at a given height never changes."
 	default:
 		return fmt.Sprintf("%s has it, %s: %s.", name, r.age(at), r.bounds(at))
@@ -119,7 +119,7 @@ func (r reasoning) wait() string {
 func (r reasoning) fallback() string {
 	for _, at := range []cache.Stored{r.found.Memory, r.found.Shared} {
 		if at.Entry != nil && at.State == cache.Stale {
-			return fmt.Sprintf(" Should that fail or take longer than %s, the answer %s is served.", r.found.Moment.Truncate(time.Millisecond), r.age(at))
+			return fmt.Sprintf(" Should that fail or take longer than %s, the answer %s is served.", r.found.RevalidationWait.Truncate(time.Millisecond), r.age(at))
 		}
 		if at.Entry != nil && at.State <= cache.StaleIfError {
 			return " Should that fail, the answer " + r.age(at) + " stands in."

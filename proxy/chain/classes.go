@@ -66,7 +66,7 @@ func (c Classes) of(class Class) cache.Policy {
 		return c.Params
 	case class.Fixed():
 		p.StaleBlocks, p.Stale = p.FreshBlocks, p.Fresh
-		p.Immutable, p.OnlyFound, p.Keep = true, true, c.Pinned.Keep
+		p.Immutable, p.ImmutableIfOK, p.Keep = true, true, c.Pinned.Keep
 	}
 	return p
 }

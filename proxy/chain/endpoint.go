@@ -139,7 +139,7 @@ func (ep *Endpoint) query(q *Question, tip node.Tip) cache.Query {
 	if q.Pinned > 0 {
 		policy = inForce.Pinned
 	}
-	asked := cache.Query{Key: q.Key, Kind: int(q.Cost), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: ep.Class.Pinned(), Ahead: q.Pinned == 0 && q.Cost != node.Scan}
+	asked := cache.Query{Key: q.Key, LatencyClass: int(q.Cost), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: ep.Class.Pinned(), Ahead: q.Pinned == 0 && q.Cost != node.Scan}
 	if tip.Known {
 		asked.Tip, asked.Interval = tip.Height, tip.Interval
 	}

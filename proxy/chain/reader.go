@@ -126,7 +126,7 @@ func (r *Reader) waits(rec *web.Record, hs *Heights, tip node.Tip) bool {
 // its connection, by more than its class allows, and notes what the client sees.
 func (r *Reader) mark(rec *web.Record, res *cache.Result, query *cache.Query, tip node.Tip) {
 	height := res.Entry.Height
-	if rec.Pinned || !tip.Known || height == 0 || query.Policy.Fixes(res.Entry) {
+	if rec.Pinned || !tip.Known || height == 0 || query.Policy.IsImmutable(res.Entry) {
 		return
 	}
 	rec.Show(tip.Epoch, height)
@@ -198,8 +198,8 @@ func (r *Reader) answer(rec *web.Record, res cache.Result, query *cache.Query, t
 	}
 	return web.Answer{
 		Result: res, Key: query.Key, Policy: query.Policy, Now: now, Until: freshUntil(res.Entry, query.Policy, tip, now),
-		CatchingUp: tip.CatchingUp && !query.Policy.Fixes(res.Entry),
-		Seconds:    !tip.Known && !query.Policy.Fixes(res.Entry), Private: r.auth, Vary: varyOn,
+		CatchingUp: tip.CatchingUp && !query.Policy.IsImmutable(res.Entry),
+		Seconds:    !tip.Known && !query.Policy.IsImmutable(res.Entry), Private: r.auth, Vary: varyOn,
 	}
 }
 

@@ -32,7 +32,7 @@ func (h *Handler) progress() (p Progress) {
 // is fresh until the store changes, and is judged as the chain's answers are by
 // blocks, only that its height is an edition.
 func (h *Handler) query(asked listing, p Progress) cache.Query {
-	q := cache.Query{Key: asked.Key, Kind: kind, Policy: h.o.Policy}
+	q := cache.Query{Key: asked.Key, LatencyClass: kind, Policy: h.o.Policy}
 	if p.Generation > 0 && !asked.Nothing {
 		q.Tip = h.edition(p.Generation, time.Now())
 		// Reading the store anew takes milliseconds, so an outdated page is only

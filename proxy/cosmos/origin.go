@@ -54,7 +54,7 @@ func failed(a *node.Answer) bool {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return a.Reason == node.Other || a.Reason == node.Unread && a.NodeStatus >= http.StatusInternalServerError
+	return a.Reason == node.Other || a.Reason == node.Ambiguous && a.NodeStatus >= http.StatusInternalServerError
 }
 
 // expiry bounds the life of an answer, on top of its policy; zero does not. The state's own errors live as

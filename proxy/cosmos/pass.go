@@ -76,7 +76,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
 		Post: &node.Post{Body: body, Type: web.JSON}}
 	a, err := p.Nodes.Fetch(ctx, r)
-	if err == nil && a.Reason == node.Unread && p.path != txs+"/txs" { // it reads the state, of a node that has just started
+	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // it reads the state, of a node that has just started
 		r.Unpinned = false
 		a, err = p.Nodes.Fetch(ctx, r)
 	}

@@ -22,7 +22,7 @@ type Conn struct {
 
 	open     bool     // nothing of what is read next is net/http's
 	given    boundary // what net/http was given since the lane was open last
-	lines    leadIn
+	lines    preamble
 	deadline deadlines
 	found    look // of what was read last
 	next     candidate
@@ -57,7 +57,7 @@ func (c *Conn) State(s http.ConnState) {
 		c.settle()
 		c.deadline.fresh, c.deadline.renewed = false, time.Time{}
 	case http.StateClosed, http.StateHijacked:
-		c.lane.farewell(c)
+		c.lane.untrack(c)
 	}
 }
 

@@ -21,7 +21,7 @@ const renewal = time.Second
 func (d *deadlines) renew(c *Conn, now time.Time) {
 	if d.fresh && !d.answered {
 		d.answered = true
-		c.lane.welcome(c)
+		c.lane.track(c)
 	}
 	if now.Sub(d.renewed) < renewal {
 		return
@@ -47,7 +47,7 @@ func (d *deadlines) handOver(c *Conn) {
 	now := time.Now()
 	d.answered, d.late = false, now.Sub(d.began)
 	_ = c.Conn.SetReadDeadline(after(now, c.lane.o.ReadHeaderTimeout))
-	c.lane.farewell(c)
+	c.lane.untrack(c)
 }
 
 // SetReadDeadline sets the deadline. The first one after the lane has answered on

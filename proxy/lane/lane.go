@@ -47,13 +47,13 @@ type Lane struct {
 	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but not to be answered from memory now
 
 	mu        sync.Mutex
-	newcomers map[*Conn]bool // answered here, and new to net/http
+	unserved  map[*Conn]bool // answered here, and new to net/http
 	lingering sync.WaitGroup // connections that are closed after the answer in progress
 }
 
 // New returns a lane that knows no request yet.
 func New(o Options) *Lane {
-	l := &Lane{o: o, seed: maphash.MakeSeed(), newcomers: map[*Conn]bool{}}
+	l := &Lane{o: o, seed: maphash.MakeSeed(), unserved: map[*Conn]bool{}}
 	total := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_fast_lane_requests_total",
 		Help: "Requests looked up in the fast lane, by result: answered, declined (known, but not to be answered from memory now) or unknown.",
@@ -87,7 +87,7 @@ func (l *Lane) Drain() { l.draining.Store(true) }
 func (l *Lane) CloseNew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := range l.newcomers {
+	for c := range l.unserved {
 		_ = c.Close()
 	}
 }
@@ -109,17 +109,17 @@ func (l *Lane) Wait(ctx context.Context) error {
 	}
 }
 
-// welcome notes a connection that net/http believes to be new.
-func (l *Lane) welcome(c *Conn) {
+// track notes a connection that net/http believes to be new.
+func (l *Lane) track(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.newcomers[c] = true
+	l.unserved[c] = true
 }
 
-func (l *Lane) farewell(c *Conn) {
+func (l *Lane) untrack(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.newcomers, c)
+	delete(l.unserved, c)
 }
 
 // A Shortcut answers one request again and again. Many connections use it at

@@ -129,7 +129,7 @@ func (a *Answer) audience() string {
 func (a *Answer) lifetime() time.Duration {
 	e, left := a.Entry, forever
 	switch {
-	case a.Policy.Fixes(e):
+	case a.Policy.IsImmutable(e):
 	case !a.Until.IsZero():
 		left = a.Until.Sub(a.Now)
 	default:

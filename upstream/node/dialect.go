@@ -147,7 +147,7 @@ func cosmosReason(status, code int, height int64) Reason {
 	case status == http.StatusNotFound:
 		return NotFound
 	case code == grpcUnknown || code == grpcInternal:
-		return Unread
+		return Ambiguous
 	default:
 		return Other
 	}

@@ -42,11 +42,11 @@ type endpoint struct {
 type view struct {
 	heights.State
 
-	plain    bool          // it answers without gRPC, and its errors tell no height
-	answered time.Time     // when the REST server last answered
-	latency  time.Duration // of cheap reads, smoothed
-	failed   time.Time     // when it last failed in a way that speaks against it
-	restErr  error         // what it fails with now
+	withoutGRPC bool          // it answers without gRPC, and its errors tell no height
+	answered    time.Time     // when the REST server last answered
+	latency     time.Duration // of cheap reads, smoothed
+	failed      time.Time     // when it last failed in a way that speaks against it
+	restErr     error         // what it fails with now
 }
 
 func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
@@ -123,7 +123,7 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		defer cancel()
 		answer, err := e.client.get(attempt, r, height)
 		if err == nil && e.client.protocol.tells {
-			answer, err = e.explain(attempt, r, r.told(height), answer)
+			answer, err = e.disambiguate(attempt, r, r.told(height), answer)
 		} else if err == nil && answer.Reason == Other {
 			answer.Sound = e.sounds(attempt, r, r.told(height))
 		}

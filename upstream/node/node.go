@@ -88,7 +88,7 @@ const (
 	FutureHeight        // this node does not have the height yet
 	Other               // a failure of the node
 	Refused             // Cosmos alone: the state's own no, at Height
-	Unread              // Cosmos alone: the height cannot be read, or nothing was told of it
+	Ambiguous           // Cosmos alone: the height cannot be read, or nothing was told of it
 	Rejected            // Story alone, and never of a Pool: a failure that its caller takes for the input's ([Answer].Sound)
 )
 

@@ -65,7 +65,7 @@ func (t *Tracker) confirmRaise(v *Tip, now time.Time) {
 	case t.raised <= v.Height:
 		t.raised = 0
 	case now.Sub(t.raisedAt) > 2*grace(v.Interval):
-		t.raised, t.deafUntil = 0, now.Add(deafness)
+		t.raised, t.ignorePeersUntil = 0, now.Add(deafness)
 	default:
 		v.Height = t.raised
 	}

@@ -44,18 +44,18 @@ type Tracker struct {
 	value    atomic.Pointer[Tip]
 	rollback time.Duration
 
-	mu         sync.Mutex
-	pace       pace
-	sources    []source
-	proved     int64     // highest height of this epoch that was read at
-	base       int64     // plausibility counts from here: the height proved last, or the first that was believed
-	baseAt     time.Time // and from now on
-	unproved   time.Time // since when the tip is above proved; zero: it is not
-	raised     int64     // what another replica has read at
-	raisedAt   time.Time
-	deafUntil  time.Time // replicas are not listened to, for what they said was not confirmed
-	lowerSince time.Time // all usable sources are below proved; zero: they are not
-	lowerFrom  int64     // the highest of them then
+	mu               sync.Mutex
+	pace             pace
+	sources          []source
+	proved           int64     // highest height of this epoch that was read at
+	base             int64     // plausibility counts from here: the height proved last, or the first that was believed
+	baseAt           time.Time // and from now on
+	unproved         time.Time // since when the tip is above proved; zero: it is not
+	raised           int64     // what another replica has read at
+	raisedAt         time.Time
+	ignorePeersUntil time.Time // replicas are not listened to, for what they said was not confirmed
+	lowerSince       time.Time // all usable sources are below proved; zero: they are not
+	lowerFrom        int64     // the highest of them then
 }
 
 // New makes a tracker of so many sources. The interval is the time between two
@@ -237,7 +237,7 @@ func (t *Tracker) Raise(height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	v, now := t.Read(), time.Now()
-	if !v.Known || height <= v.Height || height > t.limit(now) || now.Before(t.deafUntil) {
+	if !v.Known || height <= v.Height || height > t.limit(now) || now.Before(t.ignorePeersUntil) {
 		return false
 	}
 	if t.raised <= v.Height {

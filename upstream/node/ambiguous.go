@@ -10,50 +10,50 @@ import (
 // heights, but not at its latest.
 var ErrNoLatest = errors.New("the node cannot read its latest block yet")
 
-// explain finds out what an answer means that does not say so. A node of the SDK refuses heights
+// disambiguate finds out what an answer means that does not say so. A node of the SDK refuses heights
 // that it does not have yet and those that it no longer has with one code, and without gRPC
 // the state's own errors look the same; reads of something else at that height tell them apart.
-func (e *endpoint) explain(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
-	e.notePlain(a)
+func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
+	e.noteGRPC(a)
 	switch {
 	case r.Post != nil: // the caller knows what it asked for
 		return a, nil
-	case height == 0 && a.Reason == Unread:
+	case height == 0 && a.Reason == Ambiguous:
 		return nil, badAnswer(ErrNoLatest)
-	case height == 0 || !e.look().plain && a.Reason != Unread:
+	case height == 0 || !e.look().withoutGRPC && a.Reason != Ambiguous:
 		return a, nil
 	case a.Reason == NotFound || a.Reason == BadInput && a.NodeStatus != http.StatusNotImplemented:
 		a.Reason, a.Height = Refused, height
 		return a, nil
-	case a.Reason != Unread:
+	case a.Reason != Ambiguous:
 		return a, nil
 	}
 	if r.Path != e.client.protocol.probe {
 		if readable, err := e.readable(ctx, height); err != nil {
 			return nil, err
 		} else if readable {
-			return e.again(ctx, r, height, a)
+			return e.retry(ctx, r, height, a)
 		}
 	}
-	return e.place(ctx, height, a)
+	return e.locate(ctx, height, a)
 }
 
-// again follows an error at a height that can be read. Without gRPC it is the state's word; with it
+// retry follows an error at a height that can be read. Without gRPC it is the state's word; with it
 // the block may have come between.
-func (e *endpoint) again(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
-	if e.look().plain {
+func (e *endpoint) retry(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
+	if e.look().withoutGRPC {
 		a.Reason, a.Height = Refused, height
 		return a, nil
 	}
 	a, err := e.client.get(ctx, r, height)
-	if err == nil && a.Reason == Unread {
+	if err == nil && a.Reason == Ambiguous {
 		a.Reason = Other
 	}
 	return a, err
 }
 
-// place says on which side of the node's blocks a height is that cannot be read.
-func (e *endpoint) place(ctx context.Context, height int64, a *Answer) (*Answer, error) {
+// locate says on which side of the node's blocks a height is that cannot be read.
+func (e *endpoint) locate(ctx context.Context, height int64, a *Answer) (*Answer, error) {
 	latest, err := e.client.get(ctx, Request{Path: e.client.protocol.probe}, 0)
 	if err != nil {
 		return nil, err
@@ -78,10 +78,10 @@ func (e *endpoint) readable(ctx context.Context, height int64) (bool, error) {
 	return err == nil && a.Reason == OK, err
 }
 
-// notePlain learns whether a node answers without gRPC: its errors then tell no height.
-func (e *endpoint) notePlain(a *Answer) {
+// noteGRPC learns whether a node answers without gRPC: its errors then tell no height.
+func (e *endpoint) noteGRPC(a *Answer) {
 	if a.Reason == OK && a.Height > 0 {
-		plain := a.Codec == ""
-		e.update(func(v *view) { v.plain = plain })
+		without := a.Codec == ""
+		e.update(func(v *view) { v.withoutGRPC = without })
 	}
 }

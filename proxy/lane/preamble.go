@@ -2,11 +2,11 @@ package lane
 
 import "net"
 
-// leadIn has net/http treat what precedes a request as if it had seen the one
+// preamble has net/http treat what precedes a request as if it had seen the one
 // before. It takes nothing for a request that is shorter than four bytes, but
 // for the first on a connection; and after a POST, and only there, it passes over
 // empty lines among these four. Its last request is not always the client's.
-type leadIn struct {
+type preamble struct {
 	post    bool   // net/http's last request was a POST
 	own     bool   // the client's last one was the lane's
 	ownPost bool   // and a POST
@@ -17,16 +17,16 @@ type leadIn struct {
 const leadLength = 4
 
 // answered notes a request that the lane answered.
-func (l *leadIn) answered(post bool) { l.own, l.ownPost, l.passed = true, post, false }
+func (l *preamble) answered(post bool) { l.own, l.ownPost, l.passed = true, post, false }
 
 // called notes one that net/http has parsed.
-func (l *leadIn) called(post bool) { l.own, l.post = false, post }
+func (l *preamble) called(post bool) { l.own, l.post = false, post }
 
 // adjust makes of the first n bytes in p what net/http understands as they are
 // meant, and returns how many they are then; 0 if it would have passed over them.
 // It may have to read on for that. fresh says that net/http waits for its first
 // request.
-func (l *leadIn) adjust(conn net.Conn, fresh bool, p []byte, n int) (int, error) {
+func (l *preamble) adjust(conn net.Conn, fresh bool, p []byte, n int) (int, error) {
 	if !l.own {
 		return n, nil
 	}
@@ -64,7 +64,7 @@ func pad(conn net.Conn, fresh bool, p []byte, n int) int {
 }
 
 // put has net/http read text before the first n bytes in p.
-func (l *leadIn) put(text string, p []byte, n int) int {
+func (l *preamble) put(text string, p []byte, n int) int {
 	l.ahead = append([]byte(text), p[:n]...)
 	n = copy(p, l.ahead)
 	l.ahead = l.ahead[n:]
