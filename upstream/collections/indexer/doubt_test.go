@@ -49,7 +49,9 @@ func TestAForkFromTheNextBlockOnCountsNothingWhereAnotherClientKnowsBetter(t *te
 	o.Follow = true
 	x := follow(t, o)
 	await(t, store, 59) // where both are one
+	h.mu.Lock()
 	h.blocks = append(h.blocks, []fakeLog{h.register()})
+	h.mu.Unlock()
 	eventually(t, "that they contradict each other", func() bool { return x.Status().Err != nil })
 	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != 59 {
 		t.Errorf("the store is at block %d, %v", cursor.Block, err)
@@ -93,7 +95,9 @@ func TestAHeaderUnlikeItsLogsMovesNoCursor(t *testing.T) {
 		run(t, quick(store, evm))
 		before, err := store.Cursor(t.Context())
 		h.grow(catchUp - 1)
+		h.mu.Lock()
 		h.blocks = append(h.blocks, []fakeLog{h.register()})
+		h.mu.Unlock()
 		evm.set(faults{wrongHeader: true})
 		if failed := index(t.Context(), quick(store, evm)); failed == nil {
 			t.Errorf("%s: the run succeeds", name)

@@ -44,8 +44,9 @@ func (s *Service) lookUp(ctx context.Context, p part) {
 			parts = s.askProvider(ctx, p, records)
 		}
 	}
+	blamed, because := p.of.end(len(parts)) // before another worker ends one of the parts
 	s.queue.release(batch, parts)
-	if blamed, because := p.of.end(len(parts)); len(blamed) > 0 {
+	if len(blamed) > 0 {
 		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.name,
 			"contracts", len(blamed), "first", blamed[0], "error", because)
 	}
