@@ -125,8 +125,10 @@ export class Connection {
     this.#listen(this.#gap ? Math.min(Math.max(4 * this.#gap, leastTime), idleTime) : idleTime)
   }
 
+  // listen does nothing once the connection is closed: what was read before that may still come.
   #listen(ms: number): void {
     clearTimeout(this.#silence)
+    if (!this.#ended) return
     this.#silence = setTimeout(() => this.#lost(`nothing has come for ${Math.round(ms / 1000)} s`), ms)
   }
 

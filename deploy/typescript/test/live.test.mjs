@@ -124,6 +124,7 @@ test('a server that falls silent is told of, and asked again', async t => {
   await reached(() => server.hung)
   assert.equal(n.told.filter(told => told.failure).length, 1)
   live.close()
+  mock.timers.tick(300) // after which the connection is closed, too
 })
 
 test('what cannot be read anew is marked, and the others are not', async t => {
