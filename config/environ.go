@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // fileSuffix behind the variable of a secret names the file that holds it, as
@@ -38,7 +40,7 @@ func (l *loader) environ(environ []string) {
 		} else if k, ok := files[name]; ok {
 			l.secretFile(k, name, value)
 		} else {
-			l.problems = append(l.problems, Problem{Place: name, Text: "no such setting" + DidYouMean(name, names)})
+			l.problems = append(l.problems, Problem{Place: name, Text: "no such setting" + web.DidYouMean(name, names)})
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // fileReader reads what a YAML file sets, with the line of each value.
@@ -74,7 +76,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		r.section(n, path, into)
 		delete(r.open, n)
 	case unknown:
-		r.problem(n, path, "no such setting"+DidYouMean(path, leavesBeside(path)))
+		r.problem(n, path, "no such setting"+web.DidYouMean(path, leavesBeside(path)))
 	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // nothing is said
 	case path == "":
 		r.problem(n, "", "settings are written as NAME: VALUE")

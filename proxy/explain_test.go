@@ -207,8 +207,10 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 			}
 		}
 	}
-	if _, err := p.SelectRoute("nowhere"); err == nil {
-		t.Error("a route that is none was selected")
+	for name, want := range map[string]string{"nowhere": `no route is called "nowhere"`, "validatr": `no route is called "validatr"; did you mean validator?`} {
+		if _, err := p.SelectRoute(name); err == nil || err.Error() != want {
+			t.Errorf("the route %s is refused with %v, want %s", name, err, want)
+		}
 	}
 	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
 		p, _ := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: shape}})

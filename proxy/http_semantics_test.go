@@ -77,8 +77,17 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
 	s := startChain(t, proxy.Options{Web: web.Options{MaxURL: 300}})
-	for _, path := range []string{"/nowhere", "/cosmos/staking/v1beta1/params", "/staking/validators/" + val5 + "/nothing", "/Staking/params", "/staking/../auth/params", "/staking/delegators/" + del0} {
-		s.get(t, path).refuses(t, 404, `{"code":404,"msg":{},"error":"no such path: `+short(path)+`"}`+"\n")
+	for path, meant := range map[string]string{
+		"/nowhere": "", "/cosmos/staking/v1beta1/params": "", "/staking/../auth/params": "", "/docs/" + strings.Repeat("x", 200): "",
+		"/Staking/params":                          "/staking/params",
+		"/staking/parms":                           "/staking/params",
+		"/staking/validatr/" + val5:                "/staking/validators/{validator_addr}",
+		"/staking/validators/" + val5 + "/nothing": "/staking/validators/{validator_addr}/delegations",
+	} {
+		if meant != "" {
+			meant = "; did you mean " + meant + "?"
+		}
+		s.get(t, path).refuses(t, 404, `{"code":404,"msg":{},"error":"no such path: `+short(path)+meant+`"}`+"\n")
 	}
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "FOO"} {
 		got := s.do(t, method, "/staking/params", "")

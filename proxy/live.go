@@ -65,7 +65,7 @@ func (s *Server) feedOf(asked *http.Request, target string) (feed web.Feed, err 
 		case s.cosmos != nil:
 			err = web.BadInput("%s cannot be streamed", web.Short(c.Request.URL.Path))
 		default:
-			err = noSuchPath(c)
+			err = s.noSuchPath(c)
 		}
 	})
 	return feed, err

@@ -67,11 +67,13 @@ func (s *Server) noPath(c *gin.Context) error {
 		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
-	return noSuchPath(c)
+	return s.noSuchPath(c)
 }
 
-func noSuchPath(c *gin.Context) error {
-	return &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(c.Request.URL.Path)}
+// noSuchPath names the path that may have been meant.
+func (s *Server) noSuchPath(c *gin.Context) error {
+	path := c.Request.URL.Path
+	return &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, s.patterns)}
 }
 
 func noMethod(c *gin.Context) error {

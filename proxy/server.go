@@ -73,6 +73,7 @@ type Server struct {
 	list      *collections.Handler // nil: not served
 	engine    *gin.Engine
 	visits    *gin.Engine // the same routes, with visitors in place of their handlers
+	patterns  []string    // of the routes
 	streams   *stream.Handler
 	successor atomic.Pointer[Server] // answers in its place once the dialect is known that was not at first
 }
@@ -159,6 +160,7 @@ func (s *Server) mount(routes []web.Route) {
 		}
 		s.engine.Match(rt.Methods, rt.Pattern, serve)
 		s.visits.Handle(rt.Methods[0], rt.Pattern, visited(rt))
+		s.patterns = append(s.patterns, rt.Pattern)
 	}
 }
 

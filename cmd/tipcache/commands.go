@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // streams is where a command writes: results to out, logs and complaints to err.
@@ -76,7 +77,7 @@ func suggestFlag(c *cobra.Command, err error) error {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return fmt.Errorf("%w%s", err, config.DidYouMean(unknown.GetSpecifiedName(), names))
+	return fmt.Errorf("%w%s", err, web.DidYouMean(unknown.GetSpecifiedName(), names))
 }
 
 // operands wants exactly the operands that a command's usage line shows.

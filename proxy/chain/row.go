@@ -68,7 +68,14 @@ func (r *Reader) SelectRoute(name string) (cache.Selection, error) {
 	if row, ok := find(r.rows, name); ok {
 		return row.selection(r.prefix), nil
 	}
-	return cache.Selection{}, fmt.Errorf("no route is called %q", web.Short(name))
+	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, r.names()))
+}
+
+func (r *Reader) names() (names []string) {
+	for _, row := range r.rows {
+		names = append(names, row.Name)
+	}
+	return names
 }
 
 // selection is the keys of a row. Where it takes the rest of a path they are known

@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -92,7 +93,7 @@ func validateRoutes(cfg config.Config) error {
 	}
 	for name := range cfg.Routes {
 		if _, ok := classOf(cfg, name); !ok {
-			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route" + config.DidYouMean(name, routeNames(cfg))})
+			problems = append(problems, config.Problem{Key: "routes." + name, Text: "no such route" + web.DidYouMean(name, routeNames(cfg))})
 			continue
 		}
 		problems = append(problems, routeClass(cfg, name).Validate("routes."+name))

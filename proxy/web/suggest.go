@@ -1,0 +1,68 @@
+package web
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// DidYouMean ends a sentence about an unknown word with the candidate that it is
+// probably a misspelling of, or with nothing where none is near. Case and the marks
+// between words do not count: log_level is near log.level.
+func DidYouMean(word string, candidates []string) string {
+	n := nearest{least: tolerated(word)}
+	for _, c := range candidates {
+		n.compare(word, c)
+	}
+	return n.sentence()
+}
+
+// PathDidYouMean is DidYouMean for a path. Its candidates are patterns of routes, whose
+// parameters stand for any text.
+func PathDidYouMean(path string, patterns []string) string {
+	n, segments := nearest{least: tolerated(path)}, strings.Split(path, "/")
+	for _, pattern := range patterns {
+		asked, parts := slices.Clone(segments), strings.Split(pattern, "/")
+		if len(asked) != len(parts) {
+			continue
+		}
+		for i, part := range parts {
+			if name, ok := strings.CutPrefix(part, ":"); ok {
+				parts[i] = "{" + name + "}"
+				asked[i] = parts[i]
+			}
+		}
+		n.compare(strings.Join(asked, "/"), strings.Join(parts, "/"))
+	}
+	return n.sentence()
+}
+
+// nearest is the candidate with the smallest distance below least, of those compared so far.
+type nearest struct {
+	candidate string
+	least     int
+}
+
+func tolerated(word string) int { return len(word)/4 + 2 }
+
+func (n *nearest) compare(word, candidate string) {
+	a, b := lettersOf(word), lettersOf(candidate)
+	if word == candidate || max(len(a)-len(b), len(b)-len(a)) >= n.least {
+		return // the distance is no smaller than that of the lengths, and costs most where these differ most
+	}
+	if d := levenshtein.ComputeDistance(a, b); d < n.least {
+		n.candidate, n.least = candidate, d
+	}
+}
+
+func (n *nearest) sentence() string {
+	if n.candidate == "" {
+		return ""
+	}
+	return "; did you mean " + n.candidate + "?"
+}
+
+var noMarks = strings.NewReplacer(".", "", "_", "", "-", "")
+
+func lettersOf(s string) string { return noMarks.Replace(strings.ToLower(s)) }
