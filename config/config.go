@@ -11,10 +11,11 @@ import "time"
 
 // Config is the whole configuration. The tags say it all once: yaml is the
 // key, flag the command-line flag, doc the line of the reference, must a rule for the
-// value, and oneof the values that are allowed.
+// value, oneof the values that are allowed, and forms how others may begin, for shells
+// to complete.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"address of the public listener"`
-	Admin  string `yaml:"admin" flag:"admin" doc:"address of the listener for operators: the status page at /, /healthz, /readyz, /metrics, /debug/pprof; without admin_token all but the three in the middle are served under an IP address or localhost only; none switches it off"`
+	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"address of the listener for operators: the status page at /, /healthz, /readyz, /metrics, /debug/pprof; without admin_token all but the three in the middle are served under an IP address or localhost only; none switches it off"`
 
 	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"what all of the admin listener but /healthz, /readyz and /metrics requires as Authorization: Bearer; needed where the listener is not on loopback; none: it requires nothing"`
 
@@ -39,8 +40,8 @@ type Chain struct {
 	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, who take turns by address, as in 50/s burst 100"`
 	MaxPost       Bytes         `yaml:"max_post" must:"positive" doc:"largest of them"`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
-	Nodes         []string      `yaml:"nodes" flag:"node" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`
-	Comet         []string      `yaml:"comet" flag:"comet" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
+	Nodes         []string      `yaml:"nodes" flag:"node" forms:"none" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`
+	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"documented: the documented shapes; node: the node's own bytes"`
 	MaxPageLimit  uint64        `yaml:"max_page_limit" must:"positive" doc:"largest pagination.limit"`
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
@@ -87,14 +88,14 @@ type Cache struct {
 
 // Redis is the shared store. It is optional and never waited for long.
 type Redis struct {
-	URL     string        `yaml:"url" flag:"redis" secret:"true" doc:"redis:// or rediss:// URL (several hosts: a Cluster; ?master_name=: Sentinel), embedded for one inside the process, none"`
+	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://, embedded" secret:"true" doc:"redis:// or rediss:// URL (several hosts: a Cluster; ?master_name=: Sentinel), embedded for one inside the process, none"`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"time for one exchange, after which Redis is passed over"`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"secret of 16 characters at least that all replicas share: entries, the epoch with the hashes of blocks, the dialect of the nodes, leases and purges are sealed with it, and what others write of these is not believed; empty is no seals"`
 }
 
 // Collections is interface (B): the store and who may ask.
 type Collections struct {
-	Store       string        `yaml:"store" flag:"store" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
+	Store       string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
 	StoreKey    string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store"`
 	Auth        string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: nobody may ask, the default until anything of collections is set"`
 	Keys        []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
@@ -130,7 +131,7 @@ type IndexContracts struct {
 
 // Metadata is the provider that describes collections.
 type Metadata struct {
-	Provider string        `yaml:"provider" flag:"metadata" secret:"true" doc:"alchemy:URL (the URL ends with the key), blockscout:URL, none"`
+	Provider string        `yaml:"provider" flag:"metadata" forms:"alchemy:https://, blockscout:https://" secret:"true" doc:"alchemy:URL (the URL ends with the key), blockscout:URL, none"`
 	Network  string        `yaml:"network" doc:"network name, the chain field of collectionMetadata"`
 	Budget   time.Duration `yaml:"budget" must:"positive" doc:"time a page waits for metadata"`
 	Timeout  time.Duration `yaml:"timeout" must:"positive" doc:"time for one answer of the provider"`

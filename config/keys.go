@@ -17,16 +17,13 @@ type Key struct {
 	Secret  bool     // never printed; the variable with _FILE behind it names a file
 	Reload  bool     // can change while serving
 	OneOf   []string // the values that are allowed; nil: others, too
+	Forms   []string // what values may begin with, for shells to complete
 }
 
 // Keys lists all that can be set, in the order of the struct.
 func Keys() []Key {
 	var keys []Key
 	eachKey("", reflect.ValueOf(Default()), func(path string, f reflect.StructField, v reflect.Value) {
-		var oneOf []string
-		if allowed := strings.TrimPrefix(f.Tag.Get("oneof"), ", "); allowed != "" {
-			oneOf = strings.Split(allowed, ", ")
-		}
 		keys = append(keys, Key{
 			Path:    path,
 			Env:     envName(path),
@@ -36,10 +33,16 @@ func Keys() []Key {
 			List:    f.Type.Kind() == reflect.Slice,
 			Secret:  f.Tag.Get("secret") != "",
 			Reload:  f.Tag.Get("reload") != "",
-			OneOf:   oneOf,
+			OneOf:   listed(f.Tag.Get("oneof")),
+			Forms:   listed(f.Tag.Get("forms")),
 		})
 	})
 	return keys
+}
+
+// listed are the items of a tag that are not empty.
+func listed(tag string) []string {
+	return slices.DeleteFunc(strings.Split(tag, ", "), func(item string) bool { return item == "" })
 }
 
 // eachKey visits all that can be set in a configuration.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
-	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -39,26 +38,13 @@ func newRoot(std streams) *cobra.Command {
 		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), importCommand(std), indexCommand(std),
 		manCommand(), versionCommand(std),
 	)
+	complete(root)
 	for _, c := range append(root.Commands(), root) {
 		c.Version = versionText()
 		c.SetVersionTemplate("{{.Version}}\n")
 		c.Flags().SortFlags = false
-		completeValues(c)
 	}
 	return root
-}
-
-// completeValues has shells complete the values of a command's flags: those that a
-// setting allows, and files.
-func completeValues(c *cobra.Command) {
-	for _, k := range config.Keys() {
-		if k.Flag != "" && k.OneOf != nil && c.Flags().Lookup(k.Flag) != nil {
-			_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.OneOf, cobra.ShellCompDirectiveNoFileComp)) // fails for flags that are not there
-		}
-	}
-	if c.Flags().Lookup("config") != nil {
-		_ = c.MarkFlagFilename("config", "yaml", "yml")
-	}
 }
 
 // run is the whole program: it finds the command and runs it until it ends or
