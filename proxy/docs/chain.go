@@ -79,6 +79,9 @@ func referred(names ...string) []*huma.Param {
 // parameter describes a parameter of a row. Those of the SDK are described by the SDK.
 func (d *description) parameter(name, in string, examples map[string]string) *huma.Param {
 	p := &huma.Param{Name: name, In: in, Required: in == "path", Schema: &textValue}
+	if value, ok := examples[name]; ok {
+		p.Example = value
+	}
 	if d.o.Cosmos != nil {
 		return p
 	}
@@ -87,9 +90,6 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 	p.Description = doc
 	if d.o.Chain.Shape != chain.Node { // there the node is the judge
 		p.Schema = d.inline(values)
-	}
-	if value, ok := examples[name]; ok {
-		p.Example = value
 	}
 	return p
 }

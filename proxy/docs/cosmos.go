@@ -33,7 +33,9 @@ func (d *description) addCosmos() {
 		if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == module }) {
 			d.Tags = append(d.Tags, &huma.Tag{Name: module, Description: "Queries of " + module + "."})
 		}
-		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, d.answer(), nil)
+		given, values := exampleOfSDK(row)
+		d.examples[row.Name] = given
+		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, d.answer(), values)
 	}
 }
 
