@@ -45,8 +45,13 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 		}
 	case StaleIfError:
 		// Once the origin has failed nobody waits for it until it is well:
-		// a stalled one would hold up every caller.
-		if err := at.failure(); err != nil {
+		// a stalled one would hold up every caller. Nor does anybody who would be
+		// given this entry in the end.
+		err := at.failure()
+		if err == nil && c.hopeless(&q, at) {
+			err = errSlow
+		}
+		if err != nil {
 			c.revalidate(ctx, ch, at, q, origin)
 			c.count(StaleError, inMemory)
 			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer

@@ -69,6 +69,31 @@ func (l *latency) expected() time.Duration {
 	return time.Duration(max(l.mean.Load(), l.asking.Load()*l.gap.Load()))
 }
 
+// A Queue is where the reads of an origin wait for their turns. It is safe for concurrent use.
+type Queue interface {
+	// Expected is how long a read that begins now is likely to take, the wait for its
+	// turn included; in the background it yields to those that somebody waits for.
+	Expected(background bool) time.Duration
+}
+
+// expected is how long a caller with an entry at hand is likely to wait for a newer one:
+// as long as the origin's queue says, else by what reads took. It waits for a flight in
+// the background where that is under way.
+func (c *Cache) expected(q *Query, at *slot) time.Duration {
+	if q.Queue == nil {
+		return c.latency(q).expected()
+	}
+	return q.Queue.Expected(at.renewing.Load())
+}
+
+// hopeless tells whether a caller whose entry is kept for errors would wait longer for a
+// newer one than it has patience, and be given that entry then.
+func (c *Cache) hopeless(q *Query, at *slot) bool {
+	return c.expected(q, at) > c.errorPatience()
+}
+
+func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Patience) }
+
 // latency is that of the kind of q.
 func (c *Cache) latency(q *Query) *latency { return &c.latencies[uint(q.LatencyClass)%kindsOfReads] }
 
@@ -77,7 +102,7 @@ func (c *Cache) latency(q *Query) *latency { return &c.latencies[uint(q.LatencyC
 // where too many callers wait already.
 func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
 	patience := c.patience(q)
-	if at.resting(c.o.Now()) || c.latency(q).expected() > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
+	if at.resting(c.o.Now()) || c.expected(q, at) > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
 		return 0
 	}
 	return patience
@@ -92,7 +117,7 @@ type wait struct {
 }
 
 func (c *Cache) newWait(q *Query, at *slot) wait {
-	w := wait{began: time.Now(), stale: c.patience(q), errors: max(errorPatience, c.o.Patience)}
+	w := wait{began: time.Now(), stale: c.patience(q), errors: c.errorPatience()}
 	if at != nil {
 		w.stale = c.revalidationWait(q, at)
 	}

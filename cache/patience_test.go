@@ -229,3 +229,53 @@ func TestTheWaitDoesNotBeginAnewWithEachFlight(t *testing.T) {
 		timed(t, c, later, slow(&calls, 90*time.Millisecond, answer(110, page)), cache.StaleHit, 105, 100*time.Millisecond)
 	})
 }
+
+// A line is where reads wait for so long, in the foreground and in the background.
+type line [2]time.Duration
+
+func (l line) Expected(background bool) time.Duration {
+	if background {
+		return l[1]
+	}
+	return l[0]
+}
+
+// The queue of the origin tells what a caller would wait; one that would be given the
+// entry at hand in the end is given it at once.
+func TestACallerWaitsWhereItsTurnComesWithinItsPatience(t *testing.T) {
+	const behindErrors = 120 // the entry at 100 is kept for errors by then
+	for name, tt := range map[string]struct {
+		line    line
+		tip     int64
+		waiting bool // a flight in the background is under way
+		want    cache.Outcome
+		after   time.Duration
+	}{
+		"within it":                     {line{499 * time.Millisecond}, 105, false, cache.Miss, 300 * time.Millisecond},
+		"after it":                      {line{501 * time.Millisecond}, 105, false, cache.StaleHit, 0},
+		"in the background after it":    {line{time.Millisecond, time.Second}, 105, true, cache.StaleHit, 0},
+		"kept for errors, within it":    {line{999 * time.Millisecond}, behindErrors, false, cache.Miss, 300 * time.Millisecond},
+		"kept for errors, after it":     {line{1001 * time.Millisecond}, behindErrors, false, cache.StaleError, 0},
+		"kept for errors, behind those": {line{time.Millisecond, 2 * time.Second}, behindErrors, true, cache.StaleError, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := old(t, cache.Options{})
+				var calls atomic.Int64
+				origin := slow(&calls, 300*time.Millisecond, answer(tt.tip, page))
+				q := cache.Query{Key: "k", Policy: live, Tip: tt.tip, Interval: 2 * time.Second, Queue: tt.line}
+				height := int64(100)
+				if tt.want == cache.Miss {
+					height = tt.tip
+				}
+				if tt.waiting {
+					full := q
+					full.Queue = line{time.Hour, time.Hour}
+					mustGet(t, c, full, origin)
+					synctest.Wait()
+				}
+				timed(t, c, q, origin, tt.want, height, tt.after)
+			})
+		})
+	}
+}

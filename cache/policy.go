@@ -120,6 +120,7 @@ type Query struct {
 	MinHeight    int64         // entries below it are Expired for this caller (read your writes); 0 = none
 	Audit        bool          // Options.Taken is told of what is taken for it
 	Ahead        bool          // it may be read ahead, if it is asked for in every block
+	Queue        Queue         // where a read waits for its turn; nil: how long it takes is known by those before it
 }
 
 // state judges a slot of memory, which may be nil.

@@ -42,7 +42,7 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 		if at == nil || a.q.state(at, c.o.Now()) == Fresh || ch.pending.UnderWay(a.q.Key) {
 			return ahead.Needless
 		}
-		if c.revalidationWait(&a.q, at) == 0 || time.Duration(c.latency(&a.q).mean.Load()) > left {
+		if c.revalidationWait(&a.q, at) == 0 || c.expected(&a.q, at) > left {
 			return ahead.Yielded
 		}
 		return c.readAhead(ctx, ch, at, a)
