@@ -22,9 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
-	"github.com/tipcache/tipcache/cmd/bench/bare"
 	"github.com/tipcache/tipcache/cmd/bench/faults"
 	"github.com/tipcache/tipcache/cmd/bench/load"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
@@ -38,23 +36,19 @@ func parts() []rig.Part {
 		{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Needs: []string{"nginx", "varnishd"}, Run: peers.Herd},
 		{Name: "freshness", About: "a chain that moves: what the node is asked per key and block, how old answers are", Needs: []string{"nginx", "varnishd"}, Run: peers.Freshness},
 		{Name: "replay", About: "wallets and explorers of a Cosmos SDK chain that start and poll: what it costs the node, how long they wait", Needs: []string{"nginx"}, Run: peers.Replay},
-		{Name: "growth", About: "hits and memory at 10^3, 10^5 and 10^6 keys within 64 MiB, and 256", Run: load.Growth},
-		{Name: "collections", About: "import and pages of 10^6 collections, SQLite and PostgreSQL", Needs: []string{"initdb", "postgres"}, Run: load.Collections},
-		{Name: "churn", About: "what stays held while clients of all kinds come and go, for -for", Needs: []string{"redis-server"}, Run: load.Churn},
-		{Name: "index", About: "memory and time of indexing 11.5 million blocks with 10 million logs", Needs: []string{"initdb", "postgres"}, Run: load.Index},
-		{Name: "start", About: "time from exec to the first 200 of /readyz, and what an idle tipcache holds", Run: load.Start},
-		{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Needs: []string{"redis-server"}, Run: load.Redis},
-		{Name: "warm", About: "where a replica that has just started finds its answers, beside one that has served for a while", Needs: []string{"redis-server"}, Run: load.Warm},
+		{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Needs: []string{"initdb", "postgres"}, Run: load.Collections},
+		{Name: "start", About: "time from exec to the first 200 of /readyz, what a replica holds that is idle or full, and where another one beside it finds its answers", Needs: []string{"redis-server"}, Run: load.Start},
+		{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Needs: []string{"redis-server"}, Run: peers.Redis},
 		{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 	}
 }
 
 // commands have flags of their own.
 var commands = map[string]func(ctx context.Context, args []string) error{
-	"drive":          faults.Drive,
-	"faults":         faults.Faults,
-	bare.Command:     bare.Run,
-	rig.RelayCommand: rig.RunRelay,
+	"drive":           faults.Drive,
+	"faults":          faults.Faults,
+	peers.BareCommand: peers.RunBare,
+	rig.RelayCommand:  rig.RunRelay,
 }
 
 func main() {
@@ -100,7 +94,6 @@ func parse(args []string) (o rig.Options, chosen []rig.Part, err error) {
 	o.Connections = []int{16, 64, 256}
 	fs.IntVar(&o.Rounds, "rounds", 5, "interleaved rounds of each measurement; figures are medians")
 	fs.BoolVar(&o.Short, "short", false, "one short round of everything, to see that it works")
-	fs.DurationVar(&o.For, "for", 10*time.Minute, "length of churn")
 	fs.Func("connections", "connections of wrk, one series each (default 16,64,256)", func(list string) (err error) {
 		o.Connections, err = numbers(list)
 		return err

@@ -69,6 +69,22 @@ func TestAStalledNodeNeverAnswers(t *testing.T) {
 	}
 }
 
+func TestAForgedAnswerDiffersInANumberAlone(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1})
+	_, honest := fetch(t, d.NodeURL()+"/staking/pool", 0)
+	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Forged: true}}))
+	status, forged := fetch(t, d.NodeURL()+"/staking/pool", 0)
+	different := 0
+	for i := range min(len(honest), len(forged)) {
+		if honest[i] != forged[i] {
+			different++
+		}
+	}
+	if status != http.StatusOK || len(forged) != len(honest) || different != 1 || !json.Valid([]byte(forged)) {
+		t.Errorf("%d %s, of %s", status, forged, honest)
+	}
+}
+
 func TestErrorsAndNonsenseReplaceAnswers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	must(t, d.SetFaults(devnet.Faults{

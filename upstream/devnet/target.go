@@ -1,12 +1,14 @@
 package devnet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -181,9 +183,27 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.Nonsense:
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"contracts":[{"address":`))
+	case f.Forged:
+		t.handler.ServeHTTP(&forger{ResponseWriter: w}, r)
 	default:
 		t.handler.ServeHTTP(w, r)
 	}
+}
+
+// A forger changes the first digit of the first number of an answer, which stays as long.
+type forger struct {
+	http.ResponseWriter
+	done bool
+}
+
+var firstNumber = regexp.MustCompile(`":"[0-9]`)
+
+func (f *forger) Write(body []byte) (int, error) {
+	if at := firstNumber.FindIndex(body); at != nil && !f.done {
+		body, f.done = bytes.Clone(body), true
+		body[at[1]-1] = '1' + (body[at[1]-1]-'0')%9 // another one, and not 0
+	}
+	return f.ResponseWriter.Write(body)
 }
 
 // delay is the time that this answer takes longer than it would.

@@ -32,12 +32,3 @@ func (z *Zipf) Draw(r *rand.Rand) int {
 	u := r.Float64() // below 1, which is the last
 	return sort.Search(len(z.cumulative), func(k int) bool { return z.cumulative[k] > u })
 }
-
-// Share is the probability of the first n ranks together: no other
-// n ranks have more hits.
-func (z *Zipf) Share(n int) float64 {
-	if n <= 0 {
-		return 0
-	}
-	return z.cumulative[min(n, len(z.cumulative))-1]
-}

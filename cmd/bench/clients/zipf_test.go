@@ -24,12 +24,3 @@ func TestZipfDrawsByItsLaw(t *testing.T) {
 		}
 	}
 }
-
-func TestZipfSharesAreThoseOfTheFirstRanks(t *testing.T) {
-	z := NewZipf(1, 3) // 6/11, 3/11, 2/11
-	for n, want := range map[int]float64{-1: 0, 0: 0, 1: 6. / 11, 2: 9. / 11, 3: 1, 4: 1} {
-		if got := z.Share(n); math.Abs(got-want) > 1e-9 {
-			t.Errorf("of %d ranks: %v, want %v", n, got, want)
-		}
-	}
-}

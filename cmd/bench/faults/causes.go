@@ -17,6 +17,7 @@ type fault struct {
 	do   func(ctx context.Context, b *bed, last func()) error
 
 	withstood bool // answers become fresh again while it lasts
+	forges    bool // answers are not the node's own meanwhile
 }
 
 func (f fault) isWithstood() fault {

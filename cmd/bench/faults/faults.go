@@ -21,6 +21,7 @@ type plan struct {
 	lone                    int // more clients, each alone with a key of its own
 	length, poll            time.Duration
 	nodeLatency             time.Duration
+	audited                 int // answers that are to be read again without a difference
 }
 
 // flags set what both commands can be told. What the plan says is the default.
@@ -53,6 +54,7 @@ type campaign struct {
 func Faults(ctx context.Context, args []string) error {
 	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute}}
 	fs := c.flags("faults")
+	fs.IntVar(&c.audited, "audited", 300, "answers that the scenario audit reads again before a node lies")
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
 	fs.BoolVar(&c.clocks, "clocks", false, "set clocks off at random, too, which needs the standard library built anew")
 	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")

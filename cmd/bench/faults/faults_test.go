@@ -90,3 +90,10 @@ func TestScenariosAreNamedOnce(t *testing.T) {
 		seen[s.name] = true
 	}
 }
+
+func TestAnAnswerHasOneNameForClientsAndAuditors(t *testing.T) {
+	asked, kept := "/staking/validators?pagination.limit=5&status=bonded", "node/staking/validators?status=bonded&pagination.limit=5"
+	if nameOf(asked, 7) != nameOf(kept, 7) || nameOf(asked, 7) == nameOf(kept, 8) || nameOf("/staking/pool", 7) == nameOf("/staking/params", 7) {
+		t.Errorf("%s, %s", nameOf(asked, 7), nameOf(kept, 7))
+	}
+}

@@ -49,6 +49,7 @@ func scenarios() []scenario {
 			executionFault("no logs", devnet.Fault{DropLogs: true}, 10*time.Second), executionFault("other hashes", devnet.Fault{WrongHashes: true}, 10*time.Second),
 			executionFault("nonsense", devnet.Fault{Nonsense: true}, 5*time.Second), executionFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, 10*time.Second),
 		}},
+		{"audit", setup{redis: oneRedis, nodes: 2, env: []string{auditAll}}, []fault{nodesHonest, nodeForges(1, 10*time.Second)}},
 		{"net", setup{redis: oneRedis, links: true}, networkFaults(6 * time.Second)},
 	}
 }
@@ -106,13 +107,12 @@ func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
 		return err
 	}
 	random := rand.New(rand.NewPCG(c.seed, 1))
-	var held []rig.Held
+	var all []held
 	err = b.drive(ctx, warmUp, func(ctx context.Context) (err error) {
 		running, stop := context.WithTimeout(ctx, c.length)
 		defer stop()
-		watch := rig.Watch{Replica: b.replicas[0].Replica, Began: time.Now()}
 		var watching sync.WaitGroup
-		watching.Go(func() { held = watch.Run(running, c.length) })
+		watching.Go(func() { all = watchHeld(running, b.replicas[0].Replica, c.length) })
 		for running.Err() == nil && err == nil {
 			err = b.cause(running, randomFault(random, c.clocks))
 			rig.Pause(running, time.Second+time.Duration(random.IntN(5000))*time.Millisecond)
@@ -126,12 +126,12 @@ func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
 	if err != nil {
 		return err
 	}
-	return b.reportRandom(ctx, c, held)
+	return b.reportRandom(ctx, c, all)
 }
 
 // reportRandom prints the verdict of the whole run and those of faults at which a
 // promise was broken, and what the first replica held.
-func (b *bed) reportRandom(ctx context.Context, c *campaign, held []rig.Held) error {
+func (b *bed) reportRandom(ctx context.Context, c *campaign, all []held) error {
 	m, err := b.model(ctx)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (b *bed) reportRandom(ctx context.Context, c *campaign, held []rig.Held) er
 		}
 	}
 	b.Table(fmt.Sprintf("%d random faults within %v, seed %d", len(b.trials), c.length, c.seed), verdictHead, rows)
-	err = b.ReportGrowth("Held by replica 1", held, c.length)
+	err = reportGrowth(b.Rig, "Held by replica 1", all, c.length)
 	if c.length >= 8*time.Minute { // else nothing has settled
 		broken = append(broken, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tipcache/tipcache/cmd/bench/bare"
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -93,7 +92,7 @@ func (q request) headers() []string {
 
 // ask sends it to where a server has it, with one more header unless that is "". The
 // answer's headers are those that are not each connection's own.
-func (q request) ask(ctx context.Context, url, header string) (bare.Bytes, error) {
+func (q request) ask(ctx context.Context, url, header string) (encoding, error) {
 	method, headers := http.MethodGet, q.headers()
 	if q.body != "" {
 		method = http.MethodPost
@@ -112,5 +111,5 @@ func (q request) ask(ctx context.Context, url, header string) (bare.Bytes, error
 		r.Header.Del("Date")
 		r.Header.Del("Connection")
 	}
-	return bare.Bytes{Header: r.Header, Body: r.Body}, err
+	return encoding{Header: r.Header, Body: r.Body}, err
 }

@@ -3,17 +3,14 @@ package peers
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-
-	"github.com/tipcache/tipcache/cmd/bench/bare"
 )
 
-// startBare starts servers that have nothing to do but send tipcache's bytes.
+// startBare starts a server that has nothing to do but send tipcache's bytes.
 func (p *peersRun) startBare(ctx context.Context) error {
-	var answers []bare.Answer
+	var answers []answer
 	for _, c := range p.cases {
-		if slices.ContainsFunc(answers, func(a bare.Answer) bool { return a.Path == c.barePath }) {
+		if slices.ContainsFunc(answers, func(a answer) bool { return a.Path == c.barePath }) {
 			continue // a case of the same question came before
 		}
 		a, err := c.record(ctx, p.servers[0].url)
@@ -23,27 +20,16 @@ func (p *peersRun) startBare(ctx context.Context) error {
 		p.describe(c, a)
 		answers = append(answers, a)
 	}
-	for _, b := range []struct {
-		name, kind string
-		answers    []bare.Answer
-	}{
-		{"bare net/http", bare.Net, answers}, {bareGin, bare.Gin, answers},
-		{"bare gin, 3 headers", bare.Gin, withFewHeaders(answers)}, {"bare fasthttp", bare.Fast, answers},
-	} {
-		proc, url, err := bare.Start(ctx, p.Rig, b.kind, b.answers, "")
-		if err != nil {
-			return err
-		}
-		p.servers = append(p.servers, &peer{Process: proc, name: b.name, url: url, bare: true})
-	}
-	return nil
+	proc, url, err := startBareServer(ctx, p.Rig, answers, "")
+	p.servers = append(p.servers, &peer{Process: proc, name: bareGin, url: url, bare: true})
+	return err
 }
 
 // record asks tipcache as the case does, for a bare server to answer with the same
 // bytes. The answers are asked for twice: the second is a hit.
-func (c peerCase) record(ctx context.Context, base string) (a bare.Answer, err error) {
+func (c peerCase) record(ctx context.Context, base string) (a answer, err error) {
 	url := base + c.q.path
-	a = bare.Answer{Path: c.barePath, Body: map[string]bare.Bytes{}}
+	a = answer{Path: c.barePath, Body: map[string]encoding{}}
 	for _, coding := range []string{"", "gzip", "br"} {
 		for range 2 {
 			if a.Body[coding], err = c.q.ask(ctx, url, "Accept-Encoding: "+coding); err != nil {
@@ -59,7 +45,7 @@ func (c peerCase) record(ctx context.Context, base string) (a bare.Answer, err e
 	return a, err
 }
 
-func (p *peersRun) describe(c peerCase, a bare.Answer) {
+func (p *peersRun) describe(c peerCase, a answer) {
 	sizes := fmt.Sprintf("%d bytes", len(a.Body[""].Body))
 	for _, coding := range []string{"gzip", "br"} {
 		if b, ok := a.Body[coding]; ok {
@@ -67,21 +53,4 @@ func (p *peersRun) describe(c peerCase, a bare.Answer) {
 		}
 	}
 	p.Note("%s%s: %s", c.q.path, c.q.body, sizes)
-}
-
-// fewHeaders are those that no server leaves out: three of each answer.
-var fewHeaders = []string{"Content-Type", "Etag", "Cache-Control", "Content-Length", "Content-Encoding"}
-
-// withFewHeaders are the answers with these headers alone.
-func withFewHeaders(answers []bare.Answer) []bare.Answer {
-	few := slices.Clone(answers)
-	for i := range few {
-		few[i].Body = maps.Clone(few[i].Body)
-		for coding, b := range few[i].Body {
-			b.Header = maps.Clone(b.Header)
-			maps.DeleteFunc(b.Header, func(name string, _ []string) bool { return !slices.Contains(fewHeaders, name) })
-			few[i].Body[coding] = b
-		}
-	}
-	return few
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -38,7 +37,6 @@ type Options struct {
 	Rounds      int            // of each measurement
 	Connections []int          // of wrk, one series each
 	Cases       string         // pattern of the cases of peers; "" is all
-	For         time.Duration  // length of a run under churn
 	Short       bool           // see that everything works: figures mean nothing
 }
 

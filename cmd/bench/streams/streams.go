@@ -1,10 +1,11 @@
 // Package streams measures the answers that come by themselves: how long after a
-// block they come, what they cost beside a bare fan-out, and what hits lose by them.
+// block they come, what they cost, and what hits lose by them.
 package streams
 
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
@@ -62,9 +63,6 @@ func Streams(ctx context.Context, r *rig.Rig) error {
 	}
 	r.Note("A connection that is idle after one answer takes %s KiB (%d of them).", figures.Decimal(idle), counts[len(counts)-1])
 	r.Note("The time is from the moment the node can answer for a block until the event is read. Server and clients share the machine.")
-	if err := besideFanOut(ctx, r, counts[0]); err != nil {
-		return err
-	}
 	return besideHits(ctx, r, counts[0])
 }
 
@@ -84,21 +82,40 @@ func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
 	return float64(open.RSS-empty.RSS) / 1024 / float64(n), err
 }
 
-// streamed measures n streams.
+// streamed measures n streams of a chain that moves when all have what came before.
 func streamed(ctx context.Context, r *rig.Rig, n int) ([]string, error) {
-	b, err := tipcacheStreams(ctx, r, n)
+	d, t, empty, err := fresh(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	defer b.stop()
-	open, err := b.Usage()
+	defer t.Stop()
+	f, err := follow(ctx, rig.Host(t.URL), streamedPath, n)
 	if err != nil {
 		return nil, err
 	}
-	asked := b.chain.Node().Stats().Requests
-	if err := b.round(ctx, streamedBlocks); err != nil {
+	defer f.close()
+	if err := f.reach(ctx, d.Height()); err != nil {
 		return nil, err
 	}
-	return figures.Row(n, b.size, figures.Median(b.took), figures.Quantile(b.took, 0.99), figures.Quantile(b.took, 1),
-		b.cpu[0], float64(open.RSS-b.empty.RSS)/1024/float64(n), float64(b.chain.Node().Stats().Requests-asked)/streamedBlocks), nil
+	open, err := t.Usage()
+	if err != nil {
+		return nil, err
+	}
+	asked, took := d.Node().Stats().Requests, []float64(nil)
+	spent, err := rig.Spent(func() error {
+		for range streamedBlocks {
+			began := time.Now()
+			d.Advance(1)
+			if err := f.reach(ctx, d.Height()); err != nil {
+				return err
+			}
+			took = append(took, f.since(began)...)
+		}
+		return nil
+	}, t.Process)
+	if err != nil {
+		return nil, err
+	}
+	return figures.Row(n, f.size, figures.Median(took), figures.Quantile(took, 0.99), figures.Quantile(took, 1), float64(spent[0].Microseconds())/float64(streamedBlocks*n),
+		float64(open.RSS-empty.RSS)/1024/float64(n), float64(d.Node().Stats().Requests-asked)/streamedBlocks), nil
 }

@@ -1,4 +1,4 @@
-package load
+package peers
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/bench/bare"
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -42,7 +41,7 @@ func Redis(ctx context.Context, b *rig.Rig) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	server, url, err := bare.Start(ctx, b, bare.Gin, nil, r.redis.Addr)
+	server, url, err := startBareServer(ctx, b, nil, r.redis.Addr)
 	if err != nil {
 		return err
 	}
