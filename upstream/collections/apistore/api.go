@@ -31,7 +31,7 @@ type httpStore struct {
 
 // Open makes the driver for a base URL such as https://host/api/v4. It asks nobody
 // yet, and no error of it holds a password.
-func Open(base string, o collections.Options) (string, collections.Driver, error) {
+func Open(_ context.Context, base string, o collections.Options) (string, collections.Driver, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
 		return "", nil, errors.New("collections: the store's URL is malformed (not shown: it may hold a password)")
@@ -55,6 +55,9 @@ func Open(base string, o collections.Options) (string, collections.Driver, error
 		client:   upstream.NewClient(transport),
 	}, nil
 }
+
+// Missing names no migration: those of another server are its own.
+func Missing(context.Context, string, collections.Options) ([]string, error) { return nil, nil }
 
 func (s *httpStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
 	page, err := s.ask(ctx, q)

@@ -26,14 +26,18 @@ import (
 // A migration of PostgreSQL that takes longer goes on in the background, and the
 // Store answers once it is done. Errors hold no credentials.
 func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
-	o = o.WithDefaults()
-	name, d, err := open(ctx, url, o)
+	d, err := driverOf(url)
 	if err != nil {
 		return nil, err
 	}
-	s, err := collections.New(name, d, o)
+	o = o.WithDefaults()
+	name, opened, err := d.open(ctx, url, o)
 	if err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, err
+	}
+	s, err := collections.New(name, opened, o)
+	if err != nil {
+		return nil, errors.Join(err, opened.Close())
 	}
 	if strings.HasPrefix(name, "postgres") {
 		_ = s.Ping(ctx) // for the log: that it is silent is no error yet
@@ -41,31 +45,34 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 	return s, nil
 }
 
-func open(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error) {
-	scheme, rest, _ := strings.Cut(url, ":")
-	switch scheme {
-	case "sqlite":
-		return sqlstore.OpenSQLite(ctx, rest, o)
-	case "postgres", "postgresql":
-		return sqlstore.OpenPostgres(ctx, url, o)
-	case "http", "https":
-		return apistore.Open(url, o)
-	default:
-		return "", nil, errors.New("collections: the store is none of sqlite:PATH, postgres:// and https://")
+// A driver is what is done with the URLs of its schemes.
+type driver struct {
+	open    func(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error)
+	missing func(ctx context.Context, url string, o collections.Options) ([]string, error)
+}
+
+var (
+	sqlite   = driver{sqlstore.OpenSQLite, sqlstore.MissingInSQLite}
+	postgres = driver{sqlstore.OpenPostgres, sqlstore.MissingInPostgres}
+	api      = driver{apistore.Open, apistore.Missing}
+	byScheme = map[string]driver{"sqlite": sqlite, "postgres": postgres, "postgresql": postgres, "http": api, "https": api}
+)
+
+func driverOf(url string) (driver, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	d, ok := byScheme[scheme]
+	if !ok {
+		return d, errors.New("collections: the store is none of sqlite:PATH, postgres:// and https://")
 	}
+	return d, nil
 }
 
 // Missing names the migrations that Open would run on the database at a URL, and
 // writes nothing. A database file has to be there. The errors are those of Open.
 func Missing(ctx context.Context, url string, o collections.Options) ([]string, error) {
-	o = o.WithDefaults()
-	scheme, rest, _ := strings.Cut(url, ":")
-	switch scheme {
-	case "sqlite":
-		return sqlstore.MissingInSQLite(ctx, rest, o)
-	case "postgres", "postgresql":
-		return sqlstore.MissingInPostgres(ctx, url, o)
-	default:
-		return nil, nil // another server's
+	d, err := driverOf(url)
+	if err != nil {
+		return nil, err
 	}
+	return d.missing(ctx, url, o.WithDefaults())
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 // MissingInSQLite names the scripts of the schema that OpenSQLite would run on the
-// database file at a path. The file has to be there, and is not written.
-func MissingInSQLite(ctx context.Context, path string, o collections.Options) ([]string, error) {
-	dsn, err := sqliteDSN(path)
+// database file of a URL. The file has to be there, and is not written.
+func MissingInSQLite(ctx context.Context, url string, o collections.Options) ([]string, error) {
+	dsn, err := sqliteDSN(strings.TrimPrefix(url, "sqlite:"))
 	if err != nil {
 		return nil, err
 	}

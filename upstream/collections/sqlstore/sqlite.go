@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -17,19 +18,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// OpenSQLite opens the database file at a path, and makes it if it is not there, or
-// one in memory where the path is :memory:. It migrates the schema. In memory
+// OpenSQLite opens the database file that a URL such as sqlite:PATH names, and makes it
+// if it is not there, or one in memory where the path is :memory:. It migrates the schema. In memory
 // readers wait while an import merges; those of a file never do (WAL).
-func OpenSQLite(ctx context.Context, path string, o collections.Options) (string, collections.Driver, error) {
-	name := "sqlite:" + path
+func OpenSQLite(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
+	path := strings.TrimPrefix(url, "sqlite:")
 	if path == "" {
 		return "", nil, errors.New("collections: sqlite: the path is missing")
 	}
 	s, err := openSQLite(ctx, path, sqliteDialect, o)
 	if err != nil {
-		return "", nil, fmt.Errorf("collections: opening %s: %w", name, sqliteEngine{}.failed(err))
+		return "", nil, fmt.Errorf("collections: opening %s: %w", url, sqliteEngine{}.failed(err))
 	}
-	return name, s, nil
+	return url, s, nil
 }
 
 func openSQLite(ctx context.Context, path string, d dialect, o collections.Options) (*store, error) {
