@@ -40,6 +40,8 @@ var mayImport = map[string][]string{
 	"upstream/node":          {"upstream", "upstream/node/queue", "upstream/heights/..."},
 	"upstream/node/queue":    {"upstream"},
 	"upstream/heights":       {"upstream", "upstream/heights/..."},
+	"upstream/events":        {"upstream", "upstream/events/query", "upstream/heights/comet", "upstream/heights/tip"},
+	"upstream/events/query":  {},
 	"upstream/collections":   {"upstream", "upstream/collections/..."},
 	"upstream/devnet":        {"upstream/devnet/..."},
 	"deploy":                 {},

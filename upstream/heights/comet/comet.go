@@ -3,6 +3,7 @@
 package comet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,13 +47,14 @@ func New(base *url.URL, timeout, idleClose time.Duration) *Client {
 	)}
 }
 
-// A rpcError is CometBFT's refusal.
-type rpcError struct {
+// A Refusal is an error that CometBFT answered with.
+type Refusal struct {
 	Message string `json:"message"`
 	Data    string `json:"data"`
 }
 
-func (e *rpcError) Error() string { return e.Message + ": " + e.Data }
+// Error joins what the node says.
+func (e *Refusal) Error() string { return e.Message + ": " + e.Data }
 
 // A Status is what is used of /status.
 type Status struct {
@@ -128,6 +130,28 @@ func (c *Client) callUpTo(ctx context.Context, most int64, method string, result
 	if err != nil {
 		return upstream.Bare(err)
 	}
+	return c.do(request, most, method, result)
+}
+
+// Call calls a method by POST, whose answers are without white space, and gives its
+// result of at most so many bytes. What the node refuses is a *[Refusal]. The deadline is
+// that of ctx.
+func (c *Client) Call(ctx context.Context, method string, params any, most int64) (result json.RawMessage, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.String()+"/", bytes.NewReader(request(method, params)))
+	if err != nil {
+		return nil, upstream.Bare(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return result, c.do(r, most, method, &result)
+}
+
+// request is a call as JSON-RPC writes it.
+func request(method string, params any) []byte {
+	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) // texts and numbers always encode
+	return body
+}
+
+func (c *Client) do(request *http.Request, most int64, method string, result any) error {
 	response, err := c.http.Do(request)
 	if err != nil {
 		return upstream.Bare(err)
@@ -147,7 +171,7 @@ func (c *Client) callUpTo(ctx context.Context, most int64, method string, result
 func decode(data []byte, result any) error {
 	var reply struct {
 		Result json.RawMessage `json:"result"`
-		Error  *rpcError       `json:"error"`
+		Error  *Refusal        `json:"error"`
 	}
 	switch err := json.Unmarshal(data, &reply); {
 	case err != nil:

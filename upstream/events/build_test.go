@@ -1,0 +1,129 @@
+package events
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A recordedBlock is what a node said of a block, and the events it sent.
+type recordedBlock struct {
+	Block   string   `json:"block"`
+	Results string   `json:"block_results"`
+	Events  []string `json:"events"`
+}
+
+func recordedBlocks(t testing.TB) map[string]recordedBlock {
+	t.Helper()
+	all := map[string]recordedBlock{}
+	files, _ := filepath.Glob("testdata/blocks/*.json")
+	for _, file := range files {
+		var r recordedBlock
+		if text, err := os.ReadFile(file); err != nil || json.Unmarshal(text, &r) != nil {
+			t.Fatal(file, err)
+		}
+		all[filepath.Base(file)] = r
+	}
+	if len(all) < 7 {
+		t.Fatalf("%d recorded blocks", len(all))
+	}
+	return all
+}
+
+// An announced event is what its message holds. The order of the tags is by chance.
+type announced struct {
+	Type, Value string
+	Tags        map[string][]string
+}
+
+func announcement(t testing.TB, message []byte) announced {
+	t.Helper()
+	var m struct {
+		Result struct {
+			Data struct {
+				Type  string
+				Value json.RawMessage
+			}
+			Events map[string][]string
+		}
+	}
+	if err := json.Unmarshal(message, &m); err != nil {
+		t.Fatalf("%s: %v", message, err)
+	}
+	return announced{m.Result.Data.Type, string(m.Result.Data.Value), m.Result.Events}
+}
+
+func result(t testing.TB, answer string) (r struct{ Result json.RawMessage }) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(answer), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// promised are the events of a recorded block that are made here, in the order of the
+// node where one subscription got them all, by kind.
+func (r recordedBlock) promised(t testing.TB) map[string][]announced {
+	all := map[string][]announced{}
+	for _, message := range r.Events {
+		a := announcement(t, []byte(message))
+		switch kind := a.Tags[kindTag][len(a.Tags[kindTag])-1]; kind {
+		case NewBlock, NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates:
+			all[kind] = append(all[kind], a)
+		}
+	}
+	return all
+}
+
+func TestEventsAreThoseOfTheNode(t *testing.T) {
+	for name, r := range recordedBlocks(t) {
+		ofResults, err := FromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		want := r.promised(t)
+		ofEvent, err := FromEvent([]byte(want[NewBlock][0].Value))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for source, b := range map[string]*Block{"results": ofResults, "event": ofEvent} {
+			built, err := b.events()
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			got := map[string][]announced{}
+			for _, e := range built {
+				got[e.Kind] = append(got[e.Kind], announcement(t, append([]byte(`{"result":{`), e.Data()...)))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s by its %s (-node +here):\n%s", name, source, diff)
+			}
+		}
+	}
+}
+
+func TestEventsAreInTheNodesOrder(t *testing.T) {
+	r := recordedBlocks(t)["74.json"] // the one that a single subscription got
+	var want, got []string
+	for _, message := range r.Events {
+		a := announcement(t, []byte(message))
+		if kind := a.Tags[kindTag][0]; len(r.promised(t)[kind]) > 0 {
+			want = append(want, a.Value)
+		}
+	}
+	b, err := FromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, _ := b.events()
+	for _, e := range built {
+		got = append(got, string(e.value))
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%d events in another order than the %d of the node", len(got), len(want))
+	}
+}

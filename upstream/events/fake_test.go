@@ -1,0 +1,333 @@
+package events_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
+	"github.com/tipcache/tipcache/upstream/heights/tip"
+)
+
+// A chain is what a feed is told of the heights, and the nodes of the chain.
+type chain struct {
+	mu    sync.Mutex
+	tip   tip.Tip
+	moved chan struct{}
+	txs   map[int64]int  // how many transactions blocks have
+	forks map[int64]bool // blocks before which another history begins
+	nodes []*node
+}
+
+// newChain makes a chain at block 100 with some nodes.
+func newChain(nodes int) *chain {
+	c := &chain{tip: tip.Tip{Height: 100}, moved: make(chan struct{}), txs: map[int64]int{}, forks: map[int64]bool{}}
+	for i := range nodes {
+		c.nodes = append(c.nodes, &node{chain: c, name: fmt.Sprint("n", i), fit: true, indexed: 1 << 60})
+	}
+	return c
+}
+
+func (c *chain) ChainID() string { return "chain-1" }
+
+func (c *chain) Tip() tip.Tip {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tip
+}
+
+func (c *chain) Moved() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved
+}
+
+// move makes a block readable.
+func (c *chain) move(height, epoch int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tip.Height, c.tip.Epoch = height, epoch
+	close(c.moved)
+	c.moved = make(chan struct{})
+}
+
+func (c *chain) hash(height int64) string {
+	return fmt.Sprintf("%X%t", height, c.forks[height])
+}
+
+// raw are the transaction's bytes.
+func raw(height int64, i int) string {
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", height, i))
+}
+
+// block is what the methods block and block_results say.
+func (c *chain) block(height int64) (block, results string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var txs, outcomes []string
+	for i := range c.txs[height] {
+		txs = append(txs, fmt.Sprintf("%q", raw(height, i)))
+		outcomes = append(outcomes, `{"code":0,"events":[{"type":"t","attributes":[{"key":"i","value":"`+fmt.Sprint(i)+`"}]}]}`)
+	}
+	block = fmt.Sprintf(`{"block_id":{"hash":%q},"block":{"header":{"chain_id":"chain-1","height":"%d","last_block_id":{"hash":%q}},"data":{"txs":[%s]},"evidence":{"evidence":[]}}}`,
+		c.hash(height), height, c.hash(height-1), strings.Join(txs, ","))
+	return block, fmt.Sprintf(`{"height":"%d","txs_results":[%s],"finalize_block_events":[]}`, height, strings.Join(outcomes, ","))
+}
+
+// A node of a chain, as a feed asks it.
+type node struct {
+	chain *chain
+	name  string
+
+	mu      sync.Mutex
+	fit     bool
+	gone    bool      // nobody can connect
+	pruned  int64     // blocks up to it cannot be read
+	indexed int64     // the newest block whose transactions can be found
+	noIndex bool      // it has no index at all
+	streams []*stream // that are open
+	queries []string  // of all streams there were
+	calls   []string
+}
+
+// with changes a node.
+func (n *node) with(change func(*node)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change(n)
+}
+
+func (n *node) options() events.Node {
+	return events.Node{
+		Name: n.name,
+		Fit: func() (fit bool) {
+			n.with(func(n *node) { fit = n.fit })
+			return fit
+		},
+		Subscribe: n.subscribe,
+		Call:      n.call,
+	}
+}
+
+type stream struct {
+	node     *node
+	messages chan string
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (n *node) subscribe(_ context.Context, query string) (events.Stream, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone {
+		return nil, errors.New("connection refused")
+	}
+	s := &stream{node: n, messages: make(chan string, 1000), closed: make(chan struct{})}
+	n.streams, n.queries = append(n.streams, s), append(n.queries, query)
+	return s, nil
+}
+
+func (s *stream) Next(ctx context.Context) (json.RawMessage, error) {
+	select {
+	case m := <-s.messages:
+		return json.RawMessage(m), nil
+	case <-s.closed:
+		return nil, errors.New("connection reset")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *stream) Close() {
+	s.once.Do(func() {
+		close(s.closed)
+		s.node.with(func(n *node) {
+			for i, other := range n.streams {
+				if other == s {
+					n.streams = append(n.streams[:i], n.streams[i+1:]...)
+					return
+				}
+			}
+		})
+	})
+}
+
+// open is how many listen.
+func (n *node) open() (open int) {
+	n.with(func(n *node) { open = len(n.streams) })
+	return open
+}
+
+// stop cuts all streams, and refuses others until it is started.
+func (n *node) stop() {
+	var cut []*stream
+	n.with(func(n *node) { n.gone, n.fit, cut = true, false, append(cut, n.streams...) })
+	for _, s := range cut {
+		s.Close()
+	}
+}
+
+func (n *node) start() { n.with(func(n *node) { n.gone, n.fit = false, true }) }
+
+// send sends a message to all who listen.
+func (n *node) send(message string) {
+	n.with(func(n *node) {
+		for _, s := range n.streams {
+			s.messages <- message
+		}
+	})
+}
+
+// announce sends a block's NewBlock event.
+func (n *node) announce(height int64) {
+	block, results := n.chain.block(height)
+	var b struct {
+		ID    json.RawMessage `json:"block_id"`
+		Block json.RawMessage `json:"block"`
+	}
+	var r struct {
+		Txs json.RawMessage `json:"txs_results"`
+	}
+	if err := errors.Join(json.Unmarshal([]byte(block), &b), json.Unmarshal([]byte(results), &r)); err != nil {
+		panic(err)
+	}
+	n.send(fmt.Sprintf(`{"query":"q","data":{"type":"tendermint/event/NewBlock","value":{"block":%s,"block_id":%s,"result_finalize_block":{"events":[],"tx_results":%s}}},"events":{"tm.event":["NewBlock"]}}`, b.Block, b.ID, r.Txs))
+}
+
+func (n *node) call(_ context.Context, method string, params any, _ int64) (json.RawMessage, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text, _ := json.Marshal(params)
+	n.calls = append(n.calls, method+string(text))
+	if n.gone {
+		return nil, errors.New("connection refused")
+	}
+	if method == "tx" {
+		return n.tx(params.(map[string]string)["hash"])
+	}
+	var height int64
+	fmt.Sscan(params.(map[string]string)["height"], &height)
+	if height <= n.pruned {
+		return nil, &comet.Refusal{Message: "Internal error", Data: fmt.Sprintf("height %d is not available, lowest height is %d", height, n.pruned+1)}
+	}
+	block, results := n.chain.block(height)
+	if method == "block" {
+		return json.RawMessage(block), nil
+	}
+	return json.RawMessage(results), nil
+}
+
+func (n *node) tx(hash string) (json.RawMessage, error) {
+	if n.noIndex {
+		return nil, &comet.Refusal{Message: "Internal error", Data: "transaction indexing is disabled"}
+	}
+	if n.chain.Tip().Height > n.indexed {
+		return nil, &comet.Refusal{Message: "Internal error", Data: "tx (" + hash + ") not found"}
+	}
+	return json.RawMessage("{}"), nil
+}
+
+// A world is a feed that runs before a chain, in a bubble.
+type world struct {
+	*chain
+	t    *testing.T
+	feed *events.Feed
+}
+
+// in runs a test in a bubble, before a chain with so many nodes.
+func in(t *testing.T, nodes int, o events.Options, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := newChain(nodes)
+		o.Heights = c
+		for _, n := range c.nodes {
+			o.Nodes = append(o.Nodes, n.options())
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		w := &world{chain: c, t: t, feed: events.New(o)}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = w.feed.Run(ctx)
+		}()
+		test(w)
+		stop()
+		<-done
+	})
+}
+
+// A listener collects what a subscriber is told, as kind and height, or the end.
+type listener struct {
+	*events.Subscriber
+	mu    sync.Mutex
+	told  []string
+	awake chan struct{}
+}
+
+// listen subscribes to some queries.
+func (w *world) listen(queries ...string) *listener {
+	w.t.Helper()
+	l := &listener{awake: make(chan struct{}, 1)}
+	l.Subscriber = w.feed.Subscriber(5, func() { l.awake <- struct{}{} })
+	for _, q := range queries {
+		if err := l.Subscribe(q, q); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(w.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-l.awake:
+				l.drain(ctx)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	w.t.Cleanup(func() { stop(); <-done })
+	return l
+}
+
+func (l *listener) drain(ctx context.Context) {
+	for {
+		m, ok := l.Next(ctx)
+		if !ok {
+			return
+		}
+		l.mu.Lock()
+		l.told = append(l.told, text(m))
+		l.mu.Unlock()
+	}
+}
+
+func text(m events.Message) string {
+	switch {
+	case m.End != nil:
+		return fmt.Sprint(m.Label, ": ", m.End)
+	case m.Event.Kind == events.Tx:
+		return fmt.Sprintf("%s%s%s", m.Event.Kind, m.Event.Tags["tx.height"], m.Event.Tags["t.i"])
+	case m.Event.Height == 0:
+		return m.Event.Kind
+	}
+	return fmt.Sprint(m.Event.Kind, " ", m.Event.Height)
+}
+
+// heard is what was told since it was asked last, once nothing moves any more.
+func (l *listener) heard() string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	told := strings.Join(l.told, ", ")
+	l.told = nil
+	return told
+}

@@ -1,0 +1,345 @@
+package events_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/events"
+)
+
+const (
+	blocks = "tm.event='NewBlock'"
+	txs    = "tm.event='Tx'"
+	all    = "tm.event EXISTS"
+)
+
+func (w *world) expect(l *listener, want string) {
+	w.t.Helper()
+	if got := l.heard(); got != want {
+		w.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+func TestASubscriberIsToldOfEachBlockOnceItCanBeRead(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].announce(101)
+		w.expect(l, "")
+		w.move(101, 0)
+		w.expect(l, "NewBlock 101")
+		w.nodes[0].announce(101)
+		w.nodes[0].announce(102)
+		w.nodes[0].announce(103)
+		w.move(102, 0)
+		w.expect(l, "NewBlock 102")
+		w.move(103, 0)
+		w.expect(l, "NewBlock 103")
+		if calls := w.nodes[0].calls; len(calls) > 0 {
+			t.Errorf("the node was asked for %v", calls)
+		}
+	})
+}
+
+func TestABlockThatIsNotAnnouncedIsRead(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		l := w.listen(blocks, txs)
+		synctest.Wait()
+		w.txs[101] = 2
+		w.move(101, 0)
+		w.expect(l, "")
+		time.Sleep(time.Second)
+		w.expect(l, "NewBlock 101, Tx[101][0], Tx[101][1]")
+		w.move(104, 0)
+		w.nodes[0].announce(104) // it stopped within 102 and came back
+		w.expect(l, "NewBlock 102, NewBlock 103, NewBlock 104")
+	})
+}
+
+func TestEventsComeInTheNodesOrderAndVotesAsTheyCome(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		l := w.listen(all)
+		synctest.Wait()
+		vote := `{"query":"q","data":{"type":"tendermint/event/Vote","value":{"Vote":{}}},"events":{"tm.event":["Vote"]}}`
+		w.txs[101] = 1
+		w.nodes[0].send(vote)
+		w.nodes[0].announce(101)
+		w.nodes[0].send(strings.ReplaceAll(vote, "Vote", "NewBlockHeader")) // it is made of the block
+		w.nodes[0].send(strings.ReplaceAll(vote, "Vote", "NewRoundStep"))
+		w.expect(l, "Vote")
+		w.move(101, 0)
+		w.expect(l, "NewBlock 101, NewBlockHeader 101, NewBlockEvents 101, Tx[101][0], NewRoundStep")
+		if queries := w.nodes[0].queries; len(queries) != 1 || queries[0] != all {
+			t.Errorf("subscribed upstream: %v", queries)
+		}
+	})
+}
+
+func TestNoBlockIsMissedOrToldTwiceWhateverBecomesOfTheNodes(t *testing.T) {
+	in(t, 2, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		var want []string
+		for h := int64(101); h <= 160; h++ {
+			synctest.Wait()
+			a, b := w.nodes[0], w.nodes[1]
+			switch h % 12 {
+			case 2:
+				a.stop()
+			case 5:
+				a.start()
+			case 6:
+				b.stop()
+			case 7:
+				a.stop()
+			case 9:
+				a.start()
+				b.start()
+			}
+			if h%3 > 0 {
+				a.announce(h)
+			}
+			b.announce(h)
+			w.move(h, 0)
+			time.Sleep(time.Second)
+			want = append(want, fmt.Sprint("NewBlock ", h))
+		}
+		time.Sleep(time.Minute)
+		w.expect(l, strings.Join(want, ", "))
+	})
+}
+
+func TestNodesAreListenedToOnlyWhileSomebodySubscribes(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		listening := func(want int, query string) {
+			t.Helper()
+			synctest.Wait()
+			if n := w.nodes[0]; n.open() != want || want > 0 && n.queries[len(n.queries)-1] != query {
+				t.Errorf("%d streams, queries %v", n.open(), n.queries)
+			}
+		}
+		listening(0, "")
+		l := w.listen("tm.event='Tx' AND tx.height>5", "message.sender EXISTS")
+		listening(1, blocks)
+		wide := w.listen("tm.event='Vote'")
+		listening(1, all)
+		wide.Close()
+		listening(1, blocks)
+		l.Close()
+		listening(0, "")
+		w.move(200, 0)
+		again := w.listen(blocks)
+		listening(1, blocks)
+		w.move(201, 0)
+		time.Sleep(time.Second)
+		w.expect(again, "NewBlock 201")
+	})
+}
+
+func TestANodeThatTellsOfAnotherChainIsLeft(t *testing.T) {
+	for name, lie := range map[string]func(w *world){
+		"another chain": func(w *world) {
+			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"other","height":"102"},"data":{"txs":[]}},"block_id":{"hash":"X"}}},"events":{"tm.event":["NewBlock"]}}`)
+		},
+		"another history": func(w *world) {
+			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"}}},"events":{"tm.event":["NewBlock"]}}`)
+		},
+		"a block that does not come": func(w *world) {
+			w.nodes[0].announce(5000)
+			time.Sleep(10 * time.Second)
+		},
+		"what nobody understands": func(w *world) { w.nodes[0].send(`{"events":5}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, 2, events.Options{}, func(w *world) {
+				l := w.listen(blocks)
+				synctest.Wait()
+				w.nodes[0].announce(101)
+				w.move(101, 0)
+				lie(w)
+				w.move(102, 0)
+				time.Sleep(time.Second)
+				w.expect(l, "NewBlock 101, NewBlock 102")
+				if w.nodes[0].open() != 0 || w.nodes[1].open() != 1 {
+					t.Errorf("%d and %d streams", w.nodes[0].open(), w.nodes[1].open())
+				}
+			})
+		})
+	}
+}
+
+func TestANodeThatFallsSilentIsLeft(t *testing.T) {
+	in(t, 2, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		for h := int64(101); h <= 110; h++ {
+			w.move(h, 0)
+			time.Sleep(time.Second)
+		}
+		if w.nodes[1].open() != 1 {
+			t.Error("the other node is not listened to")
+		}
+		if told := l.heard(); strings.Count(told, ",") != 9 {
+			t.Errorf("told %s", told)
+		}
+	})
+}
+
+func TestATransactionIsToldOfWhenItCanBeFound(t *testing.T) {
+	in(t, 2, events.Options{}, func(w *world) {
+		sender, reader := w.listen(txs, blocks), w.listen(blocks)
+		synctest.Wait()
+		w.txs[101] = 2
+		w.nodes[1].indexed = 100
+		announce := func(h int64) {
+			w.nodes[0].announce(h)
+			w.move(h, 0)
+		}
+		announce(101)
+		announce(102)
+		w.expect(sender, "NewBlock 101")
+		w.expect(reader, "NewBlock 101, NewBlock 102") // it waits for no transaction
+		w.nodes[1].with(func(n *node) { n.indexed = 102 })
+		time.Sleep(200 * time.Millisecond)
+		w.expect(sender, "Tx[101][0], Tx[101][1], NewBlock 102")
+		asked := 0
+		for _, call := range w.nodes[0].calls {
+			asked += strings.Count(call, "tx{")
+		}
+		if asked != 1 {
+			t.Errorf("the node with the index was asked %d times: %v", asked, w.nodes[0].calls)
+		}
+	})
+}
+
+func TestATransactionIsNotWaitedForForLong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		node func(*node)
+		wait time.Duration
+	}{
+		"the node never indexes it": {func(n *node) { n.indexed = 0 }, time.Second},
+		"the node has no index":     {func(n *node) { n.noIndex = true }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, 1, events.Options{}, func(w *world) {
+				l := w.listen(txs)
+				synctest.Wait()
+				w.nodes[0].with(tt.node)
+				w.txs[101] = 1
+				w.nodes[0].announce(101)
+				w.move(101, 0)
+				if tt.wait > 0 {
+					w.expect(l, "")
+				}
+				time.Sleep(tt.wait)
+				w.expect(l, "Tx[101][0]")
+			})
+		})
+	}
+}
+
+func TestNobodyIsAskedForTransactionsThatNobodyWants(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		l := w.listen(blocks, "tx.hash='A'")
+		synctest.Wait()
+		w.txs[101] = 5
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		w.expect(l, "NewBlock 101")
+		if len(w.nodes[0].calls) > 0 {
+			t.Error(w.nodes[0].calls)
+		}
+	})
+}
+
+func TestAChainThatIsSetBackIsToldOfAnew(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].announce(101)
+		w.move(101, 0)
+		w.nodes[0].announce(102)
+		w.expect(l, "NewBlock 101")
+		w.move(90, 1)
+		w.mu.Lock()
+		w.forks[90] = true
+		w.mu.Unlock()
+		synctest.Wait()
+		w.nodes[0].announce(91)
+		w.move(91, 1)
+		w.expect(l, "NewBlock 91")
+	})
+}
+
+func TestABlockThatNoNodeHasAnyMoreIsPassedOver(t *testing.T) {
+	in(t, 2, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.nodes[0].pruned, w.nodes[1].pruned = 110, 109
+		w.move(112, 0)
+		time.Sleep(10 * time.Second)
+		w.expect(l, "NewBlock 110, NewBlock 111, NewBlock 112")
+	})
+}
+
+func TestASubscriptionWhoseEventsAreNotTakenEndsAndSaysSo(t *testing.T) {
+	in(t, 1, events.Options{Queue: 3}, func(w *world) {
+		slow := &listener{}
+		slow.Subscriber = w.feed.Subscriber(5, func() {})
+		fast := w.listen(blocks)
+		for _, q := range []string{blocks, "tm.event='Tx'"} {
+			if err := slow.Subscribe(q, q); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for h := int64(101); h <= 105; h++ {
+			synctest.Wait()
+			w.nodes[0].announce(h)
+			w.move(h, 0)
+		}
+		w.expect(fast, "NewBlock 101, NewBlock 102, NewBlock 103, NewBlock 104, NewBlock 105")
+		slow.drain(t.Context())
+		w.expect(slow, "NewBlock 101, NewBlock 102, NewBlock 103, tm.event='NewBlock': internal subscription event buffer is out of capacity")
+		if err := slow.Unsubscribe(blocks); !errors.Is(err, events.ErrNotFound) {
+			t.Errorf("unsubscribing it: %v", err)
+		}
+		if err := slow.UnsubscribeAll(); err != nil {
+			t.Errorf("unsubscribing the other: %v", err)
+		}
+	})
+}
+
+func TestSubscriptionsAreRefusedAsByTheNode(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		s := w.feed.Subscriber(2, func() {})
+		for _, step := range []struct{ call, query, refusal string }{
+			{"subscribe", "a.b=5", ""},
+			{"subscribe", " a.b = 5", "already subscribed"},
+			{"subscribe", "a.b", "failed to parse query: offset 3: EOF"},
+			{"subscribe", "a='" + strings.Repeat("x", 510) + "'", "maximum query length exceeded"},
+			{"unsubscribe", "a='" + strings.Repeat("x", 510) + "'", "subscription not found"},
+			{"unsubscribe", "a.b=05", "subscription not found"},
+			{"subscribe", "a.b=05", ""},
+			{"subscribe", "a.b=5", "max_subscriptions_per_client 2 reached"},
+			{"unsubscribe", "a.b=5 ", ""},
+			{"subscribe", "a.b=5", ""},
+			{"all", "", ""},
+			{"all", "", "subscription not found"},
+		} {
+			var err error
+			switch step.call {
+			case "subscribe":
+				err = s.Subscribe(step.query, nil)
+			case "unsubscribe":
+				err = s.Unsubscribe(step.query)
+			default:
+				err = s.UnsubscribeAll()
+			}
+			if got := fmt.Sprint(err); got != step.refusal && (err != nil || step.refusal != "") {
+				t.Errorf("%s %.20s: %q, want %q", step.call, step.query, got, step.refusal)
+			}
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package query_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/events/query"
+)
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// recorded are queries as they were sent to a node, and its errors.
+func recorded(t testing.TB) (all []struct{ Query, Error string }) {
+	t.Helper()
+	for line := range bytes.Lines(read(t, "queries.jsonl")) {
+		all = append(all, struct{ Query, Error string }{})
+		if err := json.Unmarshal(line, &all[len(all)-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func errorOf(input string) string {
+	if _, err := query.Parse(input); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func TestQueriesAreReadAsByTheNode(t *testing.T) {
+	for _, r := range recorded(t) {
+		if got := errorOf(r.Query); got != r.Error {
+			t.Errorf("%q: %q, of the node %q", r.Query, got, r.Error)
+		}
+	}
+}
+
+func TestErrorsAreThoseOfTheNodesSource(t *testing.T) {
+	for input, want := range map[string]string{
+		"foo='a' !":                     "offset 8: got invalid token, want 6",
+		"foo='a' DATE 2026":             "offset 8: got invalid token, want 6",
+		"foo=DATE 3000-01-01":           "offset 4: datestamp year 3000 out of range",
+		"foo=TIME 1899-01-01T00:00:00Z": "offset 4: timestamp year 1899 out of range",
+		"TIME ='a'":                     `offset 0: invalid TIME value: parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"`,
+		"é<":                            "offset 3: EOF",
+		"foo='a' 'unfinished":           "",
+	} {
+		if got := errorOf(input); got != want {
+			t.Errorf("%q: %q, want %q", input, got, want)
+		}
+	}
+}
+
+func TestTheIdentityOfAQueryIsItsWords(t *testing.T) {
+	for input, want := range map[string]string{
+		"  a.b =\t5AND c   EXISTS ": "a.b = 5 AND c EXISTS",
+		"a.b=05":                    "a.b = 05",
+		"a>=5. AND b CONTAINS 'x'":  "a >= 5. AND b CONTAINS 'x'",
+		"a<DATE 2026-01-01":         "a < DATE 2026-01-01",
+		"c EXISTS AND a.b=5":        "c EXISTS AND a.b = 5",
+	} {
+		q, err := query.Parse(input)
+		if err != nil || q.String() != want {
+			t.Errorf("%q: %v, %v", input, q, err)
+		}
+	}
+}
+
+func TestEventsAreMatchedAsByTheNode(t *testing.T) {
+	var recording struct {
+		Events  map[string]query.Tags
+		Queries []struct {
+			Query   string
+			Matches []string
+		}
+	}
+	if err := json.Unmarshal(read(t, "matches.json"), &recording); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range recording.Queries {
+		q, err := query.Parse(r.Query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for hash, tags := range recording.Events {
+			if q.Matches(tags) {
+				got = append(got, hash)
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(r.Matches, got); diff != "" {
+			t.Errorf("%s matches (-node +here):\n%s", r.Query, diff)
+		}
+	}
+}
+
+func TestAConditionAsksForAnyValueOfItsTag(t *testing.T) {
+	tags := query.Tags{"a.b.c": {"5stake", "-7", "2026-01-02"}, "t.at": {"2026-01-01T01:00:00+01:00"}, "n.big": {"99999999999999999999999999999999999999999999"}}
+	for input, want := range map[string]bool{
+		"a.b.c=5": true, "a.b.c='5'": false, "a.b.c>=5.0 AND a.b.c<6": true, "a.b.c=7": false, "a.b.c>4 AND a.b.c<4": false,
+		"a.b EXISTS": true, "a.b=''": true, "a EXISTS": false, "a.b.c=''": false, "a.b>0": false,
+		"a.b.c>DATE 2026-01-01": true, "a.b.c=TIME 2026-01-02T00:00:00Z": false, "t.at=TIME 2026-01-01T00:00:00Z": true,
+		"t.at<=DATE 2027-01-01": false, "n.big=99999999999999999999999999999999999999999999": true,
+		"n.big>99999999999999999999999999999999999999999998": true, "n.big<1": false,
+	} {
+		q, err := query.Parse(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Matches(tags) != want {
+			t.Errorf("%s matches %t", input, !want)
+		}
+	}
+}
+
+func TestAnEqualityIsFoundByWhichAQueryCanBeLookedUp(t *testing.T) {
+	for input, want := range map[string]string{
+		"tm.event='Tx'":                    "tm.event Tx",
+		"tm.event='Tx' AND a.b='c'":        "a.b c",
+		"a.b='c' AND tm.event='Tx'":        "a.b c",
+		"a='' AND b=5 AND c CONTAINS 'd'":  "",
+		"tm.event='Tx' AND tx.height=5":    "tm.event Tx",
+		"a.b='c' AND a.b='d' AND e EXISTS": "a.b d",
+	} {
+		q, err := query.Parse(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tag, value, ok := q.Equality()
+		if got := tag + " " + value; ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %q, %t", input, got, ok)
+		}
+	}
+}
+
+func FuzzQuery(f *testing.F) {
+	for _, r := range recorded(f) {
+		f.Add(r.Query, "a.b", "5stake")
+	}
+	f.Fuzz(func(t *testing.T, input, tag, value string) {
+		q, err := query.Parse(input)
+		if err != nil {
+			return
+		}
+		again, err := query.Parse(q.String())
+		if err != nil && (strings.Contains(input, "TIME") || strings.Contains(input, "DATE")) {
+			return // a tag of that name may have no space behind it
+		}
+		if err != nil || again.String() != q.String() {
+			t.Fatalf("%q is %q, which is read as %v, %v", input, q, again, err)
+		}
+		tags := query.Tags{tag: {value}, "tm.event": {"Tx"}}
+		matches := q.Matches(tags)
+		if again.Matches(tags) != matches {
+			t.Errorf("%q matches otherwise than %q", again, input)
+		}
+		if tag, value, ok := q.Equality(); ok && matches && !slices.Contains(tags[tag], value) {
+			t.Errorf("%q matches without its equality", input)
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package query
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A token is a kind of word.
+type token int
+
+const (
+	invalid token = iota
+	tag
+	text
+	number
+	timestamp
+	datestamp
+	and
+	contains
+	exists
+	equal
+	less
+	lessEqual
+	greater
+	greaterEqual
+)
+
+// String is the token as errors name it.
+func (t token) String() string {
+	return [...]string{
+		"invalid token", "tag", "string", "number", "timestamp", "datestamp", "AND operator", "CONTAINS operator",
+		"EXISTS operator", "= operator", "< operator", "<= operator", "> operator", ">= operator",
+	}[t]
+}
+
+// keywords are the words that are no tags.
+var keywords = map[string]token{"AND": and, "CONTAINS": contains, "EXISTS": exists}
+
+// A scanner takes a query apart.
+type scanner struct {
+	input      string
+	start, end int // of the token, in bytes
+	token      token
+	text       string // of the token; without its quotes, or the word before a time
+}
+
+// next reads a token. At the end of the input the error is io.EOF, within an
+// unfinished text, too.
+func (s *scanner) next() error {
+	rest := strings.TrimLeftFunc(s.input[s.end:], unicode.IsSpace)
+	s.start = len(s.input) - len(rest)
+	s.end, s.token = s.start, invalid
+	first, size := utf8.DecodeRuneInString(rest)
+	switch {
+	case size == 0:
+		return io.EOF
+	case isDigit(first):
+		s.number()
+	case first == '_' || unicode.IsLetter(first) || unicode.IsDigit(first):
+		return s.word()
+	case first == '\'':
+		return s.quoted()
+	case strings.ContainsRune("=<>", first):
+		s.operator()
+	default:
+		s.end += size
+		return fmt.Errorf("invalid input %c at offset %d", first, s.end)
+	}
+	return nil
+}
+
+// take moves over what belongs to the token.
+func (s *scanner) take(belongs func(rune) bool) string {
+	rest := s.input[s.end:]
+	taken := rest[:len(rest)-len(strings.TrimLeftFunc(rest, belongs))]
+	s.end += len(taken)
+	return taken
+}
+
+// skip moves over a character if it comes next.
+func (s *scanner) skip(c byte) bool {
+	if s.end < len(s.input) && s.input[s.end] == c {
+		s.end++
+		return true
+	}
+	return false
+}
+
+func (s *scanner) number() {
+	s.take(isDigit)
+	if s.skip('.') {
+		s.take(isDigit)
+	}
+	s.token, s.text = number, s.input[s.start:s.end]
+}
+
+func (s *scanner) operator() {
+	s.token = map[byte]token{'=': equal, '<': less, '>': greater}[s.input[s.end]]
+	if s.end++; s.token != equal && s.skip('=') {
+		s.token++
+	}
+	s.text = s.input[s.start:s.end]
+}
+
+func (s *scanner) quoted() error {
+	s.end++
+	length := strings.IndexByte(s.input[s.end:], '\'')
+	if length < 0 {
+		s.end = len(s.input)
+		return io.EOF
+	}
+	s.token, s.text = text, s.input[s.end:s.end+length]
+	s.end += length + 1
+	return nil
+}
+
+// word reads a tag, a keyword, or a time behind its word and one space.
+func (s *scanner) word() error {
+	s.text = s.take(isTag)
+	keyword, ok := keywords[s.text]
+	switch {
+	case ok:
+		s.token = keyword
+	case s.text == "TIME" && s.skip(' '):
+		s.text = s.take(func(r rune) bool { return isDigit(r) || strings.ContainsRune("-T:+Z", r) })
+		return s.moment(timestamp, "TIME", time.RFC3339)
+	case s.text == "DATE" && s.skip(' '):
+		s.text = s.take(func(r rune) bool { return isDigit(r) || r == '-' })
+		return s.moment(datestamp, "DATE", time.DateOnly)
+	default:
+		s.token = tag
+	}
+	return nil
+}
+
+// moment checks a time. Years have four digits and are not long ago.
+func (s *scanner) moment(as token, word, layout string) error {
+	at, err := time.Parse(layout, s.text)
+	if err != nil {
+		return fmt.Errorf("invalid %s value: %w", word, err)
+	}
+	if at.Year() < 1900 || at.Year() > 2999 {
+		return fmt.Errorf("%s year %d out of range", as, at.Year())
+	}
+	s.token = as
+	return nil
+}
+
+func isDigit(r rune) bool { return '0' <= r && r <= '9' }
+
+func isTag(r rune) bool {
+	return strings.ContainsRune("._-", r) || unicode.IsLetter(r) || unicode.IsDigit(r)
+}

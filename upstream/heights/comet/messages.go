@@ -1,0 +1,54 @@
+package comet
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// Messages are those of one subscription, which has a connection of its own.
+type Messages struct {
+	conn *websocket.Conn
+	hide *strings.Replacer
+}
+
+// Messages subscribes by a query and waits for the acknowledgement. A message of more
+// bytes than most ends the subscription.
+func (c *Client) Messages(ctx context.Context, query string, most int64) (*Messages, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	//nolint:bodyclose // the body is the connection, which is closed
+	conn, _, err := websocket.Dial(ctx, c.base.String()+"/websocket", &websocket.DialOptions{HTTPClient: c.http})
+	if err != nil {
+		return nil, upstream.RedactError(upstream.Bare(err), c.hide)
+	}
+	conn.SetReadLimit(most)
+	m := &Messages{conn, c.hide}
+	err = conn.Write(ctx, websocket.MessageText, request("subscribe", map[string]string{"query": query}))
+	if err == nil {
+		_, err = m.Next(ctx)
+	}
+	if err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Next waits for the result of a message, which for an acknowledgement is empty. The
+// node says why it ends a subscription, as an error, before it closes.
+func (m *Messages) Next(ctx context.Context) (json.RawMessage, error) {
+	_, data, err := m.conn.Read(ctx)
+	var result json.RawMessage
+	if err == nil {
+		err = decode(data, &result)
+	}
+	return result, upstream.RedactError(err, m.hide) // a node closes with its own words
+}
+
+// Close ends the subscription at once.
+func (m *Messages) Close() { _ = m.conn.CloseNow() }
