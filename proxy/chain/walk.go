@@ -49,7 +49,7 @@ func (k walkKey) text(chainID, path string) string {
 func parseWalkKey(text, chainID, path string) (k walkKey, err error) {
 	text, ok := strings.CutPrefix(text, walkKeyPrefix)
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < walkChecksumLen || !ok {
+	if err != nil || len(b) < walkChecksumLen || !ok || strings.ContainsAny(text, "\r\n") { // which base64 skips
 		return k, errWalkKey
 	}
 	b, sum := b[:len(b)-walkChecksumLen], b[len(b)-walkChecksumLen:]

@@ -42,7 +42,9 @@ func TestAWalkKeyIsGoodForItsListOnly(t *testing.T) {
 
 // FuzzWalkKey: a key is read or refused, and what is read is written alike.
 func FuzzWalkKey(f *testing.F) {
-	f.Add(walkKey{height: 228, epoch: 1, raw: "\x14validator"}.text(someChain, somePath))
+	known := walkKey{height: 228, epoch: 1, raw: "\x14validator"}.text(someChain, somePath)
+	f.Add(known)
+	f.Add(known[:9] + "\n" + known[9:])
 	f.Add(walkKeyPrefix)
 	f.Add(walkKeyPrefix + base64.RawURLEncoding.EncodeToString(make([]byte, 12)))
 	f.Fuzz(func(t *testing.T, text string) {
