@@ -87,15 +87,16 @@ func (d *driven) disturb(ctx context.Context, b *bed) error {
 		fault
 		chosen bool
 	}{
-		{replicaKilled(0), d.killReplica},
 		{fault{name: "a rolling restart", do: func(_ context.Context, b *bed, _ func()) error { return b.rollingRestart(ctx) }}, d.rolling},
 		{nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, d.stopNode), d.stopNode > 0},
 		{redisOutage(d.stopRedis), d.stopRedis > 0},
+		{replicaKilled(0), d.killReplica},
 	} {
 		if f.chosen {
 			if err := b.cause(ctx, f.fault); err != nil {
 				return err
 			}
+			rig.Pause(ctx, 2*time.Second)
 		}
 	}
 	return nil

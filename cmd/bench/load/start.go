@@ -47,15 +47,15 @@ type started struct {
 // Start measures the beginning of a process, what it holds when it is full, and where
 // another one beside it finds its answers.
 func Start(ctx context.Context, r *rig.Rig) error {
-	times, keys := starts, 1_000_000
+	times, idle, keys := starts, idleFor, 1_000_000
 	if r.Short {
-		times, keys = 2, 1000
+		times, idle, keys = 2, time.Second, 1000
 	}
 	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: validators, Delegators: 4})
 	if err != nil {
 		return err
 	}
-	if err := empty(ctx, r, d, times); err != nil {
+	if err := empty(ctx, r, d, times, idle); err != nil {
 		return err
 	}
 	if _, _, err := full(ctx, r, d, keys, 64); err != nil {
@@ -65,9 +65,9 @@ func Start(ctx context.Context, r *rig.Rig) error {
 }
 
 // empty measures starts with nothing to take over.
-func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int) error {
+func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle time.Duration) error {
 	var took []float64
-	var idle rig.Usage
+	var held rig.Usage
 	for i := range times {
 		began := time.Now()
 		t, err := r.Replica(ctx, rig.Before(d))
@@ -76,16 +76,16 @@ func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int) error {
 		}
 		took = append(took, figures.Milliseconds(time.Since(began)))
 		if i == times-1 {
-			rig.Pause(ctx, idleFor)
-			if idle, err = t.Usage(); err != nil {
+			rig.Pause(ctx, idle)
+			if held, err = t.Usage(); err != nil {
 				return err
 			}
 		}
 		t.Stop()
 	}
 	r.Table(fmt.Sprintf("start: %d times, the node being up", times), []string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
-		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Quantile(took, 1), figures.Mebibytes(float64(idle.RSS)), idle.FDs)})
-	r.Note("Idle is %v after the last start.", idleFor)
+		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Quantile(took, 1), figures.Mebibytes(float64(held.RSS)), held.FDs)})
+	r.Note("Idle is %v after the last start.", idle)
 	return nil
 }
 
