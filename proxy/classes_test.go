@@ -9,7 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 )
 
@@ -18,14 +18,14 @@ func TestClassesChangeWhileServing(t *testing.T) {
 	lasting := cache.Policy{FreshBlocks: 100, StaleBlocks: 100, ErrorBlocks: 100, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
 	steps := []struct {
 		name    string
-		classes chain.Classes
+		classes blocks.Classes
 		own     map[string]cache.Policy
 		hit     bool
 	}{
-		{"an answer is stale after its blocks", chain.Classes{}, nil, false},
-		{"a class makes it fresh for longer", chain.Classes{Live: lasting}, nil, true},
-		{"the default is back", chain.Classes{}, nil, false},
-		{"a route's own policy", chain.Classes{}, map[string]cache.Policy{"pool": lasting}, true},
+		{"an answer is stale after its blocks", blocks.Classes{}, nil, false},
+		{"a class makes it fresh for longer", blocks.Classes{Live: lasting}, nil, true},
+		{"the default is back", blocks.Classes{}, nil, false},
+		{"a route's own policy", blocks.Classes{}, map[string]cache.Policy{"pool": lasting}, true},
 	}
 	for _, step := range steps {
 		if err := s.proxy.SetClasses(step.classes, step.own); err != nil {
@@ -37,7 +37,7 @@ func TestClassesChangeWhileServing(t *testing.T) {
 			t.Errorf("%s: %s", step.name, got)
 		}
 	}
-	if err := s.proxy.SetClasses(chain.Classes{}, map[string]cache.Policy{"nope": lasting}); err == nil {
+	if err := s.proxy.SetClasses(blocks.Classes{}, map[string]cache.Policy{"nope": lasting}); err == nil {
 		t.Error("an unknown route was accepted")
 	}
 	if got := s.get(t, anyPath).header.Get("Cache-Status"); !strings.Contains(got, "; hit") {

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 )
@@ -28,7 +28,7 @@ func (s *Server) SelectAddress(address string) (cache.Selection, error) {
 // SetClasses puts other classes, and other policies of single routes, in force
 // from the next request on. An error says that a route does not exist; then
 // nothing has changed.
-func (s *Server) SetClasses(classes chain.Classes, own map[string]cache.Policy) error {
+func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
 	return s.now().chain.SetClasses(classes, own)

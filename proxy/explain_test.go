@@ -41,10 +41,10 @@ func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
 	}{
 		{"nothing is cached", func(*fakeChain) {}, "miss", "fwd=uri-miss", "Memory has nothing. Redis is not used. So the node is asked. Should that fail, the client gets the error."},
 		{"it was just read", func(*fakeChain) {}, "hit", "hit", "Memory has it, at block 228, 0 behind the tip: within fresh_blocks 0. So it is served as it is."},
-		{"two blocks have come", blocks(2), "miss", "fwd=stale; stored", "2 behind the tip: past fresh_blocks 0, within stale_blocks 5. Redis is not used. So the node is asked. Should that fail or take longer than "},
+		{"two blocks have come", pass(2), "miss", "fwd=stale; stored", "2 behind the tip: past fresh_blocks 0, within stale_blocks 5. Redis is not used. So the node is asked. Should that fail or take longer than "},
 		{"two more, and the node fails", func(f *fakeChain) { f.grow(2); f.fails(errors.New("gone")) }, "miss", "stale-while-revalidate", "So the node is asked."},
 		{"it has failed just now", func(*fakeChain) {}, "stale", "memory stale-while-revalidate", "So it is served at once, and the node is asked anew in the background. The last try failed: gone."},
-		{"many blocks have come", blocks(100), "stale_error", "stale-if-error", "past stale_blocks 5, within error_blocks 1000. The last try failed (gone), so nobody waits for the node"},
+		{"many blocks have come", pass(100), "stale_error", "stale-if-error", "past stale_blocks 5, within error_blocks 1000. The last try failed (gone), so nobody waits for the node"},
 		{"it has failed again", func(*fakeChain) {}, "stale_error", "stale-if-error", "The last try failed (gone), so nobody waits for the node"},
 		{"the height source is lost", func(f *fakeChain) { f.deafen() }, "hit", "hit", "Memory has it, read "},
 	}

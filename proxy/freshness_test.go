@@ -30,7 +30,7 @@ type aging struct {
 
 func nothingHappens(*fakeChain) {}
 
-func blocks(n int64) func(*fakeChain) { return func(f *fakeChain) { f.grow(n) } }
+func pass(n int64) func(*fakeChain) { return func(f *fakeChain) { f.grow(n) } }
 
 // age tells a story in a bubble of time.
 func age(t *testing.T, target string, o proxy.Options, steps []aging) {
@@ -70,7 +70,7 @@ func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
 			told{"public, max-age=20", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
 		{"later it has one, and what is left is less", 3500 * time.Millisecond, nothingHappens, [2]string{},
 			told{"public, max-age=19", "3", `tipcache; hit; ttl=16; detail="memory"`}},
-		{"a block that is on time changes neither", 6500 * time.Millisecond, blocks(1), [2]string{},
+		{"a block that is on time changes neither", 6500 * time.Millisecond, pass(1), [2]string{},
 			told{"public, max-age=20", "10", `tipcache; hit; ttl=10; detail="memory"`}},
 		{"when the next is late, nothing is promised", 25 * time.Second, nothingHappens, [2]string{},
 			told{"public, max-age=0", "35", `tipcache; hit; ttl=0; detail="memory"`}},
@@ -80,7 +80,7 @@ func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
 			told{"public, max-age=0", "1", `tipcache; fwd=stale; ttl=0; detail="memory stale-while-revalidate"`}},
 		{"and the more so", 2 * time.Second, nothingHappens, [2]string{},
 			told{"public, max-age=0", "3", `tipcache; fwd=stale; ttl=-2; detail="memory stale-while-revalidate"`}},
-		{"while the node fails it serves for longer", 0, blocks(3), [2]string{},
+		{"while the node fails it serves for longer", 0, pass(3), [2]string{},
 			told{"public, max-age=0", "3", `tipcache; hit; ttl=-30; detail="memory stale-if-error"`}},
 		{"without a height source its age is in seconds", 57 * time.Second, (*fakeChain).deafen, [2]string{},
 			told{"public, max-age=0", "60", `tipcache; hit; ttl=0; detail="memory seconds"`}},
@@ -107,7 +107,7 @@ func TestWhatIsToldOfAPastBlock(t *testing.T) {
 	age(t, anyPath, proxy.Options{}, []aging{
 		{"others may keep it for a day", 0, nothingHappens, pinned,
 			told{"public, max-age=86400", "", `tipcache; fwd=uri-miss; stored`}},
-		{"whatever comes", time.Hour, blocks(1000), pinned,
+		{"whatever comes", time.Hour, pass(1000), pinned,
 			told{"public, max-age=90000", "3600", `tipcache; hit; detail="memory"`}},
 		{"even nothing", time.Hour, (*fakeChain).deafen, pinned,
 			told{"public, max-age=93600", "7200", `tipcache; hit; detail="memory"`}},
@@ -127,7 +127,7 @@ func TestWhatIsToldOfAnAnswerThatSaysNo(t *testing.T) {
 			told{"public, max-age=0", "4", `tipcache; fwd=stale; ttl=-1; detail="memory stale-while-revalidate"`}},
 		{"nor does one that says so", 2 * time.Second, func(f *fakeChain) { f.says(500, `{"code":500,"error":"disk full"}`) }, [2]string{},
 			told{"public, max-age=0", "6", `tipcache; fwd=stale; ttl=-3; detail="memory stale-while-revalidate"`}},
-		{"however long that lasts", 0, blocks(50), [2]string{},
+		{"however long that lasts", 0, pass(50), [2]string{},
 			told{"public, max-age=0", "6", `tipcache; hit; ttl=-500; detail="memory stale-if-error"`}},
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -77,7 +78,7 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 }
 
 func TestAPrunedBlockIsNotFound(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Classes: chain.Classes{Negative: 2 * time.Second}}})
+	s := startChain(t, proxy.Options{Chain: chain.Options{Classes: blocks.Classes{Negative: 2 * time.Second}}})
 	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "pruned_height_1").answer(), nil })
 	want := `{"code":404,"msg":{},"error":"failed to create query context: failed to load state at height 1; version mismatch on immutable IAVL tree; ` +
 		`version does not exist. Version has either been pruned, or is for a future block height (latest height: 203): invalid request"}` + "\n"

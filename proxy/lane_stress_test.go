@@ -19,6 +19,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -57,7 +58,7 @@ func (m *turmoil) change(n int) {
 	case 5:
 		m.proxy.SetLimits(limits.Limits{})
 	case 6:
-		_ = m.proxy.SetClasses(chain.Classes{}, nil)
+		_ = m.proxy.SetClasses(blocks.Classes{}, nil)
 		m.proxy.Forget()
 	case 7:
 		_, _ = m.cache.PurgeKeys(context.Background(), cache.Selection{})

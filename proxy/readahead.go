@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/ahead"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 )
 
 // ReadAhead says how much is read when a block comes, before anybody asks.
@@ -50,7 +50,7 @@ const lookAgain = 5 * time.Second
 
 // awaitBlock returns when a block has come after another one, and else after a
 // while.
-func awaitBlock(ctx context.Context, nodes chain.Nodes, after int64) {
+func awaitBlock(ctx context.Context, nodes blocks.Nodes, after int64) {
 	ctx, cancel := context.WithTimeout(ctx, lookAgain)
 	defer cancel()
 	if nodes.WaitHeight(ctx, after+1) != nil {

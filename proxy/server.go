@@ -29,6 +29,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
@@ -58,7 +59,7 @@ type Cosmos struct {
 // queries is the interface to the chain in one of the dialects.
 type queries interface {
 	Admit(c *gin.Context, rec *web.Record) error
-	SetClasses(classes chain.Classes, own map[string]cache.Policy) error
+	SetClasses(classes blocks.Classes, own map[string]cache.Policy) error
 	SelectRoute(name string) (cache.Selection, error)
 	SelectAddress(address string) (cache.Selection, error)
 }
@@ -126,15 +127,19 @@ func (s *Server) mountChain() (err error) {
 		s.chain = &undeclared{classes: s.o.Chain.Classes, own: s.o.Chain.Routes}
 		return nil
 	}
+	reader, err := blocks.New(s.o.Chain.Reader(), s.stack, s.o.Cache)
+	if err != nil {
+		return err
+	}
 	if s.o.Cosmos == nil {
-		h, err := chain.New(s.o.Chain, s.stack, s.o.Cache)
+		h, err := chain.New(s.o.Chain, reader)
 		if err == nil {
 			s.chain = h
 			s.mount(h.Routes())
 		}
 		return err
 	}
-	s.cosmos, err = cosmos.New(cosmos.Options{Chain: s.o.Chain, Rows: s.o.Cosmos.Rows, Posts: s.o.Cosmos.Posts}, s.stack, s.o.Cache)
+	s.cosmos, err = cosmos.New(cosmos.Options{Chain: s.o.Chain, Rows: s.o.Cosmos.Rows, Posts: s.o.Cosmos.Posts}, reader)
 	s.chain = s.cosmos
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -23,13 +23,13 @@ var errUndeclared = &web.Failure{
 // An undeclared chain is one of which it is not known what its nodes speak. It keeps what is set.
 type undeclared struct {
 	mu      sync.Mutex
-	classes chain.Classes
+	classes blocks.Classes
 	own     map[string]cache.Policy
 }
 
 func (u *undeclared) Admit(*gin.Context, *web.Record) error { return errUndeclared }
 
-func (u *undeclared) SetClasses(classes chain.Classes, own map[string]cache.Policy) error {
+func (u *undeclared) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.classes, u.own = classes, own

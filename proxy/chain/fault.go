@@ -27,10 +27,10 @@ type goodInput struct {
 // is. It is the input's if the row answered another input lately, the node reads
 // something else at that height, and this key has no good answer. The answer is
 // node.Rejected then. Otherwise the row is believed to work no longer.
-func (g *goodInputs) judge(q *Question, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
+func (g *goodInputs) judge(q *question, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
 	switch a.Reason {
 	case node.OK, node.NotFound:
-		g.answered(goodInput{q.Path, q.Query, now})
+		g.answered(goodInput{q.Path, q.RawQuery, now})
 	case node.Other:
 		if prev != nil && prev.Status == http.StatusOK {
 			g.forget()
@@ -60,11 +60,11 @@ func (g *goodInputs) forget() {
 }
 
 // has tells whether another input than a question's was answered lately.
-func (g *goodInputs) has(q *Question, now time.Time) bool {
+func (g *goodInputs) has(q *question, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, in := range g.last {
-		if (in.path != q.Path || in.query != q.Query) && now.Sub(in.at) < lately {
+		if (in.path != q.Path || in.query != q.RawQuery) && now.Sub(in.at) < lately {
 			return true
 		}
 	}

@@ -4,7 +4,7 @@ import "testing"
 
 func TestAPageIsTheSameWhereOnlyTheTextOfItsNextKeyDiffers(t *testing.T) {
 	same := func(a, b string) bool {
-		return string(withoutNextKey([]byte(a))) == string(withoutNextKey([]byte(b)))
+		return string(WithoutNextKey([]byte(a))) == string(WithoutNextKey([]byte(b)))
 	}
 	for name, tt := range map[string]struct {
 		a, b string

@@ -16,9 +16,14 @@ import (
 )
 
 // Fetch asks a node for a path that was escaped here.
-func (p *parser) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
-	r.Path, _ = url.PathUnescape(r.Path)
-	return p.Nodes.Fetch(ctx, r)
+func (q *question) Fetch(ctx context.Context, r node.Request, prev *cache.Entry) (*node.Answer, error) {
+	r.Path, _ = url.PathUnescape(q.Path)
+	r.Query = q.RawQuery
+	a, err := q.Nodes.Fetch(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return q.good.judge(q, a, prev, time.Now()), nil
 }
 
 // brokenLife is the life of an answer by which the node says that it failed, whose
@@ -27,25 +32,25 @@ const brokenLife = time.Second
 
 // Entry makes what is cached of a node's answer. An answer that did not change
 // is not shaped again.
-func (p *parser) Entry(q *Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
-	if p.asSent {
+	if q.asSent {
 		status = a.NodeStatus
 	}
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
-	source := Source(p.seed, a)
-	stamp := p.stampFor(q, prev, height)
+	source := Source(q.seed, a)
+	stamp := q.stampFor(prev, height)
 	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps {
 		return prev.Confirm(height, now), nil
 	}
-	content, err := p.content(q, a, status, source, stamp)
+	content, err := q.content(a, status, source, stamp)
 	if err != nil {
 		return nil, err
 	}
 	content.Failed = a.Reason == node.Other
-	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: p.expiry(a, now)}, nil
+	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: q.expiry(a, now)}, nil
 }
 
 // Source digests the answer of a node. Nothing holds beyond the short life of one by
@@ -61,26 +66,26 @@ func Source(seed maphash.Seed, a *node.Answer) uint64 {
 
 // expiry bounds the life of answers that say no, on top of their policy: what
 // is unknown now may be known in a block.
-func (p *parser) expiry(a *node.Answer, now time.Time) time.Time {
+func (q *question) expiry(a *node.Answer, now time.Time) time.Time {
 	switch a.Reason {
 	case node.OK:
 		return time.Time{}
 	case node.Other, node.Rejected:
 		return now.Add(brokenLife)
 	default:
-		return now.Add(p.Negative())
+		return now.Add(q.Negative())
 	}
 }
 
 // content shapes a node's answer, and stamps its next page key.
-func (p *parser) content(q *Question, a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
-	if p.asSent {
+func (q *question) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
+	if q.asSent {
 		return cache.NewContent(status, a.Type, "", a.Body, source), nil
 	}
 	if status != http.StatusOK {
 		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, q.refusal(a)), source), nil
 	}
-	body, nextKey, err := documented.Shape(a.Body, p.Msg)
+	body, nextKey, err := documented.Shape(a.Body, q.Msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}
@@ -88,7 +93,7 @@ func (p *parser) content(q *Question, a *node.Answer, status int, source uint64,
 }
 
 // refusal says what was asked for and is not there, and then what the node said.
-func (q *Question) refusal(a *node.Answer) string {
+func (q *question) refusal(a *node.Answer) string {
 	said := cmp.Or(a.Text, http.StatusText(a.Status))
 	if a.Reason == node.NotFound {
 		return "nothing found at " + q.Path + ": " + said
@@ -98,7 +103,7 @@ func (q *Question) refusal(a *node.Answer) string {
 
 // nextLink is the Link to the page after this one, for lists that have no
 // other place to name it.
-func (q *Question) nextLink(nextKey string) string {
+func (q *question) nextLink(nextKey string) string {
 	if nextKey == "" {
 		return ""
 	}

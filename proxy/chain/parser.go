@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -27,6 +28,16 @@ type parser struct {
 	path    []segment
 	queried []parameter // all but those of a page that the shape knows
 	names   []string    // of all that is read from the query: queried, then those of a page
+	kind    *blocks.Kind
+	good    goodInputs
+}
+
+// A question is a Question to a node of Story, and its origin.
+type question struct {
+	Question
+	*parser
+	limit   uint64 // of a page of a list; 0 for the node's default
+	reverse bool   // the list from its end
 }
 
 // A segment is a piece of a path: literal text, then perhaps a parameter.
@@ -70,16 +81,20 @@ type given struct {
 	set  bool
 }
 
-// Parse reads what a request asks for.
-func (p *parser) Parse(c *gin.Context) (q Question, err error) {
+// parse reads what a request asks for.
+func (p *parser) parse(c *gin.Context) (*Question, error) {
 	if hasBody(c.Request) {
-		return q, web.BadInput("a %s request takes no body", c.Request.Method)
+		return nil, web.BadInput("a %s request takes no body", c.Request.Method)
 	}
-	if err = q.readHeights(c.Request.Header, p.asSent); err != nil {
-		return q, err
+	q := &question{parser: p}
+	q.Kind, q.Origin, q.Cost = p.kind, q, p.Cost
+	if err := readHeights(&q.Heights, c.Request.Header, p.asSent); err != nil {
+		return nil, err
 	}
-	err = p.read(&q, c.Params, c.Request.URL.RawQuery)
-	return q, err
+	if err := p.read(q, c.Params, c.Request.URL.RawQuery); err != nil {
+		return nil, err
+	}
+	return &q.Question, nil
 }
 
 // hasBody says whether a request carries a body. The node lets one override
@@ -98,7 +113,7 @@ func hasBody(r *http.Request) bool {
 
 // readHeights reads the headers that name blocks. The height to read at is read as the
 // node reads it where requests go to the node asSent.
-func (h *Heights) readHeights(header http.Header, asSent bool) (err error) {
+func readHeights(h *blocks.Heights, header http.Header, asSent bool) (err error) {
 	if h.Min, err = web.ReadBlock(web.MinHeightHeader, header[web.MinHeightHeader]); err != nil {
 		return err
 	}
@@ -137,10 +152,9 @@ func nodeHeight(values []string) (int64, error) {
 var rooms = sync.Pool{New: func() any { return new([256]byte) }}
 
 // read makes the canonical form of a request.
-func (p *parser) read(q *Question, path gin.Params, rawQuery string) error {
+func (p *parser) read(q *question, path gin.Params, rawQuery string) error {
 	room := rooms.Get().(*[256]byte) //nolint:forcetypeassert // the pool has no others
 	defer rooms.Put(room)
-	q.Cost = p.Cost
 	text, err := p.appendPath(append(room[:0], p.prefix...), path)
 	if err != nil {
 		return err
@@ -151,13 +165,9 @@ func (p *parser) read(q *Question, path gin.Params, rawQuery string) error {
 			return err
 		}
 	}
-	queryEnd := len(text)
-	if q.Pinned > 0 {
-		text = strconv.AppendInt(append(text, '@'), q.Pinned, 10)
-	}
 	q.Key = string(text)
 	q.Path = q.Key[len(p.prefix):pathEnd]
-	q.Query = strings.TrimPrefix(q.Key[pathEnd:queryEnd], "?")
+	q.RawQuery = strings.TrimPrefix(q.Key[pathEnd:], "?")
 	return nil
 }
 
@@ -179,7 +189,7 @@ func (p *parser) appendPath(text []byte, path gin.Params) ([]byte, error) {
 	return text, nil
 }
 
-func (p *parser) appendQuery(q *Question, text []byte, rawQuery string) ([]byte, error) {
+func (p *parser) appendQuery(q *question, text []byte, rawQuery string) ([]byte, error) {
 	var v [maxParameters]given
 	if err := p.scan(q, &v, rawQuery); err != nil {
 		return nil, err
@@ -202,7 +212,7 @@ func (p *parser) appendQuery(q *Question, text []byte, rawQuery string) ([]byte,
 }
 
 // appendPage writes what is asked of a list, where the shape reads it.
-func (p *parser) appendPage(q *Question, w queryWriter, v []given) (_ []byte, err error) {
+func (p *parser) appendPage(q *question, w queryWriter, v []given) (_ []byte, err error) {
 	if p.asSent {
 		if limit, _ := strconv.ParseUint(v[2].text, 10, 64); limit > LargePage {
 			q.Cost = node.Scan
@@ -210,10 +220,11 @@ func (p *parser) appendPage(q *Question, w queryWriter, v []given) (_ []byte, er
 		return w.text, nil
 	}
 	if key := &v[0].text; strings.HasPrefix(*key, walkKeyPrefix) {
-		if q.walk, err = parseWalkKey(*key, p.Nodes.ChainID(), string(w.text[len(p.prefix):w.path])); err != nil {
+		walk, err := parseWalkKey(*key, p.Nodes.ChainID(), string(w.text[len(p.prefix):w.path]))
+		if err != nil {
 			return nil, malformed(PageKey, *key, "the next_key of the page before, as it came")
 		}
-		*key = q.walk.raw
+		q.Walk, *key = walk.Snapshot, walk.raw
 	}
 	asked, err := parsePage(p.page, v, p.o.MaxPageLimit)
 	if err != nil {
@@ -227,7 +238,7 @@ func (p *parser) appendPage(q *Question, w queryWriter, v []given) (_ []byte, er
 
 // scan takes the route's parameters out of a query; of duplicates the first
 // counts, and everything else is passed over.
-func (p *parser) scan(q *Question, v *[maxParameters]given, rawQuery string) error {
+func (p *parser) scan(q *question, v *[maxParameters]given, rawQuery string) error {
 	unknown := false
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, rawValue, _ := strings.Cut(pair, "=")

@@ -3,9 +3,9 @@ package chain
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -16,14 +16,14 @@ import (
 type Row struct {
 	Name    string // metric label, operation id, and what purges and policies call it
 	Pattern string // {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
-	Class   Class
+	Class   blocks.Class
 	Cost    node.Cost // what a read costs the node
 	Query   string    // the parameters read, with blanks between; "pagination" for those of a page, "*" for whatever comes
 }
 
 // ClassOf names the freshness class of a row; ok is false where no row has the
 // name.
-func ClassOf(rows []Row, name string) (class Class, ok bool) {
+func ClassOf(rows []Row, name string) (class blocks.Class, ok bool) {
 	row, ok := find(rows, name)
 	return row.Class, ok
 }
@@ -38,44 +38,20 @@ func find(rows []Row, name string) (row Row, ok bool) {
 	return Row{}, false
 }
 
-// SetClasses puts other classes, and other policies of single rows, in force
-// from the next request on. What is cached is judged by them from then on. An
-// error says that a row does not exist; then nothing has changed.
-func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error {
-	for name := range own {
-		if _, ok := find(r.rows, name); !ok {
-			return fmt.Errorf("chain: no route is called %q", name)
-		}
+// SelectRoute selects the keys of one row of a table, which begin with a prefix: those
+// at explicit heights too.
+func SelectRoute(rows []Row, prefix, name string) (cache.Selection, error) {
+	if row, ok := find(rows, name); ok {
+		return row.selection(prefix), nil
 	}
-	p := &policies{Classes: classes.WithDefaults()}
-	for _, row := range r.rows {
-		policy, ok := own[row.Name]
-		if !ok {
-			policy = p.of(row.Class)
-		}
-		policy.PastExpiry = row.Class.Pinned() // "not found" is what the state says
-		p.rows = append(p.rows, policy)
-	}
-	r.policies.Store(p)
-	return nil
+	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, names(rows)))
 }
 
-// Negative is the life of an answer that says no, as it is in force.
-func (r *Reader) Negative() time.Duration { return r.policies.Load().Negative }
-
-// SelectRoute selects the keys of one row: those at explicit heights too.
-func (r *Reader) SelectRoute(name string) (cache.Selection, error) {
-	if row, ok := find(r.rows, name); ok {
-		return row.selection(r.prefix), nil
+func names(rows []Row) (all []string) {
+	for _, row := range rows {
+		all = append(all, row.Name)
 	}
-	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, r.names()))
-}
-
-func (r *Reader) names() (names []string) {
-	for _, row := range r.rows {
-		names = append(names, row.Name)
-	}
-	return names
+	return all
 }
 
 // selection is the keys of a row. Where it takes the rest of a path they are known

@@ -6,6 +6,11 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
+// SelectRoute selects the keys of one row: those at explicit heights too.
+func (h *Handler) SelectRoute(name string) (cache.Selection, error) {
+	return SelectRoute(Rows(), h.prefix, name)
+}
+
 // SelectAddress selects the keys that name an address, or a public key: of
 // queries about it, of the collection and of its metadata. The address may be
 // written in any of its forms. What only lists it among others is not selected.

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -19,8 +20,7 @@ const stampBlocks = 8
 
 // A stamp puts the height of an answer into its next page key (walk.go).
 type stamp struct {
-	*parser
-	q      *Question
+	q      *question
 	height int64 // of the answer
 	keeps  bool  // the key of the answer before may stay
 	kept   int64 // the height in that key, 0 for none
@@ -29,9 +29,9 @@ type stamp struct {
 
 // stampFor is the stamp of an answer at a height; prev is the answer before, nil
 // for none.
-func (p *parser) stampFor(q *Question, prev *cache.Entry, height int64) stamp {
-	s := stamp{parser: p, q: q, height: height, keeps: true}
-	if p.page == nil || prev == nil {
+func (q *question) stampFor(prev *cache.Entry, height int64) stamp {
+	s := stamp{q: q, height: height, keeps: true}
+	if q.page == nil || prev == nil {
 		return s
 	}
 	if kept := s.readHeight(prev.Content); kept != 0 {
@@ -54,7 +54,7 @@ func (s stamp) content(body []byte, nextKey string, source uint64) *cache.Conten
 }
 
 func (s stamp) contentAt(height int64, body []byte, nextKey string, source uint64) *cache.Content {
-	if s.page != nil && height > 0 {
+	if s.q.page != nil && height > 0 {
 		body, nextKey = s.write(height, body, nextKey)
 	}
 	return cache.NewContent(http.StatusOK, web.JSON, s.q.nextLink(nextKey), body, source)
@@ -76,12 +76,12 @@ func (s stamp) write(height int64, body []byte, nextKey string) ([]byte, string)
 // text makes a walk key of the node's next key. One of a format that the route
 // does not know stays as it is.
 func (s stamp) text(height int64, nextKey string) string {
-	raw, ok := s.page.decode(nextKey)
+	raw, ok := s.q.page.decode(nextKey)
 	if !ok {
 		return nextKey
 	}
-	k := walkKey{height: height, epoch: s.epoch(), raw: raw}
-	return k.text(s.Nodes.ChainID(), s.q.Path)
+	k := walkKey{blocks.Snapshot{Height: height, Epoch: s.epoch()}, raw}
+	return k.text(s.q.Nodes.ChainID(), s.q.Path)
 }
 
 // readHeight gives the height in the next page key of a content, 0 for none, and -1 for
@@ -92,14 +92,14 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 		text, _, _ = strings.Cut(rest, "&")
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
 	}
-	k, err := parseWalkKey(text, s.Nodes.ChainID(), s.q.Path)
+	k, err := parseWalkKey(text, s.q.Nodes.ChainID(), s.q.Path)
 	switch {
 	case err != nil:
 		return 0
-	case k.epoch != s.epoch():
+	case k.Epoch != s.epoch():
 		return -1
 	default:
-		return k.height
+		return k.Height
 	}
 }
 
@@ -117,4 +117,16 @@ func nextKeyIn(body []byte, path string) (found gjson.Result) {
 	return found
 }
 
-func (s stamp) epoch() uint64 { return uint64(s.Nodes.Tip().Epoch) }
+func (s stamp) epoch() uint64 { return uint64(s.q.Nodes.Tip().Epoch) }
+
+// WithoutNextKey is a body without the text of its next page key: that moves with the
+// blocks while the page stays. A page that becomes the last one, or ceases to be it, says
+// another thing.
+func WithoutNextKey(body []byte) []byte {
+	for _, path := range [...]string{"msg." + nextKeyPath, nextKeyPath} {
+		if key := nextKeyIn(body, path); key.Index > 0 {
+			return slices.Concat(body[:key.Index], body[key.Index+len(key.Raw):])
+		}
+	}
+	return body
+}

@@ -2,16 +2,13 @@ package chain
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"strconv"
 	"strings"
 
-	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/proxy/blocks"
 )
 
 // A walkKey is the next page key that tipcache hands out for a list in the
@@ -23,9 +20,8 @@ import (
 // unsigned varints, the node's raw key, and a checksum over these, the chain and
 // the path.
 type walkKey struct {
-	height int64
-	epoch  uint64 // a key of an earlier epoch names a height of another history
-	raw    string // the node's key, as bytes
+	blocks.Snapshot
+	raw string // the node's key, as bytes
 }
 
 const (
@@ -37,8 +33,8 @@ var errWalkKey = errors.New("not a page key of this list")
 
 // text writes the key for the list at a canonical path of a chain.
 func (k walkKey) text(chainID, path string) string {
-	b := binary.AppendUvarint(nil, uint64(k.height))
-	b = binary.AppendUvarint(b, k.epoch)
+	b := binary.AppendUvarint(nil, uint64(k.Height))
+	b = binary.AppendUvarint(b, k.Epoch)
 	b = append(b, k.raw...)
 	b = append(b, walkChecksum(chainID, path, b)...)
 	return walkKeyPrefix + base64.RawURLEncoding.EncodeToString(b)
@@ -64,7 +60,7 @@ func parseWalkKey(text, chainID, path string) (k walkKey, err error) {
 	if m <= 0 || len(b) == n+m {
 		return k, errWalkKey
 	}
-	return walkKey{height: int64(height), epoch: epoch, raw: string(b[n+m:])}, nil
+	return walkKey{blocks.Snapshot{Height: int64(height), Epoch: epoch}, string(b[n+m:])}, nil
 }
 
 // walkChecksum guards against keys that were altered, or handed to another list
@@ -79,31 +75,3 @@ func walkChecksum(chainID, path string, payload []byte) []byte {
 	h.Write(payload)
 	return h.Sum(nil)[:walkChecksumLen]
 }
-
-// snapshot is the request as one about the block that its page key names. It is
-// not ok where there is no such block to be read: the request names another one,
-// or the chain has been set back since the key was made.
-func (ep *Endpoint) snapshot(ctx context.Context, q *Question, tip node.Tip) (at *Question, ok bool) {
-	height := q.walk.height
-	if height == 0 || q.Pinned > 0 || q.Min > height || q.walk.epoch != uint64(tip.Epoch) {
-		return nil, false
-	}
-	if tip.Known && height > tip.Height && !ep.awaitReplica(ctx, height, tip) {
-		return nil, false
-	}
-	pinned := *q
-	pinned.Key += "@" + strconv.FormatInt(height, 10)
-	pinned.Heights = Heights{Pinned: height}
-	return &pinned, true
-}
-
-// awaitReplica waits for a block that another replica has seen already, two
-// blocks' time at the most.
-func (ep *Endpoint) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
-	ctx, cancel := context.WithTimeout(ctx, min(2*tip.Interval, ep.wait))
-	defer cancel()
-	return ep.Nodes.WaitHeight(ctx, height) == nil
-}
-
-// outOfReach tells of an answer to a pinned read that no node has the block.
-func outOfReach(res cache.Result) bool { return res.Entry.Height == 0 }

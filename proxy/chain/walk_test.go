@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
 )
 
 const (
@@ -13,9 +15,9 @@ const (
 
 func TestAWalkKeyIsReadAsItWasWritten(t *testing.T) {
 	for _, k := range []walkKey{
-		{height: 1, raw: "a"},
-		{height: 1 << 40, epoch: 3, raw: "\x14" + strings.Repeat("\xff", 20)},
-		{height: 228, epoch: 1 << 50, raw: "tip-" + strings.Repeat("\x00", 42)},
+		{blocks.Snapshot{Height: 1}, "a"},
+		{blocks.Snapshot{Height: 1 << 40, Epoch: 3}, "\x14" + strings.Repeat("\xff", 20)},
+		{blocks.Snapshot{Height: 228, Epoch: 1 << 50}, "tip-" + strings.Repeat("\x00", 42)},
 	} {
 		got, err := parseWalkKey(k.text(someChain, somePath), someChain, somePath)
 		if err != nil || got != k {
@@ -25,7 +27,7 @@ func TestAWalkKeyIsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestAWalkKeyIsGoodForItsListOnly(t *testing.T) {
-	text := walkKey{height: 228, epoch: 1, raw: "\x14validator"}.text(someChain, somePath)
+	text := walkKey{blocks.Snapshot{Height: 228, Epoch: 1}, "\x14validator"}.text(someChain, somePath)
 	if _, err := parseWalkKey(text, "story-2", somePath); err == nil {
 		t.Error("the key is taken on another chain")
 	}
@@ -42,7 +44,7 @@ func TestAWalkKeyIsGoodForItsListOnly(t *testing.T) {
 
 // FuzzWalkKey: a key is read or refused, and what is read is written alike.
 func FuzzWalkKey(f *testing.F) {
-	known := walkKey{height: 228, epoch: 1, raw: "\x14validator"}.text(someChain, somePath)
+	known := walkKey{blocks.Snapshot{Height: 228, Epoch: 1}, "\x14validator"}.text(someChain, somePath)
 	f.Add(known)
 	f.Add(known[:9] + "\n" + known[9:])
 	f.Add(walkKeyPrefix)
@@ -54,7 +56,7 @@ func FuzzWalkKey(f *testing.F) {
 		}
 		if payload, sealed := strings.CutPrefix(text, "seal:"); sealed { // past the checksum
 			b := append([]byte(payload), walkChecksum(someChain, somePath, []byte(payload))...)
-			if k, err := parseWalkKey(walkKeyPrefix+base64.RawURLEncoding.EncodeToString(b), someChain, somePath); err == nil && (k.height <= 0 || k.raw == "") {
+			if k, err := parseWalkKey(walkKeyPrefix+base64.RawURLEncoding.EncodeToString(b), someChain, somePath); err == nil && (k.Height <= 0 || k.raw == "") {
 				t.Errorf("%q is read as %+v", payload, k)
 			}
 		}

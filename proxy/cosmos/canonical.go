@@ -79,14 +79,6 @@ const pathSafe = chain.Unreserved + "/:=,"
 // keySafe keeps what begins a height out of a query that was not decoded.
 var keySafe = strings.NewReplacer("!", "!!", "@", "!a")
 
-// at is the key of a request at a height.
-func (q canonicalRequest) at(height int64) string {
-	if height == 0 {
-		return q.key
-	}
-	return q.key + "@" + strconv.FormatInt(height, 10)
-}
-
 // clean resolves // and .. as the node does, which answers other spellings with a redirect
 // to this one.
 func clean(decoded string) string {

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -24,49 +25,54 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err := ep.Admit(c, rec); err != nil {
 		return err
 	}
-	q, err := ep.Parse(c)
+	q, err := ep.parse(c)
 	switch {
 	case err != nil && ep.row.open:
-		return ep.refuse(c, rec, &q, err)
+		return ep.refuse(c, rec, q, err)
 	case err != nil:
 		return err
 	case ep.Class == Never:
-		return ep.pass(c, rec, &q)
+		return ep.pass(c, rec, q)
 	}
-	return ep.Reply(c, rec, &q)
+	return ep.Reply(c, rec, q)
 }
 
-// Parse reads a request. What CometBFT answers is not read at a height, whatever the client says: the
+// A question is a Question to a node of the SDK, and its origin.
+type question struct {
+	chain.Question
+	ep *endpoint
+}
+
+// parse reads a request, also where its heights are none. What CometBFT answers is not read at a height, whatever the client says: the
 // answer would be the newest all the same.
-func (ep *endpoint) Parse(c *gin.Context) (q chain.Question, err error) {
+func (ep *endpoint) parse(c *gin.Context) (*chain.Question, error) {
 	asked := ep.h.index.ask(c.Request.URL.Path, c.Request.URL.RawQuery)
-	q = chain.Question{Key: asked.key, Path: asked.path, Query: asked.query, Cost: ep.Cost}
+	q := &question{ep: ep}
+	q.Path, q.RawQuery = asked.path, asked.query
+	q.Query = blocks.Query{Key: asked.key, Kind: ep.Kind, Cost: ep.Cost, Origin: q}
 	if asked.large() {
 		q.Cost = node.Scan
 	}
-	if q.Heights, err = readHeights(c.Request.Header); err != nil {
-		return q, err
-	}
+	var err error
+	q.Heights, err = readHeights(c.Request.Header)
 	if !ep.Class.Pinned() && ep.Class != Never {
 		q.Pinned = 0
 	}
-	q.Key = asked.at(q.Pinned)
-	return q, nil
+	return &q.Question, err
 }
 
 // refuse answers a request whose height is none. Where it is not known whether there is such a path,
 // the node is asked that first.
 func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *chain.Question, bad error) error {
-	ctx := web.WithLazyDeadline(c.Request.Context(), ep.Stack.Deadline(rec.Start))
+	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
-	q.Heights = chain.Heights{}
+	q.Heights = blocks.Heights{}
 	rec.Once() // the answer is not that of the same request without a height
-	tip := ep.Nodes.Tip()
-	query, res, err := ep.Lookup(ctx, c.Request, rec, q, tip)
-	if err != nil || res.Entry.Status != http.StatusNotImplemented {
+	a, err := ep.Lookup(ctx, c.Request, rec, &q.Query, ep.Nodes.Tip())
+	if err != nil || a.Entry.Status != http.StatusNotImplemented {
 		return bad
 	}
-	ep.Respond(c, rec, res, &query, tip)
+	ep.Respond(c.Writer, c.Request, rec, &q.Query, &a)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -42,9 +43,10 @@ func (p Posts) WithDefaults() Posts {
 
 // A Handler answers the queries of a chain. It owns no goroutine.
 type Handler struct {
-	*chain.Reader
+	*blocks.Reader
 
 	limits      Posts
+	rows        []chain.Row
 	index       *index
 	routes      []web.Route // of the rows, in order
 	posts       map[string]web.Route
@@ -57,9 +59,9 @@ type Handler struct {
 }
 
 // New checks the options and fills in the defaults.
-func New(o Options, stack *web.Stack, c chain.Cache) (*Handler, error) {
-	for _, r := range o.Rows {
-		if err := r.Check(); err != nil {
+func New(o Options, r *blocks.Reader) (*Handler, error) {
+	for _, own := range o.Rows {
+		if err := own.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -68,25 +70,22 @@ func New(o Options, stack *web.Stack, c chain.Cache) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err := chain.NewReader(o.Chain, keyPrefix, rows, stack, c)
-	if err != nil {
-		return nil, err
-	}
 	p := o.Posts.WithDefaults()
 	h := &Handler{
-		Reader: reader, limits: p, index: x, seed: maphash.MakeSeed(),
-		posting: queue.NewTokens(p.Rate, p.Burst, postPatience), bodies: stack.NewBodies(p.MaxBody),
+		Reader: r, limits: p, rows: rows, index: x, seed: maphash.MakeSeed(),
+		posting: queue.NewTokens(p.Rate, p.Burst, postPatience), bodies: r.Stack.NewBodies(p.MaxBody),
 	}
 	h.noteCodec("")
 	h.mount()
-	return h, nil
+	return h, r.SetClasses(o.Chain.Classes, o.Chain.Routes)
 }
 
 // mount makes the handlers of the rows, of posts and of the rest.
 func (h *Handler) mount() {
-	for place, m := range h.index.rows {
+	for _, m := range h.index.rows {
 		ep := &endpoint{h: h, row: m}
-		ep.Endpoint = h.Endpoint(place, ep, ep.tell)
+		kind := h.Add(&blocks.Kind{Name: m.Name, Class: m.Class, Tell: ep.tell, Essence: chain.WithoutNextKey})
+		ep.Endpoint = &chain.Endpoint{Reader: h.Reader, Row: m.Row, Kind: kind, Parse: ep.parse}
 		route := ep.Route(ep.serve, WriteFailure)
 		route.Handler = ended(route.Handler)
 		if m.Class == Never {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -20,7 +20,7 @@ const (
 
 // readHeights reads the headers that name blocks. Where two heights are given, even equal ones, the node
 // reads the latest instead and says nothing: that is refused here.
-func readHeights(h http.Header) (hs chain.Heights, err error) {
+func readHeights(h http.Header) (hs blocks.Heights, err error) {
 	if hs.Min, err = web.ReadBlock(web.MinHeightHeader, h[web.MinHeightHeader]); err != nil {
 		return hs, err
 	}

@@ -19,7 +19,9 @@ const (
 
 // Fetch asks a node. One that has just started reads no latest block until the next one comes, but what is
 // asked of its latest it can be asked at the tip.
-func (ep *endpoint) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
+func (q *question) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
+	ep := q.ep
+	r.Path, r.Query = q.Path, q.RawQuery
 	a, err := ep.Nodes.Fetch(ctx, r)
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
 		r.Unpinned = false
@@ -32,8 +34,8 @@ func (ep *endpoint) Fetch(ctx context.Context, r node.Request) (*node.Answer, er
 }
 
 // Entry makes what is cached of a node's answer.
-func (ep *endpoint) Entry(_ *chain.Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
-	now, status, height := time.Now(), a.NodeStatus, a.Height
+func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+	ep, now, status, height := q.ep, time.Now(), a.NodeStatus, a.Height
 	source := chain.Source(ep.h.seed, a)
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight || height == 0 {
 		height = ep.Nodes.Tip().Height // when it was so

@@ -17,16 +17,14 @@ import (
 
 // pass asks the node what is never kept.
 func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *chain.Question) error {
-	ctx := web.WithLazyDeadline(c.Request.Context(), ep.Stack.Deadline(rec.Start))
+	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
-	tip, err := ep.Settle(ctx, c.Request, rec, &q.Heights, 0)
-	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
-	if err != nil {
+	if _, err := ep.Settle(ctx, c.Request, rec, &q.Query); err != nil {
 		return err
 	}
-	a, err := ep.Fetch(ctx, node.Request{
-		Path: q.Path, Query: q.Query, Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: ep.Cost, Client: ep.Stack.Client(c.Request, rec),
-	})
+	a, err := q.Origin.Fetch(ctx, node.Request{
+		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: ep.Cost, Client: ep.Stack.Client(c.Request, rec),
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -66,7 +64,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 		return unreadable(err)
 	}
 	client := p.Stack.Client(c.Request, rec)
-	ctx := web.WithLazyDeadline(c.Request.Context(), p.Stack.Deadline(rec.Start))
+	ctx := p.Deadline(c.Request, rec)
 	defer ctx.Release()
 	if err := p.posting.Acquire(ctx, client); errors.Is(err, queue.ErrLate) {
 		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true, Public: "too many transactions are sent through this server at present"}

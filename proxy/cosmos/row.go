@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -15,12 +16,12 @@ type Row chain.Row
 
 // The classes, by their names in the table.
 const (
-	Live   = chain.Live
-	Params = chain.Params
-	Block  = chain.Block
-	Found  = chain.Found
-	Latest = chain.Latest
-	Never  = chain.Never
+	Live   = blocks.Live
+	Params = blocks.Params
+	Block  = blocks.Block
+	Found  = blocks.Found
+	Latest = blocks.Latest
+	Never  = blocks.Never
 )
 
 // ParseRow reads a row as an operator writes it: name, pattern, class, cost and the parameters of the
@@ -30,7 +31,7 @@ func ParseRow(line string) (Row, error) {
 	if len(words) < minWords {
 		return Row{}, fmt.Errorf("%q is not NAME PATTERN CLASS COST PARAMETERS", line)
 	}
-	r := Row{Name: words[0], Pattern: words[1], Class: chain.Class(words[2]), Query: strings.Join(words[minWords:], " ")}
+	r := Row{Name: words[0], Pattern: words[1], Class: blocks.Class(words[2]), Query: strings.Join(words[minWords:], " ")}
 	cost := slices.Index([]string{node.Cheap.String(), node.Page.String(), node.Scan.String()}, words[3])
 	if cost < 0 {
 		return r, fmt.Errorf("the cost %q is not one of cheap, page and scan", words[3])
@@ -49,7 +50,7 @@ func (r Row) Check() error {
 		return fmt.Errorf("the name %q is not a word", r.Name)
 	case !strings.HasPrefix(r.Pattern, "/"):
 		return fmt.Errorf("the pattern %q is not a path", r.Pattern)
-	case !slices.Contains([]chain.Class{Live, Params, Block, Found, Latest, Never}, r.Class):
+	case !slices.Contains([]blocks.Class{Live, Params, Block, Found, Latest, Never}, r.Class):
 		return fmt.Errorf("the class %q is not one of live, params, block, found, latest and never", r.Class)
 	}
 	_, err := compile(chain.Row(r))

@@ -9,7 +9,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -44,7 +44,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 	for _, e := range exchanges.All(t) {
 		recorded[e.Name] = e
 	}
-	for name, class := range map[string]chain.Class{
+	for name, class := range map[string]blocks.Class{
 		"pin_block_latest_past": Latest, "pin_tx_past": Found, "pin_tx_block_past": Block, "pin_tx_search_past": Latest,
 		"pin_node_info_past": Never, "pin_syncing_past": Never, "pin_node_config_past": Never, "pin_abci_query_past": Never, "pin_node_status_past": Never,
 		"ok_validatorset_latest": Latest, "ok_validatorset_by_height_100": Block, "pruned_block_50": Block, "pruned_validatorset_50": Block,

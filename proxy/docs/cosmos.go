@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 )
 
@@ -40,13 +40,13 @@ func (d *description) addCosmos() {
 }
 
 // classTexts say how the answers of a class are kept.
-var classTexts = map[chain.Class]string{
-	chain.Live:   "Read anew at each block.",
-	chain.Params: "Changed by governance alone, and read anew after some blocks.",
-	chain.Block:  "Kept for good as soon as the block is there.",
-	chain.Found:  "Kept for good once it is found.",
-	chain.Latest: "Read anew at each block. It cannot be read at a height.",
-	chain.Never:  "Passed on to the node each time.",
+var classTexts = map[blocks.Class]string{
+	blocks.Live:   "Read anew at each block.",
+	blocks.Params: "Changed by governance alone, and read anew after some blocks.",
+	blocks.Block:  "Kept for good as soon as the block is there.",
+	blocks.Found:  "Kept for good once it is found.",
+	blocks.Latest: "Read anew at each block. It cannot be read at a height.",
+	blocks.Never:  "Passed on to the node each time.",
 }
 
 // version ends the name of a module in a path.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
@@ -57,7 +58,7 @@ func startProduct(tb testing.TB, fast *lane.Lane) *product {
 	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Cache:       p.cache,
-		Chain:       chain.Options{Nodes: &p.world, Shape: chain.Node, Classes: chain.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
+		Chain:       chain.Options{Nodes: &p.world, Shape: chain.Node, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
 		Collections: &listing.Options{Store: &p.world, Policy: ages},
 		Web:         web.Options{Lane: fast, PublicURL: "https://x", AccessLog: &p.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/listener"
@@ -15,7 +16,7 @@ import (
 )
 
 // classOf is the class of a route in the dialect that is configured, or in any dialect.
-func classOf(cfg config.Config, name string) (class chain.Class, ok bool) {
+func classOf(cfg config.Config, name string) (class blocks.Class, ok bool) {
 	if cfg.Chain.Dialect != string(node.Cosmos) {
 		if class, ok = chain.ClassOf(chain.Rows(), name); ok || cfg.Chain.Dialect == string(node.Story) {
 			return class, ok
@@ -40,8 +41,8 @@ func routeNames(cfg config.Config) (names []string) {
 }
 
 // Classes are the freshness classes of the chain's queries.
-func Classes(cfg config.Config) chain.Classes {
-	return chain.Classes{
+func Classes(cfg config.Config) blocks.Classes {
+	return blocks.Classes{
 		Live:     policy(cfg.Classes.Live),
 		Params:   policy(cfg.Classes.Params),
 		Pinned:   cache.Policy{Immutable: true, Keep: cfg.Classes.Pinned},
@@ -61,7 +62,7 @@ func OwnPolicies(cfg config.Config) map[string]cache.Policy {
 // routeClass lays the settings of a route over those of its class.
 func routeClass(cfg config.Config, name string) config.Class {
 	base := cfg.Classes.Live
-	if class, _ := classOf(cfg, name); class == chain.Params {
+	if class, _ := classOf(cfg, name); class == blocks.Params {
 		base = cfg.Classes.Params
 	}
 	return cfg.Routes[name].Over(base)

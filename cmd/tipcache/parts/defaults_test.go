@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
@@ -35,7 +36,7 @@ func TestWhatServeUsesIsWhatTheReferenceShows(t *testing.T) {
 		"indexer":     {indexer.Options{}.WithDefaults(), Index(cfg).WithDefaults()},
 		"metadata":    {metadata.Options{}.WithDefaults(), Metadata(cfg).WithDefaults()},
 		"web":         {web.Options{}.WithDefaults(), Proxy(cfg).Web.WithDefaults()},
-		"chain":       {chain.Options{Classes: chain.DefaultClasses()}.WithDefaults(), Proxy(cfg).Chain.WithDefaults()},
+		"chain":       {chain.Options{Classes: blocks.DefaultClasses()}.WithDefaults(), Proxy(cfg).Chain.WithDefaults()},
 		"posts":       {cosmos.Posts{}.WithDefaults(), Proxy(cfg).Cosmos.Posts.WithDefaults()},
 		"collections": {listing.Options{}.WithDefaults(), Proxy(cfg).Collections.WithDefaults()},
 		"store":       {collections.Options{}.WithDefaults(), Collections(cfg).WithDefaults()},

@@ -1,13 +1,15 @@
-package chain
+package blocks
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 )
 
-// A Class says what may be done with the answers of a row.
+// A Class says what may be done with the answers of a kind.
 type Class string
 
 // The classes.
@@ -71,9 +73,31 @@ func (c Classes) of(class Class) cache.Policy {
 	return p
 }
 
-// policies are the classes in force, and by them the policy of every row of a
-// table. They are replaced as a whole.
-type policies struct {
-	Classes
-	rows []cache.Policy
+// SetClasses puts other classes, and other policies of single kinds, in force
+// from the next request on. What is cached is judged by them from then on. An
+// error says that a kind does not exist; then nothing has changed.
+func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error {
+	for name := range own {
+		if !slices.ContainsFunc(r.kinds, func(k *Kind) bool { return k.Name == name }) {
+			return fmt.Errorf("no route is called %q", name)
+		}
+	}
+	classes = classes.WithDefaults()
+	for _, k := range r.kinds {
+		policy, ok := own[k.Name]
+		if !ok {
+			policy = classes.of(k.Class)
+		}
+		k.setPolicy(policy)
+	}
+	r.classes.Store(&classes)
+	return nil
 }
+
+func (k *Kind) setPolicy(p cache.Policy) {
+	p.PastExpiry = k.Class.Pinned() // "not found" is what the state says
+	k.policy.Store(&p)
+}
+
+// Negative is the life of an answer that says no, as it is in force.
+func (r *Reader) Negative() time.Duration { return r.classes.Load().Negative }

@@ -1,4 +1,4 @@
-package chain
+package blocks
 
 import (
 	"cmp"
@@ -16,20 +16,20 @@ const farAhead = 1 << 32
 // executed gives the lowest height at which the execution client's block is known to
 // count that a request must see, and waits for it. A later page of a list has its walk's
 // block judged first; the state at a height is that of this one alone.
-func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Record, hs *Heights, walk int64) (height int64, err error) {
+func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (height int64, err error) {
 	tip := r.Nodes.Tip()
-	if at := cmp.Or(hs.Pinned, walk); 0 < at && at <= tip.Height {
-		since, newest, err := r.Nodes.Executed(ctx, at, hs.EVM)
+	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
+		since, newest, err := r.Nodes.Executed(ctx, at, q.EVM)
 		switch {
 		case since > 0:
 			return since, nil
-		case hs.Pinned > 0 && err != nil:
+		case q.Pinned > 0 && err != nil:
 			return 0, untold(err)
-		case hs.Pinned > 0:
-			return 0, tooLate(tip, nil, "block %d of the execution client does not count at block %d; the newest that does is %d", hs.EVM, at, newest)
+		case q.Pinned > 0:
+			return 0, tooLate(tip, nil, "block %d of the execution client does not count at block %d; the newest that does is %d", q.EVM, at, newest)
 		}
 	}
-	since, newest, err := r.Nodes.Executed(ctx, tip.Height, hs.EVM)
+	since, newest, err := r.Nodes.Executed(ctx, tip.Height, q.EVM)
 	if since > 0 {
 		return since, nil
 	}
@@ -41,13 +41,13 @@ func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Reco
 	if err != nil {
 		return 0, untold(err)
 	}
-	return r.awaitExecuted(ctx, tip, hs.EVM, newest)
+	return r.awaitExecuted(ctx, tip, q.EVM, newest)
 }
 
 // awaitExecuted waits for the block in whose state the execution client's block counts.
 // newest is the one that counts at the tip.
 func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest int64) (height int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.wait)
+	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
 	for {
 		// A block carries one of the execution client's at most.

@@ -1,0 +1,96 @@
+package blocks
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// varyOn are the request headers that choose between answers of a URL: heights,
+// and Accept, which may ask for a stream.
+const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVMHeader + ", Accept"
+
+// Respond writes an answer to a query.
+func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Answer) {
+	told := r.tell(rec, q, a, time.Now())
+	r.Stack.Respond(w, from, &told)
+}
+
+// tell is what a client is told of an answer.
+func (r *Reader) tell(rec *web.Record, q *Query, a *Answer, now time.Time) web.Answer {
+	r.Show(rec, a)
+	immutable := a.Asked.Policy.IsImmutable(a.Entry)
+	told := web.Answer{
+		Result: a.Result, Key: a.Asked.Key, Policy: a.Asked.Policy, Now: now, Until: a.freshUntil(now),
+		CatchingUp: a.Tip.CatchingUp && !immutable,
+		Seconds:    !a.Tip.Known && !immutable, Private: r.o.Auth, Vary: varyOn,
+	}
+	if q.Kind.Tell != nil {
+		told = q.Kind.Tell(told)
+	}
+	return told
+}
+
+// Show notes what the client is about to see, and calls an answer stale that is of a
+// block before one that the client has seen on its connection, by more than its class
+// allows. It is for answers that Respond does not write.
+func (r *Reader) Show(rec *web.Record, a *Answer) {
+	a.mark(rec)
+	rec.Result(a.Result)
+	if a.Entry.Height > a.Tip.Height && a.Entry.Status == http.StatusOK {
+		r.Nodes.Raise(a.Entry.Height) // another replica has read there
+	}
+}
+
+func (a *Answer) mark(rec *web.Record) {
+	height := a.Entry.Height
+	if rec.Pinned || !a.Tip.Known || height == 0 || a.Asked.Policy.IsImmutable(a.Entry) {
+		return
+	}
+	rec.Show(a.Tip.Epoch, height)
+	seen, _ := rec.Seen(a.Tip.Epoch)
+	if seen-height > a.Asked.Policy.FreshBlocks && (a.Outcome == cache.Hit || a.Outcome == cache.Miss) {
+		a.Outcome = cache.StaleHit
+	}
+}
+
+// freshUntil is when an answer ceases to be fresh. In blocks that is an
+// estimate: when the block that ends it is expected. It is zero where freshness
+// is measured in seconds, because no tip is known.
+func (a *Answer) freshUntil(now time.Time) time.Time {
+	tip, height := a.Tip, a.Entry.Height
+	if !tip.Known {
+		return time.Time{}
+	}
+	if height == 0 || tip.CatchingUp { // of a time when no tip was known, so of any block; or not of the newest
+		return now
+	}
+	since := min(now.Sub(tip.Seen), tip.Interval)
+	return now.Add(time.Duration(height+a.Asked.Policy.FreshBlocks+1-tip.Height)*tip.Interval - since)
+}
+
+// A recollection answers a query again, at the newest block or at the one that it
+// names. Pages of a walk are not among these queries.
+type recollection struct {
+	*Reader
+	q *Query
+}
+
+// Recall answers as long as memory can.
+func (m *recollection) Recall(rec *web.Record, told *web.Answer) bool {
+	tip := m.Nodes.Tip()
+	if m.q.waits(rec, tip) {
+		return false
+	}
+	a := Answer{Asked: m.asked(m.q, tip), Tip: tip}
+	var ok bool
+	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start); ok {
+		rec.Tip, rec.Pinned = tip.Height, m.q.Pinned > 0
+		*told = m.tell(rec, m.q, &a, rec.Start)
+	}
+	return ok
+}
+
+var _ web.Memory = (*recollection)(nil)

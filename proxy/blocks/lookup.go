@@ -1,0 +1,100 @@
+package blocks
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// An Answer is what a query comes to.
+type Answer struct {
+	cache.Result
+	Asked cache.Query // what the cache was asked
+	Tip   node.Tip    // by which it is an answer
+}
+
+// Answer answers a query from the cache, at the block that Settle finds. Where memory
+// answers it and the same bytes come again, the fast lane may answer them by itself.
+func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (Answer, error) {
+	tip, err := r.Settle(ctx, from, rec, q)
+	if err != nil {
+		return Answer{}, err
+	}
+	a, err := r.Lookup(ctx, from, rec, q, tip)
+	if err != nil {
+		return a, err
+	}
+	if h := a.Entry.Height; 0 < h && h < q.Min { // of a node that catches up
+		return a, r.late(q.Min, nil)
+	}
+	return a, nil
+}
+
+// Lookup asks the cache, by a tip: for a later page of a walk at the block of the walk,
+// where that can still be read.
+func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (Answer, error) {
+	if q.Walk.Height > 0 {
+		if at, ok := r.snapshot(ctx, q, tip); ok {
+			a, err := r.get(ctx, from, rec, at, tip)
+			if err != nil || !outOfReach(a.Result) {
+				rec.Pinned = true
+				return a, err
+			}
+		}
+	} else if rec.Repeatable() {
+		rec.Repeat(&recollection{r, q})
+	}
+	return r.get(ctx, from, rec, q, tip)
+}
+
+func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
+	a.Asked, a.Tip = r.asked(q, tip), tip
+	a.Result, err = r.cache.Get(ctx, a.Asked, func(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
+		return r.read(ctx, q, r.Stack.Client(from, rec), before)
+	})
+	return a, err
+}
+
+// asked is what the cache is asked.
+func (r *Reader) asked(q *Query, tip node.Tip) cache.Query {
+	policy := *q.Kind.policy.Load()
+	if q.Pinned > 0 {
+		policy = r.classes.Load().Pinned
+	}
+	asked := cache.Query{Key: q.key(), LatencyClass: int(q.Cost), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.Class.Pinned(), Ahead: q.Pinned == 0 && q.Cost != node.Scan}
+	if tip.Known {
+		asked.Tip, asked.Interval = tip.Height, tip.Interval
+	}
+	if q.Pinned > 0 || policy.Immutable {
+		asked.MinHeight = 0 // what is fixed was seen, however long ago
+	}
+	return asked
+}
+
+// snapshot is the query as one about the block of its walk. It is not ok where there is
+// no such block to be read: the request names another one, or the chain has been set
+// back since the page before.
+func (r *Reader) snapshot(ctx context.Context, q *Query, tip node.Tip) (at *Query, ok bool) {
+	height := q.Walk.Height
+	if height == 0 || q.Pinned > 0 || q.Min > height || q.Walk.Epoch != uint64(tip.Epoch) {
+		return nil, false
+	}
+	if tip.Known && height > tip.Height && !r.awaitReplica(ctx, height, tip) {
+		return nil, false
+	}
+	return q.at(height), true
+}
+
+// awaitReplica waits for a block that another replica has seen already, two
+// blocks' time at the most.
+func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
+	ctx, cancel := context.WithTimeout(ctx, min(2*tip.Interval, r.o.MinHeightWait))
+	defer cancel()
+	return r.Nodes.WaitHeight(ctx, height) == nil
+}
+
+// outOfReach tells of an answer to a pinned read that no node has the block.
+func outOfReach(res cache.Result) bool { return res.Entry.Height == 0 }

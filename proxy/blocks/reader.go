@@ -1,0 +1,96 @@
+package blocks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Nodes is what a Reader needs of the chain's nodes; *node.Pool has it.
+type Nodes interface {
+	// Fetch asks a node. A refusal is an answer; an error is silence.
+	Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
+	// Tip is the newest block known. It is asked for on every request.
+	Tip() node.Tip
+	// WaitHeight returns nil once the tip has reached the height.
+	WaitHeight(ctx context.Context, height int64) error
+	// Executed is the lowest known height, up to one, at which a block of the execution
+	// client counts; 0 where it does not, and then the newest that does.
+	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
+	// ChainID names the chain, "" while it is not known.
+	ChainID() string
+	// Raise reports a height that another replica has read at.
+	Raise(height int64)
+}
+
+// Cache is what a Reader needs of the cache; *cache.Cache has it.
+type Cache interface {
+	// Get answers a query from the stores, or by the origin.
+	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
+	// Fresh answers a query from an entry in memory that is fresh now, if there
+	// is one.
+	Fresh(q cache.Query, now time.Time) (res cache.Result, ok bool)
+}
+
+// Options configure a Reader. Nodes is required.
+type Options struct {
+	Nodes         Nodes
+	Auth          bool          // a key is required
+	MinHeightWait time.Duration // how long a request waits for a block that it must see; default 10 s
+	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection, as [cache.Patience] says
+}
+
+// A Reader reads a chain by the block, on behalf of all interfaces to it. It owns no
+// goroutine.
+type Reader struct {
+	Nodes Nodes
+	Stack *web.Stack
+
+	cache   Cache
+	o       Options
+	kinds   []*Kind
+	classes atomic.Pointer[Classes] // replaced while serving, read without a lock
+	waiters *limits.Places
+}
+
+// New checks the options and fills in the defaults. The classes are the default ones
+// until SetClasses.
+func New(o Options, stack *web.Stack, c Cache) (*Reader, error) {
+	if o.Nodes == nil {
+		return nil, errors.New("blocks: Nodes is required")
+	}
+	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
+	r := &Reader{Nodes: o.Nodes, Stack: stack, cache: c, o: o, waiters: stack.NewWaiters()}
+	return r, r.SetClasses(Classes{}, nil)
+}
+
+// Add adds a kind of reads. It is called before the Reader is asked, and before
+// SetClasses.
+func (r *Reader) Add(k *Kind) *Kind {
+	r.kinds = append(r.kinds, k)
+	k.setPolicy(r.classes.Load().of(k.Class))
+	return k
+}
+
+// Admit lets those pass who may ask.
+func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
+	if !r.o.Auth {
+		return nil
+	}
+	return r.Stack.AdmitKey(c, rec)
+}
+
+// Deadline bounds the time of a request. Release must be called in the end.
+func (r *Reader) Deadline(from *http.Request, rec *web.Record) *web.LazyDeadline {
+	return web.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
+}

@@ -1,0 +1,113 @@
+package blocks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Settle waits for the block that a request must see, refuses one that does not exist
+// yet, and returns the tip to answer by. The execution client's block becomes one of the
+// chain's that must be seen. The record notes the tip.
+func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
+	tip, err = r.settle(ctx, from, rec, q)
+	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
+		tip = r.follow(ctx, rec, tip)
+	}
+	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
+	return tip, err
+}
+
+// settle does so but for the newest block that the client has seen on its connection.
+func (r *Reader) settle(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (node.Tip, error) {
+	if q.EVM > 0 {
+		height, err := r.executed(ctx, from, rec, q)
+		if err != nil {
+			return r.Nodes.Tip(), err
+		}
+		q.Min = max(q.Min, height)
+	}
+	tip := r.Nodes.Tip()
+	if q.Min > tip.Height { // a block that was seen stays seen, whatever is down now
+		leave, err := r.enter(from, rec, tip, web.MinHeightHeader)
+		if err != nil {
+			return tip, err
+		}
+		defer leave()
+		if err := r.await(ctx, q.Min); err != nil {
+			return tip, err
+		}
+		tip = r.Nodes.Tip()
+	}
+	if q.inFuture(tip) {
+		return tip, web.BadInput("block %d is in the future; the newest is %d", q.Pinned, tip.Height)
+	}
+	return tip, nil
+}
+
+// inFuture tells whether a query is about a block that it cannot name yet.
+func (q *Query) inFuture(tip node.Tip) bool {
+	return q.Kind.NoFuture && tip.Known && q.Pinned > tip.Height
+}
+
+// follow waits a little for the newest block that the client has seen on its
+// connection, of which another replica may have told, and returns the tip to answer by.
+func (r *Reader) follow(ctx context.Context, rec *web.Record, tip node.Tip) node.Tip {
+	seen, awaited := rec.Seen(tip.Epoch)
+	if !tip.Known || awaited || seen <= tip.Height {
+		return tip
+	}
+	ctx, cancel := context.WithTimeout(ctx, cache.Patience(r.o.Patience, tip.Interval))
+	defer cancel()
+	if r.Nodes.WaitHeight(ctx, seen) != nil { // the answer says that it is an older one
+		rec.Awaited()
+	}
+	return r.Nodes.Tip()
+}
+
+// waits tells whether Settle would wait for a block, or refuse the query: for the one that
+// it must see, or, unless it is pinned to one, for the newest that its client has seen.
+func (q *Query) waits(rec *web.Record, tip node.Tip) bool {
+	seen, awaited := rec.Seen(tip.Epoch)
+	if q.Pinned == 0 && tip.Known && !awaited && seen > tip.Height {
+		return true
+	}
+	return q.Min > tip.Height || q.inFuture(tip)
+}
+
+// enter takes a place among the requests that wait for a block; the header is the one
+// that names the block.
+func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip, header string) (leave func(), err error) {
+	if !tip.Known {
+		return nil, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
+			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
+	}
+	return r.waiters.Enter(from, rec.Tenant, max(tip.Interval, time.Second))
+}
+
+// await waits for a block, within bounds.
+func (r *Reader) await(ctx context.Context, height int64) error {
+	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
+	defer cancel()
+	err := r.Nodes.WaitHeight(ctx, height)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return r.late(height, err)
+	}
+	return err
+}
+
+// late is the failure of a request that must see a block that does not come.
+func (r *Reader) late(height int64, err error) error {
+	tip := r.Nodes.Tip()
+	return tooLate(tip, err, "block %d has not come; the newest is %d", height, tip.Height)
+}
+
+func tooLate(tip node.Tip, err error, format string, args ...any) error {
+	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
+}
