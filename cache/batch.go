@@ -14,7 +14,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	found := make(map[string]*Entry, len(keys))
 	var missing []string
 	for _, key := range keys {
-		if at, ok := ch.memory.GetIfPresent(key); ok && !at.entry.expired(c.o.Now()) {
+		if at, ok := ch.memory.GetIfPresent(key); ok && !at.entry.expired(c.o.Now) {
 			found[key] = at.entry
 		} else {
 			missing = append(missing, key)
@@ -25,7 +25,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	}
 	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // counted there; what has come is used all the same
 	for key, e := range shared {
-		if !e.expired(c.o.Now()) {
+		if !e.expired(c.o.Now) {
 			found[key] = ch.memory.put(&Query{Key: key}, e).entry
 		}
 	}
@@ -42,26 +42,4 @@ func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.D
 	if ch.waiters != nil && keep > 0 && len(entries) > 0 {
 		c.o.Shared.Save(ctx, ch.namespace, entries, keep)
 	}
-}
-
-// lookupShared reads the entry of a key that memory does not have from the
-// shared store. That costs a third of a flight, which brings a goroutine and the
-// lease with it, and is all that a replica needs that has just started. It gives
-// what it has read, nil for nothing, and the slot of an entry that can be served; an
-// error says that the shared store does not answer.
-func (c *Cache) lookupShared(ctx context.Context, ch *chain, q Query) (read *Entry, at *slot, err error) {
-	if !c.begin() {
-		return nil, nil, errClosed
-	}
-	defer c.tasks.Done()
-	if !ch.pending.BeginRead(q.Key) {
-		return nil, nil, nil
-	}
-	read, err = c.o.Shared.Read(context.WithoutCancel(ctx), ch.namespace, q.Key)
-	ch.pending.EndRead(q.Key, func() {
-		if read != nil && q.state(&slot{entry: read}, c.o.Now()) <= Stale { // else it is a flight's to judge
-			at = ch.memory.put(&q, read)
-		}
-	})
-	return read, at, err
 }

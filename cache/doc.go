@@ -21,9 +21,9 @@
 // Keys that are asked for at least twice in every block are read as soon as one
 // comes, before anybody asks ([Cache.ReadAhead]); package cache/ahead chooses them.
 //
-// Get is in lookup.go, from top to bottom. How new is new enough,
-// [Policy] says: in blocks where the caller knows the tip and the entry its
-// height, else in seconds.
+// A request goes down lookup.go: Get, a hit, the wait, the answer. A flight goes down
+// flight.go. What both find is judged by package cache/freshness: in blocks where the
+// caller knows the tip and the entry its height, else in seconds.
 //
 // The shared store is optional and lies behind [Shared]; package cache/redis is
 // one. It is never trusted to be well: a caller waits for a silent one once, and

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/cache/freshness"
 )
 
 // Content is the immutable part of a stored answer. Memory, the shared store's
@@ -80,12 +81,9 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 	return confirmed
 }
 
-// newerThan orders two entries of one key. Heights decide where both are known
-// and differ, else the time of reading: an answer of unknown height can only be
-// placed by its time. An entry is newer than its equal, so the last one stays.
-func (e *Entry) newerThan(old *Entry) bool {
-	if e.Height > 0 && old.Height > 0 && e.Height != old.Height {
-		return e.Height > old.Height
-	}
-	return !e.ReadAt.Before(old.ReadAt)
+// Stamp is what the entry's freshness is judged by.
+func (e *Entry) Stamp() *freshness.Stamp {
+	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
 }
+
+func (e *Entry) expired(now freshness.Clock) bool { return e.Stamp().Expired(now) }

@@ -6,31 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/cache/tracing"
 )
 
-// flight is one lookup of a key below memory, for all callers who wait for it.
+// flight is one lookup of a key below memory, for all callers who wait for it. Its
+// request is that of the caller who began it.
 type flight struct {
-	c      *Cache
-	ch     *chain
-	q      Query
-	origin Origin
+	*request
 
 	read         *Entry // what the shared store has given the caller, nil for nothing
 	sharedSilent bool   // the shared store did not answer the caller: it is written to, but not asked again
-}
-
-// lookupResult is what a flight knows once it has asked the shared store.
-type lookupResult struct {
-	enough bool   // at ends the flight
-	at     *slot  // the newest entry at hand, nil for none
-	store  string // where at was found
-	lease  Lease  // to settle or abandon; nil without a shared store
 }
 
 // flightResult is what a flight brings. Beside an error, at is the newest entry
@@ -41,8 +33,19 @@ type flightResult struct {
 	forward string
 }
 
-// fly runs a flight. It ends with its own time or the cache, not with ctx.
-func (c *Cache) fly(ctx context.Context, f *flight) (flightResult, error) {
+// start begins the flight, or joins the one of the key that is under way; own tells
+// which, as soon as the flight has begun.
+func (f flight) start(ctx context.Context) (landed <-chan singleflight.Result, own *atomic.Bool) {
+	own = new(atomic.Bool)
+	return f.ch.flights.DoChan(f.q.Key, func() (any, error) {
+		own.Store(true)
+		return f.fly(ctx)
+	}), own
+}
+
+// fly runs the flight. It ends with its own time or the cache, not with ctx.
+func (f *flight) fly(ctx context.Context) (flightResult, error) {
+	c := f.c
 	if !c.begin() {
 		return flightResult{}, errClosed
 	}
@@ -56,60 +59,128 @@ func (c *Cache) fly(ctx context.Context, f *flight) (flightResult, error) {
 	defer context.AfterFunc(c.life, cancel)()
 	ctx, span := tracing.Start(ctx, "tipcache/cache", "cache.flight")
 	began := time.Now()
-	r, err := f.run(ctx)
-	f.observe(time.Since(began), r, err)
-	f.endFlight(ctx, span, r, err)
-	return r, err
+	l, err := f.run(ctx)
+	f.observe(time.Since(began), l, err)
+	f.endSpan(ctx, span, l, err)
+	return l, err
 }
 
-// observe notes how long a flight took that asked the origin. A failure says
-// nothing of that unless it took longer than others do to succeed.
-func (f *flight) observe(took time.Duration, r flightResult, err error) {
-	l := f.c.latency(&f.q)
-	if errors.Is(err, ErrYielded) {
-		return
+// run asks memory once more, the shared store, the origin.
+func (f *flight) run(ctx context.Context) (flightResult, error) {
+	// Between a caller's look into memory and the start of its flight, the
+	// flight before may have landed: without this look its answer would be
+	// fetched twice.
+	at, _ := f.ch.memory.GetIfPresent(f.q.Key)
+	l := flightResult{at: at, store: inMemory}
+	if f.fresh(at) {
+		return l, nil
 	}
-	if err == nil && r.store == fromOrigin || err != nil && took > time.Duration(l.mean.Load()) {
-		l.observe(took, 2*f.c.patience(&f.q))
+	lease, enough := f.acquire(ctx, &l)
+	if enough {
+		return l, nil
 	}
+	err := f.ask(ctx, &l)
+	f.release(ctx, lease, l, err)
+	return l, err
 }
 
-// revalidate has a stale entry read anew by a flight in the background, unless
-// that is under way, failed a moment ago, or too many are under way.
-func (c *Cache) revalidate(ctx context.Context, ch *chain, at *slot, q Query, origin Origin) {
-	if at.renewing.Load() || at.resting(c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
-		return
+func (f *flight) fresh(at *slot) bool { return f.q.judge(at, f.c.o.Now) == Fresh }
+
+// acquire looks into the shared store until it gives an entry that is enough to end
+// the flight, or the origin is this flight's to ask: because it has the lease,
+// because the replica that had it failed, or because the shared store is not
+// well. Then replicas go their own ways, and callers are still coalesced in each.
+// The lease is to be released; it is nil without a shared store.
+func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool) {
+	if !f.ch.shares(&f.q) {
+		return nil, false
 	}
-	if c.background.Add(1) > int64(c.o.MaxBackground) || !c.begin() {
-		c.background.Add(-1)
-		c.counts.skipped.Add(1)
-		at.renewing.Store(false)
-		return
+	// Listening begins before asking: a message between the two must not be lost.
+	woken := f.ch.waiters.join(f.q.Key)
+	defer f.ch.waiters.leave(f.q.Key)
+	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
+	until, cancel := f.waitForOthers(ctx)
+	defer cancel()
+	if f.sharedSilent || f.ch.pending.AwaitWrite(until, f.q.Key) != nil {
+		return lease, false
 	}
-	go func() {
-		defer c.tasks.Done()
-		defer c.background.Add(-1)
-		defer at.renewing.Store(false)
-		landed := ch.flights.DoChan(q.Key, func() (any, error) {
-			return c.fly(inBackground(ctx), &flight{c: c, ch: ch, q: q, origin: origin})
-		})
-		select {
-		case <-landed:
-		case <-c.life.Done():
+	judged := l.at.known()
+	if f.read != nil {
+		judged, enough = f.read, f.adopt(l, f.read)
+	}
+	for !enough && until.Err() == nil {
+		drain(woken)
+		reply, err := lease.Acquire(ctx, judged)
+		switch {
+		case err != nil:
+			return lease, false
+		case reply.State == LeaseChanged:
+			judged, enough = reply.Entry, f.adopt(l, reply.Entry)
+		case reply.State == LeaseGranted:
+			lease.Keep(ctx)
+			return lease, false
+		case !f.c.awaitLease(until, woken, reply.Left):
+			return lease, false
 		}
-	}()
+	}
+	return lease, enough
 }
 
-// keep puts e into memory, and gives the slot that is there then: a newer entry
-// may have come between. If that serves worse (it is of unknown height, but was
-// read later), this flight's callers are given e all the same.
-func (f *flight) keep(e *Entry) *slot {
-	now := f.c.o.Now()
-	kept, mine := f.ch.memory.put(&f.q, e), &slot{entry: e}
-	if f.q.state(kept, now) > f.q.state(mine, now) {
-		return mine
+// adopt takes an entry of the shared store over into memory, and tells whether it is
+// enough to end the flight.
+func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
+	if !f.q.requires().Believes(e.Height) || e.sameAs(l.at) {
+		return false
 	}
-	return kept
+	if at := f.keep(e); at != l.at {
+		l.at, l.store = at, inShared
+		f.taken(e, true, "")
+	}
+	return f.fresh(l.at)
+}
+
+// waitForOthers ends when what is left of the flight is due to the origin.
+func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, _ := ctx.Deadline()
+	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
+}
+
+// ask has the origin answer, and keeps what it says.
+func (f *flight) ask(ctx context.Context, l *flightResult) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cache: waiting for another replica: %w", err)
+	}
+	l.forward = f.forward(l.at)
+	e, err := f.fetch(ctx, l.at.known())
+	if errors.Is(err, ErrYielded) {
+		return err
+	}
+	if err == nil && l.at != nil && f.q.requires().FallsBehind(e.Stamp(), l.at.entry.Stamp(), f.c.o.Now) {
+		err = ErrBehind
+	}
+	if err != nil {
+		f.c.counts.originErrors.Add(1)
+		if l.at != nil {
+			l.at.fail(f.c.o.Now(), err)
+		}
+		return err
+	}
+	l.at, l.store = f.keep(e), fromOrigin
+	return nil
+}
+
+// forward says why the origin is asked, as [Result] does. An entry that is fresh by its
+// policy is not new enough for this caller.
+func (f *flight) forward(at *slot) string {
+	whatever := Query{Policy: f.q.Policy, Tip: f.q.Tip}
+	switch {
+	case at == nil:
+		return "uri-miss"
+	case whatever.judge(at, f.c.o.Now) == Fresh:
+		return "request"
+	default:
+		return "stale"
+	}
 }
 
 // fetch calls the origin. A panic there would end the process, for the flight
@@ -122,9 +193,9 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		}
 	}()
 	f.c.counts.originCalls.Add(1)
-	l := f.c.latency(&f.q)
-	l.begin()
-	defer func() { l.end(time.Now(), 2*f.c.patience(&f.q)) }()
+	expected := f.c.latency(&f.q)
+	expected.begin()
+	defer func() { expected.end(time.Now(), 2*f.c.patience(&f.q)) }()
 	var reading Reading
 	if f.c.o.Taken != nil && f.q.Audit {
 		ctx = WithReading(ctx, &reading)
@@ -134,37 +205,68 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		return nil, errors.New("cache: origin gave neither an entry nor an error")
 	}
 	if err == nil {
-		f.c.taken(&f.q, e, false, reading.By, f.origin)
+		f.taken(e, false, reading.By)
 	}
 	return e, err
 }
 
-// newerThanAnswer tells whether a slot that can stand in is newer than what an origin gives
-// that is behind the tip.
-func (f *flight) newerThanAnswer(at *slot, e *Entry) bool {
-	now := f.c.o.Now()
-	return f.q.usableAtAnyAge(at, now) && 0 < e.Height && e.Height < at.entry.Height && f.q.state(&slot{entry: e}, now) != Fresh
+// keep puts e into memory, and gives the slot that is there then: a newer entry
+// may have come between. If that serves worse (it is of unknown height, but was
+// read later), this flight's callers are given e all the same.
+func (f *flight) keep(e *Entry) *slot {
+	now := f.c.o.Now
+	kept, own := f.ch.memory.put(&f.q, e), &slot{entry: e}
+	if f.q.judge(kept, now) > f.q.judge(own, now) {
+		return own
+	}
+	return kept
 }
 
-// endFlight says of a flight's span what the flight came to.
-func (f *flight) endFlight(ctx context.Context, span trace.Span, r flightResult, err error) {
+// release settles the lease, or abandons it after a failure. The callers do not
+// wait for that, but the next flight of the key does, and Close.
+func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
+	if lease == nil {
+		return
+	}
+	f.c.counts.writing.Add(1)
+	end := f.ch.pending.BeginWrite(f.q.Key)
+	f.c.tasks.Go(func() {
+		defer f.c.counts.writing.Add(-1)
+		if failure != nil {
+			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
+			return
+		}
+		end(lease.Settle(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry, f.c.o.Now)))
+	})
+}
+
+// observe notes how long a flight took that asked the origin. A failure says
+// nothing of that unless it took longer than others do to succeed.
+func (f *flight) observe(took time.Duration, l flightResult, err error) {
+	expected := f.c.latency(&f.q)
+	if errors.Is(err, ErrYielded) {
+		return
+	}
+	if err == nil && l.store == fromOrigin || err != nil && took > time.Duration(expected.mean.Load()) {
+		expected.observe(took, 2*f.c.patience(&f.q))
+	}
+}
+
+// endSpan says of a flight's span what the flight came to.
+func (f *flight) endSpan(ctx context.Context, span trace.Span, l flightResult, err error) {
 	if span.IsRecording() {
+		outcome := cmp.Or(l.store, "origin")
+		if err != nil {
+			outcome = "failed"
+		}
 		span.SetAttributes(
 			attribute.String("tipcache.key_hash", tracing.KeyHash(f.q.Key)),
 			attribute.Bool("tipcache.background", InBackground(ctx)),
-			attribute.String("tipcache.outcome", r.outcome(err)),
+			attribute.String("tipcache.outcome", outcome),
 		)
-		if r.at != nil {
-			span.SetAttributes(attribute.Int64("tipcache.height", r.at.entry.Height))
+		if l.at != nil {
+			span.SetAttributes(attribute.Int64("tipcache.height", l.at.entry.Height))
 		}
 	}
 	tracing.End(span, err)
-}
-
-// outcome is where the answer came from, or that there is none.
-func (r flightResult) outcome(err error) string {
-	if err != nil {
-		return "failed"
-	}
-	return cmp.Or(r.store, "origin")
 }

@@ -37,7 +37,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	ch := c.chain.Load()
 	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
 	if at := ch.memory.peek(q.Key); at != nil {
-		i.Memory = Stored{Entry: at.entry, State: q.state(at, c.o.Now())}
+		i.Memory = Stored{Entry: at.entry, State: q.judge(at, c.o.Now)}
 		i.LastFailure, i.Renewing, i.RevalidationWait = at.failure(), at.renewing.Load(), c.revalidationWait(&q, at)
 	}
 	if ch.waiters != nil {
@@ -46,7 +46,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 		i.Lease = record.Lease
 		if e := record.Entry; e != nil {
 			at := &slot{entry: e}
-			i.Shared = Stored{Entry: e, State: q.state(at, c.o.Now()), Expiry: record.Expiry}
+			i.Shared = Stored{Entry: e, State: q.judge(at, c.o.Now), Expiry: record.Expiry}
 			if i.Memory.State > Stale {
 				i.RevalidationWait = c.revalidationWait(&q, at)
 			}

@@ -3,21 +3,23 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/tipcache/tipcache/cache/ahead"
+	"golang.org/x/sync/singleflight"
 )
-
-// This file is the lookup, in the order in which a request goes through
-// it. What a flight needs to be safe is in flight.go, and what it has to do with
-// those of other replicas is in lease.go.
 
 // maxFlights bounds how many flights of others a caller joins, one after the
 // other, in the hope of an answer that is new enough for it.
 const maxFlights = 8
+
+// request is one query on its way through a chain's part of the cache.
+type request struct {
+	c      *Cache
+	ch     *chain
+	q      Query
+	origin Origin
+}
 
 // Get answers q, from the nearest place that has an answer new enough, and
 // asks origin if there is none. A caller waits no longer than its ctx, but for
@@ -32,34 +34,15 @@ const maxFlights = 8
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()
 	at, _ := ch.memory.GetIfPresent(q.Key)
-	if at != nil && at.warmed.Load() && at.warmed.CompareAndSwap(true, false) {
-		c.taken(&q, at.entry, true, "", origin)
+	if q.judge(at, c.o.Now) == Fresh && !at.unaudited.Load() {
+		return c.hit(at), nil
 	}
-	switch q.state(at, c.o.Now()) {
-	case Fresh:
-		return c.hit(at, Hit), nil
-	case Stale:
-		if c.revalidationWait(&q, at) == 0 {
-			c.revalidate(ctx, ch, at, q, origin)
-			return c.hit(at, StaleHit), nil
-		}
-	case StaleIfError:
-		// Once the origin has failed nobody waits for it until it is well:
-		// a stalled one would hold up every caller. Nor does anybody who would be
-		// given this entry in the end.
-		err := at.failure()
-		if err == nil && c.hopeless(&q, at) {
-			err = errSlow
-		}
-		if err != nil {
-			c.revalidate(ctx, ch, at, q, origin)
-			c.count(StaleError, inMemory)
-			return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
-		}
+	r := &request{c: c, ch: ch, q: q, origin: origin}
+	if at != nil && at.unaudited.CompareAndSwap(true, false) {
+		r.taken(at.entry, true, "")
 	}
-	c.noteAhead(ch, at, &q, origin)
-	res, err := c.wait(ctx, ch, q, origin, at)
-	c.count(res.Outcome, res.Store)
+	res, err := r.answer(ctx, at)
+	c.counts.finished(res.Outcome, res.Store)
 	return res, err
 }
 
@@ -67,193 +50,204 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 // false where memory has none, and nothing is done about that.
 func (c *Cache) Fresh(q Query, now time.Time) (res Result, ok bool) {
 	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
-	if q.state(at, now) != Fresh || at.warmed.Load() { // Get has to tell of it
+	if q.judge(at, func() time.Time { return now }) != Fresh || at.unaudited.Load() { // Get has to tell of it
 		return res, false
 	}
-	return c.hit(at, Hit), true
+	return c.hit(at), true
 }
 
 // hit is a finished request that memory has answered.
-func (c *Cache) hit(at *slot, o Outcome) Result {
-	at.ask()
-	c.count(o, inMemory)
-	return Result{Entry: at.entry, Outcome: o, Store: inMemory}
+func (c *Cache) hit(at *slot) Result {
+	at.hit()
+	c.counts.finished(Hit, inMemory)
+	return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}
 }
 
-// ask counts a request for the entry. Once there are enough that takes a load and
-// no more, so that callers on many processors do not get into each other's way.
-func (s *slot) ask() {
-	if s.asks.Load() < ahead.Often {
-		s.asks.Add(1)
+// answer gives what memory has, fresh or not, where waiting is of no use, and else what
+// a flight brings.
+func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
+	if r.usable(at) {
+		return r.serve(ctx, flightResult{at: at, store: inMemory}, true), nil
 	}
-}
-
-// count counts a finished request.
-func (c *Cache) count(o Outcome, store string) {
-	c.counts.requests[o][slices.Index(stores[:], store)].Add(1)
-}
-
-// wait answers q from a flight; for a key that memory does not have, one read of
-// the shared store may do. A caller for whom the shared store was silent does not
-// wait for it again: its flight goes to the origin at once.
-func (c *Cache) wait(ctx context.Context, ch *chain, q Query, origin Origin, at *slot) (Result, error) {
-	defer c.waiting.Add(-1)
-	if c.waiting.Add(1) > int64(c.o.MaxWaiters) {
-		return c.serveStale(ch, &q, flightResult{}, ErrOverloaded)
+	if err := r.failing(at); err != nil {
+		r.revalidate(ctx, at)
+		return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
 	}
-	f := flight{c: c, ch: ch, q: q, origin: origin}
-	if at == nil && ch.shares(&q) {
-		read, found, err := c.lookupShared(ctx, ch, q)
-		if found != nil {
-			c.taken(&q, found.entry, true, "", origin)
+	r.noteAhead(at)
+	defer r.c.waiting.Add(-1)
+	if r.c.waiting.Add(1) > int64(r.c.o.MaxWaiters) {
+		return r.standIn(flightResult{}, ErrOverloaded)
+	}
+	f := flight{request: r}
+	if at == nil && r.ch.shares(&r.q) {
+		if at = f.readShared(ctx); r.usable(at) {
+			return r.serve(ctx, flightResult{at: at, store: inShared}, true), nil
 		}
-		if q.state(found, c.o.Now()) == Fresh || q.state(found, c.o.Now()) == Stale && c.revalidationWait(&q, found) == 0 {
-			return c.serve(ctx, ch, q, origin, flightResult{at: found, store: inShared}, true), nil
-		}
-		at, f.read, f.sharedSilent = found, read, err != nil
 	}
-	w := c.newWait(&q, at)
+	return f.wait(ctx, r.c.newWait(&r.q, at))
+}
+
+// usable tells whether an entry is served without waiting for a newer one.
+func (r *request) usable(at *slot) bool {
+	state := r.q.judge(at, r.c.o.Now)
+	return state == Fresh || state == Stale && r.c.revalidationWait(&r.q, at) == 0
+}
+
+// failing gives the reason for which an entry that is kept for errors is served at once.
+// Once the origin has failed callers do not wait for it until it is well: a stalled one
+// would hold up every caller. Nor does a caller wait that would be given this entry in the
+// end.
+func (r *request) failing(at *slot) error {
+	switch {
+	case r.q.judge(at, r.c.o.Now) != StaleIfError:
+		return nil
+	case at.failure() == nil && r.c.hopeless(&r.q, at):
+		return errSlow
+	default:
+		return at.failure()
+	}
+}
+
+// readShared reads the entry of a key that memory does not have from the
+// shared store. That costs a third of a flight, which brings a goroutine and the
+// lease with it, and is all that a replica needs that has just started. It gives
+// the slot of an entry that can be served; another one is the flight's to judge. A
+// caller for whom the shared store was silent does not wait for it again: its flight
+// goes to the origin at once.
+func (f *flight) readShared(ctx context.Context) (at *slot) {
+	if !f.c.begin() {
+		f.sharedSilent = true
+		return nil
+	}
+	defer f.c.tasks.Done()
+	if !f.ch.pending.BeginRead(f.q.Key) {
+		return nil
+	}
+	read, err := f.c.o.Shared.Read(context.WithoutCancel(ctx), f.ch.namespace, f.q.Key)
+	f.read, f.sharedSilent = read, err != nil
+	f.ch.pending.EndRead(f.q.Key, func() {
+		if read != nil && f.q.judge(&slot{entry: read}, f.c.o.Now) <= Stale {
+			at = f.ch.memory.put(&f.q, read)
+		}
+	})
+	if at != nil {
+		f.taken(at.entry, true, "")
+	}
+	return at
+}
+
+// wait answers from the flight of the key, the caller's own or the one under way.
+func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 	for try := range maxFlights {
-		r, own, err := f.join(ctx, w)
+		landed, own := f.start(ctx)
+		l, err := f.await(ctx, landed, own, w)
 		f.read = nil // what the next flight finds is newer
 		if errors.Is(err, ErrYielded) {
 			continue // a read ahead, which had no room: the next flight is a caller's
 		}
 		if err != nil {
-			return c.serveStale(ch, &q, r, err)
+			return f.standIn(l, err)
 		}
 		// A flight that another caller began may have brought too low a height
 		// or too old a reading for this one. The next begins after that: if it
 		// has asked the origin, then as late as this caller's own could have.
-		state := q.state(r.at, c.o.Now())
-		if own || state == Fresh || try > 0 && r.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
-			return c.serve(ctx, ch, q, origin, r, own), nil
+		state := f.q.judge(l.at, f.c.o.Now)
+		if own.Load() || state == Fresh || try > 0 && l.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
+			return f.serve(ctx, l, own.Load()), nil
 		}
 	}
-	return c.serveStale(ch, &q, flightResult{}, ErrOverloaded)
+	return f.standIn(flightResult{}, ErrOverloaded)
 }
 
-// join starts the flight of the key or joins the one under way, and waits for
-// it to land, or as long as w says if there is something else to give. own tells
-// a caller whose flight it was.
-func (f flight) join(ctx context.Context, w wait) (r flightResult, own bool, err error) {
-	var started atomic.Bool // read also while the flight is under way
-	landed := f.ch.flights.DoChan(f.q.Key, func() (any, error) {
-		started.Store(true)
-		return f.c.fly(ctx, &f)
-	})
+// await waits for a flight to land, or as long as w says if there is something else
+// to give.
+func (r *request) await(ctx context.Context, landed <-chan singleflight.Result, own *atomic.Bool, w wait) (flightResult, error) {
 	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
 	for {
 		select {
-		case r := <-landed:
-			return r.Val.(flightResult), started.Load(), r.Err
+		case l := <-landed:
+			return l.Val.(flightResult), l.Err
 		case <-patience.C:
-			at, _ := f.ch.memory.GetIfPresent(f.q.Key)
-			state := f.q.state(at, f.c.o.Now())
+			at, _ := r.ch.memory.GetIfPresent(r.q.Key)
+			state := r.q.judge(at, r.c.o.Now)
 			left := w.left(state)
 			switch {
 			case state == Fresh: // it has just landed
 			case left > 0:
 				patience.Reset(left)
 			case state <= StaleIfError:
-				f.c.giveUp(at, &f.q, started.Load())
-				return flightResult{at: at, store: inMemory, forward: "stale"}, false, errSlow
+				r.c.giveUp(at, &r.q, own.Load())
+				return flightResult{at: at, store: inMemory, forward: "stale"}, errSlow
 			}
 		case <-ctx.Done():
-			return flightResult{}, false, ctx.Err()
+			return flightResult{}, ctx.Err()
 		}
 	}
 }
 
-// run is the flight: memory once more, the shared store, the origin.
-func (f *flight) run(ctx context.Context) (flightResult, error) {
-	// Between a caller's look into memory and the start of its flight, the
-	// flight before may have landed: without this look its answer would be
-	// fetched twice.
-	at, _ := f.ch.memory.GetIfPresent(f.q.Key)
-	if f.q.state(at, f.c.o.Now()) == Fresh {
-		return flightResult{at: at, store: inMemory}, nil
-	}
-	found := f.acquire(ctx, at)
-	if found.enough {
-		return flightResult{at: found.at, store: inShared}, nil
-	}
-	r, err := f.ask(ctx, found)
-	f.release(ctx, found.lease, r, err)
-	return r, err
-}
-
-// ask has the origin answer, and keeps what it says.
-func (f *flight) ask(ctx context.Context, found lookupResult) (flightResult, error) {
-	r := flightResult{at: found.at, store: found.store}
-	if err := ctx.Err(); err != nil {
-		return r, fmt.Errorf("cache: waiting for another replica: %w", err)
-	}
-	r.forward = "uri-miss"
-	if r.at != nil {
-		r.forward = "stale"
-		if f.q.Policy.State(r.at.entry, f.q.Tip, f.c.o.Now()) == Fresh {
-			r.forward = "request" // which wanted a newer one
-		}
-	}
-	e, err := f.fetch(ctx, r.at.known())
-	if errors.Is(err, ErrYielded) {
-		return r, err
-	}
-	if err == nil && f.newerThanAnswer(r.at, e) {
-		err = ErrBehind
-	}
-	if err != nil {
-		f.c.counts.originErrors.Add(1)
-		if r.at != nil {
-			r.at.fail(f.c.o.Now(), err)
-		}
-		return r, err
-	}
-	r.at, r.store = f.keep(e), fromOrigin
-	return r, nil
-}
-
-// serve makes a result of what a flight brought.
-func (c *Cache) serve(ctx context.Context, ch *chain, q Query, origin Origin, r flightResult, own bool) Result {
-	r.at.ask()
-	res := Result{Entry: r.at.entry, Outcome: Miss, Store: r.store, Forward: r.forward, Collapsed: !own}
-	if r.store == fromOrigin {
-		if !own {
-			c.counts.collapsed.Add(1)
-		}
-		return res
-	}
-	res.Outcome = Hit
-	if q.state(r.at, c.o.Now()) != Fresh {
+// serve makes a result of what was found. What is not fresh is read anew after that.
+func (r *request) serve(ctx context.Context, l flightResult, own bool) Result {
+	l.at.hit()
+	res := Result{Entry: l.at.entry, Outcome: Miss, Store: l.store, Forward: l.forward, Collapsed: !own}
+	switch {
+	case l.store == fromOrigin && !own:
+		r.c.counts.collapsed.Add(1)
+	case l.store == fromOrigin:
+	case r.q.judge(l.at, r.c.o.Now) == Fresh:
+		res.Outcome = Hit
+	default:
 		res.Outcome = StaleHit
-		c.revalidate(ctx, ch, r.at, q, origin)
+		r.revalidate(ctx, l.at)
 	}
 	return res
 }
 
-// serveStale answers q after a failure, from what the flight had at hand or
+// standIn makes a result after a failure, of what the flight had at hand or
 // memory has by now. An origin that is behind has nothing better than the oldest
 // entry.
-func (c *Cache) serveStale(ch *chain, q *Query, r flightResult, failure error) (Result, error) {
-	at, store := r.at, r.store
+func (r *request) standIn(l flightResult, failure error) (Result, error) {
+	at, store, now := l.at, l.store, r.c.o.Now
 	if at == nil {
 		store = inMemory
-		at, _ = ch.memory.GetIfPresent(q.Key)
+		at, _ = r.ch.memory.GetIfPresent(r.q.Key)
 	}
-	res := Result{Store: store, Forward: r.forward}
-	switch state := q.state(at, c.o.Now()); {
+	res := Result{Store: store, Forward: l.forward}
+	switch state := r.q.judge(at, now); {
 	case state == Fresh:
 		res.Outcome = Hit
 	case state == Stale:
 		res.Outcome = StaleHit
-	case state == StaleIfError, errors.Is(failure, ErrBehind) && q.usableAtAnyAge(at, c.o.Now()):
+	case state == StaleIfError, at != nil && errors.Is(failure, ErrBehind) && r.q.requires().StandsIn(at.entry.Stamp(), now):
 		res.Outcome, res.Err = StaleError, failure
 	default:
 		return Result{}, failure
 	}
-	at.ask()
+	at.hit()
 	res.Entry = at.entry
 	return res, nil
+}
+
+// revalidate has a stale entry read anew by a flight in the background, unless
+// that is under way, failed a moment ago, or too many are under way.
+func (r *request) revalidate(ctx context.Context, at *slot) {
+	if at.renewing.Load() || at.resting(r.c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
+		return
+	}
+	if r.c.background.Add(1) > int64(r.c.o.MaxBackground) || !r.c.begin() {
+		r.c.background.Add(-1)
+		r.c.counts.skipped.Add(1)
+		at.renewing.Store(false)
+		return
+	}
+	go func() {
+		defer r.c.tasks.Done()
+		defer r.c.background.Add(-1)
+		defer at.renewing.Store(false)
+		landed, _ := flight{request: r}.start(inBackground(ctx))
+		select {
+		case <-landed:
+		case <-r.c.life.Done():
+		}
+	}()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/heap"
 )
 
@@ -20,17 +21,27 @@ type memory struct {
 // slot is an entry in memory and what became of the last try to replace it.
 // A newer entry gets a slot of its own.
 type slot struct {
-	entry    *Entry
-	renewing atomic.Bool   // a flight in the background is under way for it
-	warmed   atomic.Bool   // Options.Taken has to be told of it, once somebody asks
-	asks     atomic.Uint32 // how often the entry was asked for, as far as that matters
-	before   uint32        // the asks of the entry whose place it took
-	failed   atomic.Pointer[failed]
+	entry     *Entry
+	renewing  atomic.Bool   // a flight in the background is under way for it
+	unaudited atomic.Bool   // Options.Taken has to be told of it, once a caller asks for it
+	hits      atomic.Uint32 // how often the entry was given, as far as that matters
+	failed    atomic.Pointer[failed]
+
+	previousHits uint32 // of the entry that it replaced
 }
 
 type failed struct {
 	at  time.Time
 	err error
+}
+
+// hit counts that the entry was given. Once there are enough hits to read the key ahead
+// it loads and does not store, so that callers on many processors do not get into each
+// other's way.
+func (s *slot) hit() {
+	if s.hits.Load() < ahead.Often {
+		s.hits.Add(1)
+	}
 }
 
 // retryAfter is how long a key rests after the origin failed for it, so that a
@@ -82,7 +93,7 @@ func newMemory(bytes int64, n *counts) *memory {
 // of the key.
 func (m *memory) put(q *Query, e *Entry) *slot {
 	s, _ := m.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
-		if found && !e.newerThan(old.entry) && !q.above(old.entry) {
+		if found && !q.requires().Replaces(e.Stamp(), old.entry.Stamp()) {
 			return old, otter.CancelOp
 		}
 		if e.Height > 0 {
@@ -90,7 +101,7 @@ func (m *memory) put(q *Query, e *Entry) *slot {
 		}
 		s := &slot{entry: e}
 		if found {
-			s.before = old.asks.Load()
+			s.previousHits = old.hits.Load()
 		}
 		return s, otter.WriteOp
 	})

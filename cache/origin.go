@@ -36,3 +36,51 @@ func inBackground(ctx context.Context) context.Context {
 // InBackground tells an [Origin] that no caller waits for its answer yet, so
 // that it can let others go first.
 func InBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }
+
+type aheadKey struct{}
+
+// Ahead tells an [Origin] that no caller has asked for its answer. An origin that has no
+// room for that at once fails with [ErrYielded].
+func Ahead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
+
+// A Taken is an entry that the cache has taken from an origin or from the shared
+// store, for [Options].Taken.
+type Taken struct {
+	Key    string
+	Entry  *Entry
+	Shared bool   // from the shared store
+	By     string // who answered for the origin; "" unknown
+	Origin Origin // reads it again, with a [Reading]
+}
+
+// A Reading says how an [Origin] reads for an audit, and who has answered.
+type Reading struct {
+	Audit  bool   // the fields that follow count
+	Height int64  // to read at
+	Only   string // who is to answer; "" for any
+	Avoid  string // who is to answer only where nobody else can; "" for none
+
+	By string // set by the origin: who answered
+	At int64  // set by the origin: the height that the answer is of; 0 for none
+}
+
+type readingKey struct{}
+
+// WithReading has an origin called with ctx read so, and say who answered.
+func WithReading(ctx context.Context, r *Reading) context.Context {
+	return context.WithValue(ctx, readingKey{}, r)
+}
+
+// ReadingOf is what an [Origin] was called with, nil for nothing.
+func ReadingOf(ctx context.Context) *Reading {
+	r, _ := ctx.Value(readingKey{}).(*Reading)
+	return r
+}
+
+// taken tells of an entry that was taken for q, by whom it was answered, unless the
+// shared store gave it.
+func (r *request) taken(e *Entry, shared bool, by string) {
+	if r.c.o.Taken != nil && r.q.Audit {
+		r.c.o.Taken(Taken{Key: r.q.Key, Entry: e, Shared: shared, By: by, Origin: r.origin})
+	}
+}

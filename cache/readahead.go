@@ -8,27 +8,15 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// asked is what is needed to read a key ahead: how it was asked for.
-type asked struct {
-	q      Query
-	origin Origin
-}
-
-type aheadKey struct{}
-
-// Ahead tells an [Origin] that nobody has asked for its answer. One that has no
-// room for that at once fails with [ErrYielded].
-func Ahead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
-
 // noteAhead notes a query for an entry that the newest block has made stale, and
 // that was asked for often until then.
-func (c *Cache) noteAhead(ch *chain, at *slot, q *Query, origin Origin) {
-	if !q.Ahead || at == nil || at.asks.Load() < ahead.Often || q.Tip-at.entry.Height != q.Policy.FreshBlocks+1 {
+func (r *request) noteAhead(at *slot) {
+	if !r.q.Ahead || at == nil || at.hits.Load() < ahead.Often || r.q.Tip-at.entry.Height != r.q.Policy.FreshBlocks+1 {
 		return
 	}
-	again := *q
-	again.MinHeight = 0
-	ch.ahead.Note(q.Key, asked{again, origin})
+	again := *r
+	again.q.MinHeight = 0
+	r.ch.ahead.Note(r.q.Key, again)
 }
 
 // ReadAhead is to be called when a block has come. It reads the keys that were
@@ -36,16 +24,16 @@ func (c *Cache) noteAhead(ch *chain, at *slot, q *Query, origin Origin) {
 // them in this one: one after the other, and only while the origin is well.
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()
-	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.asksBefore(b.Height), func(a asked, left time.Duration) ahead.Result {
-		a.q.Tip, a.q.MaxHeight = b.Height, b.MaxHeight
-		at := ch.memory.peek(a.q.Key)
-		if at == nil || a.q.state(at, c.o.Now()) == Fresh || ch.pending.UnderWay(a.q.Key) {
+	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.hitsBefore(b.Height), func(r request, left time.Duration) ahead.Result {
+		r.q.Tip, r.q.MaxHeight = b.Height, b.MaxHeight
+		at := ch.memory.peek(r.q.Key)
+		if at == nil || r.q.judge(at, c.o.Now) == Fresh || ch.pending.UnderWay(r.q.Key) {
 			return ahead.Needless
 		}
-		if c.revalidationWait(&a.q, at) == 0 || c.expected(&a.q, at) > left {
+		if c.revalidationWait(&r.q, at) == 0 || c.expected(&r.q, at) > left {
 			return ahead.Yielded
 		}
-		return c.readAhead(ctx, ch, at, a)
+		return r.readAhead(ctx, at)
 	})
 }
 
@@ -53,46 +41,42 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 // when policies have changed.
 func (c *Cache) ForgetAhead() { c.chain.Load().ahead.Forget() }
 
-// asksBefore tells how often keys were asked for in the block before one.
-func (ch *chain) asksBefore(height int64) func(key string) (times int, ok bool) {
+// hitsBefore tells how often keys were asked for in the block before one.
+func (ch *chain) hitsBefore(height int64) func(key string) (times int, ok bool) {
 	return func(key string) (int, bool) {
 		at := ch.memory.peek(key)
 		switch {
 		case at == nil:
 			return 0, false
 		case at.entry.Height >= height: // a caller was quicker
-			return int(at.before), true
+			return int(at.previousHits), true
 		default:
-			return int(at.asks.Swap(0)), true
+			return int(at.hits.Swap(0)), true
 		}
 	}
 }
 
 // readAhead reads one key ahead, unless a caller is quicker.
-func (c *Cache) readAhead(ctx context.Context, ch *chain, at *slot, a asked) ahead.Result {
+func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	if !at.renewing.CompareAndSwap(false, true) {
 		return ahead.Needless
 	}
 	defer at.renewing.Store(false)
-	own := make(chan struct{}, 1)
-	landed := ch.flights.DoChan(a.q.Key, func() (any, error) {
-		own <- struct{}{}
-		return c.fly(context.WithValue(ctx, aheadKey{}, true), &flight{c: c, ch: ch, q: a.q, origin: a.origin})
-	})
+	landed, own := flight{request: r}.start(context.WithValue(ctx, aheadKey{}, true))
 	select {
-	case r := <-landed:
+	case l := <-landed:
 		switch {
-		case len(own) == 0:
+		case !own.Load():
 			return ahead.Needless
-		case errors.Is(r.Err, ErrYielded):
+		case errors.Is(l.Err, ErrYielded):
 			return ahead.Yielded
-		case r.Err != nil:
+		case l.Err != nil:
 			return ahead.Failed
-		case r.Val.(flightResult).store == fromOrigin: //nolint:forcetypeassert // a flight's
+		case l.Val.(flightResult).store == fromOrigin: //nolint:forcetypeassert // a flight's
 			return ahead.Origin
 		}
 		return ahead.Shared
-	case <-c.life.Done():
+	case <-r.c.life.Done():
 		return ahead.Failed
 	}
 }

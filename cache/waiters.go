@@ -1,6 +1,14 @@
 package cache
 
-import "sync"
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
 
 // Subscriber takes the messages of other replicas. Its methods do not block.
 type Subscriber interface {
@@ -70,5 +78,66 @@ func drain(woken <-chan bool) {
 	select {
 	case <-woken:
 	default:
+	}
+}
+
+// A lease is honoured by a message when it is settled or given up. After so many in a
+// row that were not, no lease is waited for until the rest is over: whoever can write
+// to the shared store can take leases, and renew them.
+const (
+	unhonouredToIgnore = 5
+	ignoredFor         = time.Minute
+)
+
+var (
+	errUnhonoured = errors.New("cache: leases are held, and nothing comes of them")
+	errExpired    = errors.New("cache: the lease expired")
+)
+
+func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
+	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:     ignoredFor,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= unhonouredToIgnore },
+		IsExcluded:  func(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, context.Canceled) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			switch {
+			case from == gobreaker.StateClosed:
+				log.Warn("leases of other replicas are ignored", "error", errUnhonoured)
+			case to == gobreaker.StateClosed:
+				log.Info("leases of other replicas are waited for again")
+			}
+		},
+	})
+}
+
+// awaitLease waits for the replica that has the lease, at most for what is left
+// of it, and tells whether to ask the shared store again.
+func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) (again bool) {
+	_, _ = c.leases.Execute(func() (_ struct{}, err error) { // counted there
+		again, err = c.counts.awaitHolder(ctx, woken, left)
+		return struct{}{}, err
+	})
+	return again
+}
+
+func (n *counts) awaitHolder(ctx context.Context, woken <-chan bool, left time.Duration) (again bool, err error) {
+	began := time.Now()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	n.leaseWaiting.Add(1)
+	defer n.leaseWaiting.Add(-1)
+	select {
+	case again := <-woken:
+		n.leaseWaited(map[bool]string{true: "woken", false: "failed"}[again], began)
+		return again, nil
+	case <-timer.C:
+		n.leaseWaited("expired", began)
+		return true, errExpired
+	case <-ctx.Done():
+		n.leaseWaited("timeout", began)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return false, ctx.Err()
+		}
+		return false, errUnhonoured
 	}
 }
