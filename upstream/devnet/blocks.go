@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // emptyHash is the digest of nothing.
@@ -24,11 +26,11 @@ func (c *chain) header(h int64) json.RawMessage {
 		c.at(0).hash("consensus"), before.hash("app"), before.hash("results"), emptyHash, s.proposer)
 }
 
-// block is a block with one transaction and one signature.
+// block is a block with its transactions and one signature.
 func (c *chain) block(h int64) json.RawMessage {
 	s := c.at(h)
-	return fmt.Appendf(nil, `{"header":%s,"data":{"txs":[%q]},"evidence":{"evidence":[]},"last_commit":{"height":"%d","round":0,"block_id":%s,"signatures":[{"block_id_flag":2,"validator_address":"%X","timestamp":%q,"signature":%q}]}}`,
-		c.header(h), base64Text(c.transaction(h)), h-1, c.blockID(h-1), s.proposer, stamp(c.blockTime(h)), base64Text(s.hash("signature")))
+	return fmt.Appendf(nil, `{"header":%s,"data":{"txs":[%s]},"evidence":{"evidence":[]},"last_commit":{"height":"%d","round":0,"block_id":%s,"signatures":[{"block_id_flag":2,"validator_address":"%X","timestamp":%q,"signature":%q}]}}`,
+		c.header(h), c.transactions(h).join(func(t cosmos.Transaction) string { return `"` + base64Text(t.Raw) + `"` }), h-1, c.blockID(h-1), s.proposer, stamp(c.blockTime(h)), base64Text(s.hash("signature")))
 }
 
 // status says what the node is and which block it is at: for a moment one that
@@ -38,11 +40,11 @@ func (n *Node) status(int64) []byte {
 	height := max(1, c.proposed.Load()-n.lag.Load()) + n.ahead()
 	latest, first := c.at(height), c.at(1)
 	return fmt.Appendf(nil, `{"node_info":{"protocol_version":{"p2p":"8","block":"11","app":"0"},"id":"%x","listen_addr":"tcp://127.0.0.1:26656","network":%q,"version":"0.38.19",`+
-		`"channels":"40202122233038606100","moniker":"devnet","other":{"tx_index":"off","rpc_address":%q}},`+
+		`"channels":"40202122233038606100","moniker":"devnet","other":{"tx_index":%q,"rpc_address":%q}},`+
 		`"sync_info":{"latest_block_hash":"%X","latest_app_hash":"%X","latest_block_height":"%d","latest_block_time":%q,`+
 		`"earliest_block_hash":"%X","earliest_app_hash":"%X","earliest_block_height":"1","earliest_block_time":%q,"catching_up":%t},`+
 		`"validator_info":{"address":"%X","pub_key":{"type":"tendermint/PubKeySecp256k1","value":%q},"voting_power":"90000000000"}}`,
-		first.proposer, c.id, n.comet.url(),
+		first.proposer, c.id, c.txIndex(), n.comet.url(),
 		latest.hash("block"), latest.hash("app"), height, stamp(c.blockTime(height)),
 		first.hash("block"), emptyHash, stamp(c.blockTime(1)), n.catchingUp.Load(),
 		latest.proposer, base64Text(first.validators[0].PubKey))

@@ -9,7 +9,7 @@ import (
 )
 
 // A cometServer answers as the CometBFT RPC server of a node does, in part:
-// status, abci_info, health, header, block and subscriptions to blocks.
+// status, abci_info, health, header, block, block_results, tx and subscriptions.
 type cometServer struct{ node *Node }
 
 // ServeHTTP serves methods by path, JSON-RPC at the root, and the websocket.
@@ -43,6 +43,9 @@ func (s *cometServer) serveURI(w http.ResponseWriter, r *http.Request) {
 func (s *cometServer) dispatch(r rpcRequest) (json.RawMessage, *rpcError) {
 	var params struct{ Height json.RawMessage }
 	_ = json.Unmarshal(r.Params, &params) // lists of arguments are not read
+	if r.Method == "tx" {
+		return s.node.tx(r)
+	}
 	return s.call(r.Method, string(params.Height), "json")
 }
 
@@ -58,10 +61,11 @@ type cometMethod struct {
 
 // cometMethods are what can be called.
 var cometMethods = map[string]cometMethod{
-	"health":    {false, func(*Node, int64) []byte { return []byte("{}") }},
-	"status":    {false, (*Node).status},
-	"abci_info": {false, (*Node).abciInfo},
-	"header":    {true, func(n *Node, h int64) []byte { return fmt.Appendf(nil, `{"header":%s}`, n.chain.header(h)) }},
+	"health":        {false, func(*Node, int64) []byte { return []byte("{}") }},
+	"status":        {false, (*Node).status},
+	"abci_info":     {false, (*Node).abciInfo},
+	"block_results": {true, (*Node).blockResults},
+	"header":        {true, func(n *Node, h int64) []byte { return fmt.Appendf(nil, `{"header":%s}`, n.chain.header(h)) }},
 	"block": {true, func(n *Node, h int64) []byte {
 		return fmt.Appendf(nil, `{"block_id":%s,"block":%s}`, n.chain.blockID(h), n.chain.block(h))
 	}},

@@ -3,10 +3,8 @@ package devnet
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/http"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -90,9 +88,6 @@ func (k *socket) answer(ctx context.Context, r rpcRequest) error {
 	return k.write(ctx, r.ID, json.RawMessage("{}"), k.subscribe(r))
 }
 
-// eventQuery is what can be subscribed to. Only blocks and headers ever come.
-var eventQuery = regexp.MustCompile(`^\s*tm\.event\s*=\s*'\w+'`)
-
 func (k *socket) subscribe(r rpcRequest) *rpcError {
 	var params struct{ Query string }
 	_ = json.Unmarshal(r.Params, &params) // what cannot be read is no query
@@ -152,17 +147,19 @@ func (k *socket) ping(ctx context.Context) error {
 	return k.conn.Ping(ctx)
 }
 
-// sendBlock sends the events of a block: its header to those who want that,
-// then the block.
+// sendBlock sends the events of a block.
 func (k *socket) sendBlock(ctx context.Context, h int64) error {
 	node := k.server.node
-	c, told := node.chain, max(1, h+node.ahead()-node.comet.fault.Load().EventsBehind)
-	for _, kind := range []string{"NewBlockHeader", "NewBlock"} {
-		for _, s := range k.subscribed() {
-			if s.query != "tm.event='"+kind+"'" {
+	subscriptions, told := k.subscribed(), max(1, h+node.ahead()-node.comet.fault.Load().EventsBehind)
+	if len(subscriptions) == 0 {
+		return nil
+	}
+	for _, e := range node.chain.eventsOf(told) {
+		for _, s := range subscriptions {
+			if !e.matches(s.query) {
 				continue
 			}
-			if err := k.write(ctx, s.id, newEvent(c, s.query, kind, told), nil); err != nil {
+			if err := k.write(ctx, s.id, e.result(s.query), nil); err != nil {
 				return err
 			}
 		}
@@ -175,13 +172,4 @@ func (k *socket) goodbye() {
 	for _, s := range k.subscribed() {
 		_ = k.write(context.Background(), s.id, nil, &rpcError{Code: -32000, Message: "Server error", Data: "subscription was canceled (reason: CometBFT exited)"})
 	}
-}
-
-// newEvent is the result in a message about a block.
-func newEvent(c *chain, query, kind string, h int64) json.RawMessage {
-	value := fmt.Appendf(nil, `{"header":%s}`, c.header(h))
-	if kind == "NewBlock" {
-		value = fmt.Appendf(nil, `{"block":%s,"block_id":%s,"result_finalize_block":{"app_hash":%q}}`, c.block(h), c.blockID(h), base64Text(c.at(h).hash("app")))
-	}
-	return fmt.Appendf(nil, `{"query":%q,"data":{"type":"tendermint/event/%s","value":%s},"events":{"tm.event":[%q]}}`, query, kind, value, kind)
 }

@@ -79,7 +79,7 @@ func TestWebsocketTellsOfEveryBlock(t *testing.T) {
 	receive(t, conn)
 	d.Advance(2)
 	for _, height := range []string{"1001", "1002"} {
-		header, block := receive(t, conn), receive(t, conn)
+		block, header := receive(t, conn), receive(t, conn)
 		h := header.Result.Data.Value.Header
 		got := []string{fmt.Sprint(header.ID), header.Result.Query, header.Result.Data.Type, h.Height, h.ChainID,
 			fmt.Sprint(block.ID), block.Result.Data.Type, block.Result.Data.Value.Block.Header.Height}

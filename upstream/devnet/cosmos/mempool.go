@@ -26,6 +26,7 @@ type broadcast struct {
 	amount   int64
 	sequence int64
 	height   int64 // the block that takes it in
+	raw      []byte
 }
 
 // hashOf names a transaction.
@@ -89,7 +90,7 @@ func parseTx(raw []byte) (*broadcast, bool) {
 		return nil, false
 	}
 	msg := fields(fields(fields(tx[1])[1])[2])
-	b := &broadcast{hash: hashOf(raw)}
+	b := &broadcast{hash: hashOf(raw), raw: raw}
 	b.from, _ = decode(accountPrefix, string(msg[1]))
 	b.to, _ = decode(accountPrefix, string(msg[2]))
 	b.amount, _ = strconv.ParseInt(string(fields(msg[3])[2]), 10, 64)

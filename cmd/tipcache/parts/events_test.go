@@ -1,0 +1,113 @@
+package parts_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func TestNoEventIsMissedWhileNodesGoAndCome(t *testing.T) {
+	d, err := devnet.New(devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	second, err := d.AddNode(devnet.NodeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := node.New(node.Options{Dialect: node.Cosmos, BlockInterval: 50 * time.Millisecond, Endpoints: []node.Endpoint{
+		{REST: d.NodeURL(), Comet: d.CometURL()}, {REST: second.RESTURL(), Comet: second.CometURL()},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	feed := events.New(parts.Events(pool, slog.New(slog.DiscardHandler), nil))
+	run(t, pool.Run)
+	run(t, feed.Run)
+	if err := pool.WaitHeight(t.Context(), d.Height()+1); err != nil {
+		t.Fatal(err)
+	}
+
+	wake := make(chan struct{}, 1)
+	s := feed.Subscriber(5, func() { wake <- struct{}{} })
+	defer s.Close()
+	if err := s.Subscribe("tm.event EXISTS", nil); err != nil {
+		t.Fatal(err)
+	}
+	var next int64
+	var kinds []string
+	for told := 0; told < 60; {
+		<-wake
+		for {
+			m, ok := s.Next(t.Context())
+			if !ok {
+				break
+			}
+			if m.Event.Height == 0 {
+				continue // a round
+			}
+			if m.Event.Kind == events.NewBlock {
+				if want := "NewBlock NewBlockHeader NewBlockEvents Tx"; next > 0 && strings.Join(kinds, " ") != want {
+					t.Fatalf("of block %d: %s", next-1, kinds)
+				}
+				if next > 0 && m.Event.Height != next {
+					t.Fatalf("block %d, want %d", m.Event.Height, next)
+				}
+				next, kinds = m.Event.Height+1, nil
+				told++
+				fail(t, d, second, told)
+				if pool.Tip().Height < m.Event.Height {
+					t.Errorf("block %d is told of before it can be read", m.Event.Height)
+				}
+			}
+			kinds = append(kinds, m.Event.Kind)
+		}
+	}
+}
+
+// fail stops one node and then the other, at the block of that number.
+func fail(t *testing.T, d *devnet.Devnet, second *devnet.Node, block int) {
+	t.Helper()
+	var err error
+	switch gone := (devnet.Fault{Outage: devnet.Refuse}); block {
+	case 10:
+		err = d.Node().SetFaults(gone, gone)
+	case 25:
+		err = d.Node().SetFaults(devnet.Fault{}, devnet.Fault{})
+	case 40:
+		err = second.SetFaults(gone, gone)
+	case 48:
+		err = second.SetFaults(devnet.Fault{}, devnet.Fault{})
+	case 50:
+		err = d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Stall: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs something until the test ends.
+func run(t *testing.T, what func(context.Context) error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- what(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package cosmos
+
+import "fmt"
+
+// A Transaction is one from outside that a block has taken in.
+type Transaction struct {
+	Raw    []byte
+	Result string // what running it came to, as CometBFT's JSON has it
+}
+
+// Transactions are those of a block from outside, in order.
+func (c *Chain) Transactions(height int64) (all []Transaction) {
+	c.mempool.each(height, func(b *broadcast) {
+		if b.height == height {
+			all = append(all, Transaction{b.raw, b.result()})
+		}
+	})
+	return all
+}
+
+// result tells of a transaction that sent coins.
+func (b *broadcast) result() string {
+	from := accountText(b.from)
+	return fmt.Sprintf(`{"code":0,"data":null,"log":"","info":"","gas_wanted":"200000","gas_used":"77182","events":[%s,%s],"codespace":""}`,
+		happening("message", "action", "/cosmos.bank.v1beta1.MsgSend", "sender", from, "module", "bank", "msg_index", "0"),
+		happening("transfer", "recipient", accountText(b.to), "sender", from, "amount", fmt.Sprint(b.amount, "stake"), "msg_index", "0"))
+}
+
+// happening is an event of the application, of its type and of names and values in turn.
+func happening(kind string, attributes ...string) string {
+	text, separator := fmt.Sprintf(`{"type":%q,"attributes":[`, kind), ""
+	for i := 0; i < len(attributes); i += 2 {
+		text += fmt.Sprintf(`%s{"key":%q,"value":%q,"index":true}`, separator, attributes[i], attributes[i+1])
+		separator = ","
+	}
+	return text + "]}"
+}

@@ -1,0 +1,79 @@
+package devnet
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// transactions are those of a block.
+type transactions []cosmos.Transaction
+
+// transactions are the block's own one, and in the dialect of the SDK those that were
+// broadcast.
+func (c *chain) transactions(h int64) transactions {
+	all := transactions{{Raw: c.transaction(h), Result: `{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}`}}
+	if c.cosmos != nil {
+		all = append(all, c.cosmos.Transactions(h)...)
+	}
+	return all
+}
+
+// join lists something of each.
+func (t transactions) join(of func(cosmos.Transaction) string) string {
+	texts := make([]string, len(t))
+	for i := range t {
+		texts[i] = of(t[i])
+	}
+	return strings.Join(texts, ",")
+}
+
+func result(t cosmos.Transaction) string { return t.Result }
+
+// finalized are the application's events of a block.
+func (c *chain) finalized(h int64) string {
+	return fmt.Sprintf(`[{"type":"mint","attributes":[{"key":"amount","value":"%d","index":true},{"key":"mode","value":"BeginBlock","index":true}]}]`, h)
+}
+
+// consensusParameters are those of the consensus.
+const consensusParameters = `{"block":{"max_bytes":"22020096","max_gas":"-1"},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{},"abci":{}}`
+
+// blockResults are what running a block came to.
+func (n *Node) blockResults(h int64) []byte {
+	c := n.chain
+	return fmt.Appendf(nil, `{"height":"%d","txs_results":[%s],"finalize_block_events":%s,"validator_updates":null,"consensus_param_updates":%s,"app_hash":%q}`,
+		h, c.transactions(h).join(result), c.finalized(h), consensusParameters, base64Text(c.at(h).hash("app")))
+}
+
+// txIndex says whether transactions can be found: in the dialect of the SDK.
+func (c *chain) txIndex() string {
+	if c.cosmos == nil {
+		return "off"
+	}
+	return "on"
+}
+
+// indexedBlocks is for how many blocks transactions can be found by the method tx.
+const indexedBlocks = 256
+
+// tx is a transaction by its hash.
+func (n *Node) tx(r rpcRequest) (json.RawMessage, *rpcError) {
+	if n.chain.txIndex() == "off" {
+		return nil, internalError("transaction indexing is disabled")
+	}
+	var params struct{ Hash string }
+	_ = json.Unmarshal(r.Params, &params) // lists of arguments are not read
+	wanted, _ := base64.StdEncoding.DecodeString(params.Hash)
+	for h := n.Height(); h > max(0, n.Height()-indexedBlocks); h-- {
+		for i, t := range n.chain.transactions(h) {
+			if hash := sha256.Sum256(t.Raw); string(wanted) == string(hash[:]) {
+				return fmt.Appendf(nil, `{"hash":"%X","height":"%d","index":%d,"tx_result":%s,"tx":%q}`, hash, h, i, t.Result, base64Text(t.Raw)), nil
+			}
+		}
+	}
+	return nil, internalError(fmt.Sprintf("tx (%X) not found", wanted))
+}
