@@ -37,23 +37,16 @@ type Config struct {
 type Chain struct {
 	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"story, or cosmos for any chain of the Cosmos SDK; empty finds it out from the nodes, and until one of them answers the chain is not served"`
 	Rows          []string      `yaml:"rows" doc:"in the dialect cosmos, routes of one's own: NAME PATTERN CLASS COST PARAMETERS each, as in pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap, or as in prices /oracle/{path=**} never cheap * for what is no state and must not be kept; the class is one of live, params, block, found, latest and never, the cost cheap, page or scan"`
-	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, who take turns by address, as in 50/s burst 100"`
-	MaxPost       Bytes         `yaml:"max_post" must:"positive" doc:"largest of them"`
+	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, who take turns by address, as in 50/s burst 100. The largest body is 1MiB"`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
 	Nodes         []string      `yaml:"nodes" flag:"node" forms:"none" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`
 	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"documented: the documented shapes; node: the node's own bytes"`
-	MaxPageLimit  uint64        `yaml:"max_page_limit" must:"positive" doc:"largest pagination.limit"`
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
-	MaxBody       Bytes         `yaml:"max_body" must:"at least 1MiB" doc:"largest answer of a node"`
-	InFlight      int           `yaml:"in_flight" must:"positive" doc:"requests a node gets at once"`
-	Scans         int           `yaml:"scans" doc:"requests that read a whole set a node gets at once"`
-	Queue         time.Duration `yaml:"queue" must:"positive" doc:"time a request may wait for its turn at a node"`
-	BlockInterval time.Duration `yaml:"block_interval" must:"positive" doc:"time between two blocks until it is learned"`
+	InFlight      int           `yaml:"in_flight" must:"positive" doc:"requests a node gets at once, of which one may read a whole set"`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"age of the newest block from which on a node is not ready"`
 	RollbackAfter time.Duration `yaml:"rollback_after" must:"positive" doc:"time all nodes name lower heights, and none answers a read as high as before, until the chain is taken for set back and everything cached is dropped"`
 	Auth          string        `yaml:"auth" oneof:"keys, none" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
-	MinHeightWait time.Duration `yaml:"min_height_wait" doc:"time a request with X-Min-Block-Height waits for that block. 1,000 may wait at once; once more than half of the places are taken, each client has a twentieth of them, loopback and trusted proxies apart, and gets 429 beyond it"`
 }
 
 // Classes are the freshness classes that the route table names.
@@ -80,10 +73,8 @@ type Class struct {
 type Cache struct {
 	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
 	Flight    time.Duration `yaml:"flight" doc:"longest life of one read of an origin, its queueing included"`
-	Lease     time.Duration `yaml:"lease" must:"positive" doc:"longest delay by a replica that died while it was reading"`
 	Patience  time.Duration `yaml:"patience" must:"not negative" doc:"longest time a request waits for a newer answer when it could be given a stale one; 0 is a quarter of the time between blocks, 500ms at most. For one kept for errors it is 1s"`
 	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
-	Waiters   int           `yaml:"waiters" must:"positive" doc:"requests that may wait for origins at once"`
 }
 
 // Redis is the shared store. It is optional and never waited for long.
@@ -115,9 +106,7 @@ type Index struct {
 	Network   string         `yaml:"network" flag:"network" oneof:"story, aeneid, custom" doc:"whose contracts count: story, aeneid, or custom, those of index.contracts"`
 	From      int64          `yaml:"from" flag:"from" must:"not negative" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
 	Window    int64          `yaml:"window" must:"positive" doc:"most blocks asked for in one call; how many a client gives is found out, and where they are few several calls share a request"`
-	Ahead     int            `yaml:"ahead" doc:"requests for blocks under way at once"`
 	Poll      time.Duration  `yaml:"poll" must:"positive" doc:"time between two looks for a new block"`
-	Timeout   time.Duration  `yaml:"timeout" must:"positive" doc:"time for one answer of a client"`
 	Contracts IndexContracts `yaml:"contracts"`
 }
 
@@ -135,16 +124,11 @@ type Metadata struct {
 	Network  string        `yaml:"network" doc:"network name, the chain field of collectionMetadata"`
 	Budget   time.Duration `yaml:"budget" must:"positive" doc:"time a page waits for metadata"`
 	Timeout  time.Duration `yaml:"timeout" must:"positive" doc:"time for one answer of the provider"`
-	Batch    int           `yaml:"batch" doc:"addresses in one request to the provider"`
 }
 
 // HTTP is the public listener's limits.
 type HTTP struct {
 	Request           time.Duration `yaml:"request" doc:"time for one request, waiting included"`
-	Header            time.Duration `yaml:"header" must:"positive" doc:"time a client has for its headers"`
-	Idle              time.Duration `yaml:"idle" must:"positive" doc:"time an idle connection is kept"`
-	MaxHeader         Bytes         `yaml:"max_header" must:"at least 4KiB" doc:"largest request header"`
-	MaxURL            int           `yaml:"max_url" must:"at least 1024" doc:"longest request target in bytes"`
 	Rate              string        `yaml:"rate" reload:"true" doc:"requests that each client address may make, an IPv6 /64 counting as one, as in 50/s or 50/s burst 200; 0 is no limit"`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`

@@ -35,7 +35,7 @@ func TestNothingSaidIsAWorkingConfiguration(t *testing.T) {
 }
 
 func TestFlagsBeatTheEnvironmentAndThatBeatsTheFile(t *testing.T) {
-	file := writeFile(t, "chain: {id: file, shape: node, max_page_limit: 7}\nlisten: 127.0.0.1:1\n")
+	file := writeFile(t, "chain: {id: file, shape: node, in_flight: 7}\nlisten: 127.0.0.1:1\n")
 	cfg, err := config.Load(config.Sources{
 		File:    file,
 		Environ: []string{"TIPCACHE_CHAIN_ID=env", "TIPCACHE_LISTEN=127.0.0.1:2", "PATH=/bin"},
@@ -44,8 +44,8 @@ func TestFlagsBeatTheEnvironmentAndThatBeatsTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{cfg.Chain.MaxPageLimit, cfg.Chain.Shape, cfg.Chain.ID, cfg.Listen}
-	if diff := cmp.Diff([]any{uint64(7), "node", "env", "127.0.0.1:3"}, got); diff != "" {
+	got := []any{cfg.Chain.InFlight, cfg.Chain.Shape, cfg.Chain.ID, cfg.Listen}
+	if diff := cmp.Diff([]any{7, "node", "env", "127.0.0.1:3"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -94,8 +94,8 @@ func TestProblemsAreReportedAllAtOnceByTheirKey(t *testing.T) {
 		File: writeFile(t, `
 listen: nonsense
 chian: {id: x}
-chain: {idd: 3, nodes: ["ftp://x"], timeout: soon, max_body: 3XB, shape: round, scans: 9}
-cache: {memory: 3, flight: 1s}
+chain: {idd: 3, nodes: ["ftp://x"], timeout: soon, in_flight: 0, shape: round}
+cache: {memory: 3XB, flight: 1s}
 classes: {live: {fresh_blocks: 9}}
 routes: {validators: {fresh_bloks: 1}}
 collections: {keys: [nobody, "`+digest+`"], store: mysql}
@@ -109,7 +109,7 @@ log: {level: loud}`),
 	}
 	for _, want := range []string{
 		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes[0]: \"ftp://x\"", `chain.timeout: "soon" is not a time`,
-		`chain.max_body: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.scans: ", "cache.memory: ",
+		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: 0 is not positive",
 		"chain.timeout: 5s must be shorter than cache.flight (1s)", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
 	} {
@@ -121,13 +121,11 @@ log: {level: loud}`),
 
 func TestValuesAreWithinTheirBounds(t *testing.T) {
 	tests := []struct{ variable, want string }{
-		{"CHAIN_QUEUE=0s", "TIPCACHE_CHAIN_QUEUE: chain.queue: 0s is not positive"},
-		{"CHAIN_MAX_POST=0", "TIPCACHE_CHAIN_MAX_POST: chain.max_post: 0B is not positive"},
-		{"CHAIN_MAX_PAGE_LIMIT=0", "TIPCACHE_CHAIN_MAX_PAGE_LIMIT: chain.max_page_limit: 0 is not positive"},
-		{"CHAIN_MAX_BODY=1KiB", "TIPCACHE_CHAIN_MAX_BODY: chain.max_body: 1KiB is less than 1MiB"},
+		{"CHAIN_ROLLBACK_AFTER=0s", "TIPCACHE_CHAIN_ROLLBACK_AFTER: chain.rollback_after: 0s is not positive"},
+		{"CHAIN_IN_FLIGHT=0", "TIPCACHE_CHAIN_IN_FLIGHT: chain.in_flight: 0 is not positive"},
+		{"CACHE_MEMORY=1KiB", "TIPCACHE_CACHE_MEMORY: cache.memory: 1KiB is less than 1MiB"},
+		{"REDIS_TIMEOUT=3s", "TIPCACHE_REDIS_TIMEOUT: redis.timeout: 3s must be shorter than the lease of a read (3s)"},
 		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},
-		{"HTTP_MAX_HEADER=1KiB", "TIPCACHE_HTTP_MAX_HEADER: http.max_header: 1KiB is less than 4KiB"},
-		{"HTTP_MAX_URL=1023", "TIPCACHE_HTTP_MAX_URL: http.max_url: 1023 is less than 1024"},
 		{"LOG_SAMPLE=1.5", "TIPCACHE_LOG_SAMPLE: log.sample: 1.5 is not from 0 to 1"},
 		{"INDEX_WINDOW=0", ""}, // nobody reads it
 	}
@@ -173,11 +171,11 @@ func TestAFileThatIsNotThereIsAnError(t *testing.T) {
 
 func TestWhatIsSaidNowhereIsAProblemEvenWhenEmpty(t *testing.T) {
 	tests := map[string]config.Sources{
-		"tipcache.yaml:1: chian: no such setting":                {File: writeFile(t, "chian:\n")},
-		"tipcache.yaml:1: log.levl: no such setting":             {File: writeFile(t, "log: {levl: {}}\n")},
-		"TIPCACHE_ROUTES: routes: only a file can hold":          {Environ: []string{"TIPCACHE_ROUTES=x"}},
-		"--redis: redis.url: not a redis:// or rediss:// URL":    {Flags: map[string][]string{"redis": {""}}},
-		"TIPCACHE_HTTP_IDLE: http.idle: \"\" is not a time such": {Environ: []string{"TIPCACHE_HTTP_IDLE="}},
+		"tipcache.yaml:1: chian: no such setting":                  {File: writeFile(t, "chian:\n")},
+		"tipcache.yaml:1: log.levl: no such setting":               {File: writeFile(t, "log: {levl: {}}\n")},
+		"TIPCACHE_ROUTES: routes: only a file can hold":            {Environ: []string{"TIPCACHE_ROUTES=x"}},
+		"--redis: redis.url: not a redis:// or rediss:// URL":      {Flags: map[string][]string{"redis": {""}}},
+		"TIPCACHE_HTTP_DRAIN: http.drain: \"\" is not a time such": {Environ: []string{"TIPCACHE_HTTP_DRAIN="}},
 	}
 	for want, sources := range tests {
 		if _, err := config.Load(sources); err == nil || !strings.Contains(err.Error(), want) {

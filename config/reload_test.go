@@ -39,7 +39,7 @@ func TestAutoIsAnAmountOfMemory(t *testing.T) {
 	if err != nil || cfg.Cache.Memory != config.Auto || cfg.Cache.Memory.String() != "auto" {
 		t.Errorf("%v, %v", cfg.Cache.Memory, err)
 	}
-	if _, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_HTTP_MAX_HEADER=auto"}}); err == nil || !strings.Contains(err.Error(), "http.max_header") {
+	if _, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_CHAIN_IN_FLIGHT=auto"}}); err == nil || !strings.Contains(err.Error(), "chain.in_flight") {
 		t.Errorf("of others it is not: %v", err)
 	}
 }

@@ -4,6 +4,15 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // A removedKey was a setting in the version before this one, and is a constant now.
@@ -15,9 +24,27 @@ type removedKey struct {
 }
 
 func removedKeys() []removedKey {
+	nodes, answers, shared, queries := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults(), chain.Options{}.WithDefaults()
+	blocks, public := indexer.Options{}.WithDefaults(), web.Options{}.WithDefaults()
 	return []removedKey{
 		{"chain.hedge", time.Duration(0), "another node is asked once one fails or exceeds chain.timeout, so lower that if it is too long"},
 		{"http.allow_no_cache", false, "have clients that need a certain block name it in X-Min-Block-Height, or X-Min-Evm-Block for collections"},
+		{"chain.max_page_limit", queries.MaxPageLimit, "have clients walk longer lists by next_key"},
+		{"chain.min_height_wait", queries.MinHeightWait, "have clients ask again after a 504, or lower http.request"},
+		{"chain.max_post", Bytes(cosmos.Posts{}.WithDefaults().MaxBody), "send larger transactions to a node"},
+		{"chain.max_body", Bytes(nodes.MaxBody), "have clients ask for shorter pages"},
+		{"chain.scans", nodes.Scans, "raise chain.in_flight where reads wait for scans"},
+		{"chain.queue", nodes.Queue, "raise chain.in_flight, or add a node, where requests wait for their turn"},
+		{"chain.block_interval", nodes.BlockInterval, "the time between blocks is learned from the first blocks"},
+		{"cache.lease", shared.Lease, "lower chain.timeout where replicas wait too long for one that died"},
+		{"cache.waiters", answers.MaxWaiters, "bound what clients may ask by http.max_connections, http.rate and collections.rate"},
+		{"index.ahead", blocks.Ahead, "name more clients in index.evm where indexing is slow"},
+		{"index.timeout", blocks.Timeout, "less is asked for at once of a client that does not answer in time"},
+		{"metadata.batch", metadata.Options{}.WithDefaults().Batch, "less is asked for at once of a provider that refuses so many"},
+		{"http.header", 5 * time.Second, "lower http.request, or bound connections by http.client_connections"},
+		{"http.idle", 2 * time.Minute, "idle connections are closed before that where http.max_connections are taken"},
+		{"http.max_header", Bytes(public.MaxHeader), "have a proxy before this one drop headers that it does not read"},
+		{"http.max_url", public.MaxURL, "ask for fewer things at once"},
 	}
 }
 

@@ -25,6 +25,8 @@ func TestARemovedKeyAtItsConstantIsAWarningAndAtAnotherValueAProblem(t *testing.
 		{"a variable with its constant", "", []string{"TIPCACHE_CHAIN_HEDGE=0ms"}, []string{"TIPCACHE_CHAIN_HEDGE: " + always + ", the next version refuses it"}, nil},
 		{"a variable with something else", "", []string{"TIPCACHE_CHAIN_HEDGE=1s"}, nil, []string{"TIPCACHE_CHAIN_HEDGE: " + refused}},
 		{"a variable before a file", "chain: {hedge: 1s}", []string{"TIPCACHE_CHAIN_HEDGE=0s"}, []string{"TIPCACHE_CHAIN_HEDGE: " + always + ", the next version refuses it"}, nil},
+		{"a size", "chain:\n  max_body: 67108864", nil, []string{"tipcache.yaml:2: chain.max_body: no longer a setting, always 64MiB: delete it, the next version refuses it"}, nil},
+		{"a number", "chain: {max_page_limit: 7}", nil, nil, []string{"tipcache.yaml:1: chain.max_page_limit: no longer a setting, always 100000: delete it; have clients walk longer lists by next_key"}},
 		{"an answer of yes or no", "", []string{"TIPCACHE_HTTP_ALLOW_NO_CACHE=true"}, nil, []string{"TIPCACHE_HTTP_ALLOW_NO_CACHE: http.allow_no_cache: no longer a setting, always false: " +
 			"delete it; have clients that need a certain block name it in X-Min-Block-Height, or X-Min-Evm-Block for collections"}},
 	}

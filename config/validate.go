@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 // Validate checks the whole and joins all that is wrong with it.
@@ -78,12 +80,9 @@ var rules = map[string]struct {
 	ok      func(n float64) bool
 	problem string // what a value is that is not
 }{
-	"positive":      {func(n float64) bool { return n > 0 }, "not positive"},
-	"not negative":  {func(n float64) bool { return n >= 0 }, "negative"},
-	"from 0 to 1":   {func(n float64) bool { return 0 <= n && n <= 1 }, "not from 0 to 1"},
-	"at least 1024": {func(n float64) bool { return n >= 1<<10 }, "less than 1024"},
-	"at least 4KiB": {func(n float64) bool { return n >= 4<<10 }, "less than 4KiB"},
-	"at least 1MiB": {func(n float64) bool { return n >= 1<<20 }, "less than 1MiB"},
+	"positive":     {func(n float64) bool { return n > 0 }, "not positive"},
+	"not negative": {func(n float64) bool { return n >= 0 }, "negative"},
+	"from 0 to 1":  {func(n float64) bool { return 0 <= n && n <= 1 }, "not from 0 to 1"},
 }
 
 // tags checks what the tags of each setting say of its value.
@@ -138,7 +137,6 @@ func (v *validation) chain(c Chain) {
 	if rate, err := ParseRate(c.PostRate); err != nil || rate.Requests == 0 {
 		v.check(false, "chain.post_rate", "%q is no rate such as 50/s burst 100", c.PostRate)
 	}
-	v.check(c.Scans > 0 && c.Scans <= c.InFlight, "chain.scans", "%d is not from 1 to chain.in_flight (%d)", c.Scans, c.InFlight)
 }
 
 // Validate checks a class that has every key set, as one laid over another
@@ -189,7 +187,6 @@ func (v *validation) metadata(m Metadata) {
 	scheme, rest, _ := strings.Cut(m.Provider, ":")
 	v.check(scheme == "alchemy" || scheme == "blockscout", "metadata.provider", "not alchemy:URL, blockscout:URL or none")
 	v.httpURL("metadata.provider", rest)
-	v.check(m.Batch > 0 && m.Batch <= 100, "metadata.batch", "%d is not from 1 to 100", m.Batch)
 }
 
 // deadlines checks that each wait ends before the one around it.
@@ -208,8 +205,9 @@ func (v *validation) deadlines(c Config) {
 		in, out := nested[i-1], nested[i]
 		v.check(in.d < out.d, in.key, "%v must be shorter than %s (%v)", in.d, out.key, out.d)
 	}
-	v.check(c.Chain.MinHeightWait < c.HTTP.Request, "chain.min_height_wait", "%v must be shorter than http.request (%v)", c.Chain.MinHeightWait, c.HTTP.Request)
-	v.check(c.Redis.Timeout < c.Cache.Lease && c.Cache.Lease < c.Cache.Flight, "cache.lease", "%v must be between redis.timeout (%v) and cache.flight (%v)", c.Cache.Lease, c.Redis.Timeout, c.Cache.Flight)
+	lease := redis.Options{}.WithDefaults().Lease
+	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
+	v.check(lease < c.Cache.Flight, "cache.flight", "%v must be longer than the lease of a read (%v)", c.Cache.Flight, lease)
 	v.check(c.Cache.Patience < c.Cache.Flight, "cache.patience", "%v must be shorter than cache.flight (%v)", c.Cache.Patience, c.Cache.Flight)
 	v.check(c.Collections.Timeout < c.Cache.Flight, "collections.timeout", "%v must be shorter than cache.flight (%v)", c.Collections.Timeout, c.Cache.Flight)
 }
@@ -241,7 +239,6 @@ func (v *validation) index(c Config) {
 	if c.Index.Network == "custom" {
 		v.contracts(c.Index.Contracts)
 	}
-	v.check(c.Index.Ahead > 0 && c.Index.Ahead <= 64, "index.ahead", "%d is not from 1 to 64", c.Index.Ahead)
 }
 
 var contractAddress = regexp.MustCompile(`^0x[0-9A-Fa-f]{40}$`)

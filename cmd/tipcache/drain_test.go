@@ -85,7 +85,7 @@ func TestADrainEndsInTime(t *testing.T) {
 	defer sigterm()
 	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
 		impatient(c)
-		c.HTTP.Request, c.HTTP.Header = time.Minute, time.Minute
+		c.HTTP.Request = time.Minute
 		c.HTTP.Drain = 300 * time.Millisecond // less than is valid: no request should be cut off
 	})
 	conn := r.dial()

@@ -110,9 +110,9 @@ func TestWhatOriginsEchoOfTheirCredentialsIsNotTold(t *testing.T) {
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 admin_token: %q
-chain: {id: devnet-1, dialect: %s, shape: node, nodes: [%q], comet: [%q], timeout: 400ms, queue: 300ms}
+chain: {id: devnet-1, dialect: %s, shape: node, nodes: [%q], comet: [%q], timeout: 400ms}
 redis: {url: %q}
-cache: {flight: 14s, lease: 5s, patience: 100ms}
+cache: {flight: 14s, patience: 100ms}
 collections: {store: %q, auth: none, timeout: 10s}
 log: {level: debug}
 tracing: {endpoint: %q, ratio: 1}

@@ -59,9 +59,9 @@ func startSecretive(t *testing.T, d *devnet.Devnet, redis, collector, store stri
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 admin_token: %q
-chain: {nodes: [%q], comet: [%q], timeout: 400ms, queue: 300ms}
+chain: {nodes: [%q], comet: [%q], timeout: 400ms}
 redis: {url: %q}
-cache: {flight: 14s, lease: 5s, patience: 100ms}
+cache: {flight: 14s, patience: 100ms}
 collections: {store: %q, store_key: %q, keys: ["tester:%s"], timeout: 10s}
 metadata: {provider: %q, budget: 200ms, timeout: 300ms}
 log: {level: debug}

@@ -93,9 +93,9 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 func unhurried(d *devnet.Devnet, key string) config.Config {
 	c := config.Default()
 	c.Listen, c.Admin, c.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
-	c.Redis.Timeout, c.Cache.Lease, c.Cache.Flight = 5*time.Second, 30*time.Second, 40*time.Second
-	c.Chain.Timeout, c.Chain.Queue, c.Collections.Timeout = 20*time.Second, 20*time.Second, 20*time.Second
-	c.Chain.MinHeightWait, c.HTTP.Request, c.HTTP.Drain = 40*time.Second, time.Minute, 70*time.Second
+	c.Redis.Timeout, c.Cache.Flight = 2*time.Second, 40*time.Second
+	c.Chain.Timeout, c.Collections.Timeout = 20*time.Second, 20*time.Second
+	c.HTTP.Request, c.HTTP.Drain = time.Minute, 70*time.Second
 	c.Metadata.Budget, c.Metadata.Timeout = 20*time.Second, 30*time.Second
 	demo.Embed(&c, d, key)
 	return c

@@ -19,8 +19,8 @@ import (
 // impatient makes every time that a client may take a short one.
 func impatient(c *config.Config) {
 	const unit = 500 * time.Millisecond // which a busy machine keeps
-	c.Redis.Timeout, c.Cache.Lease, c.Chain.Timeout, c.Collections.Timeout, c.Cache.Patience = unit, 3*unit, 4*unit, 4*unit, unit/10
-	c.Cache.Flight, c.HTTP.Header, c.Chain.MinHeightWait, c.HTTP.Request = 8*unit, 8*unit, 8*unit, 16*unit
+	c.Redis.Timeout, c.Chain.Timeout, c.Collections.Timeout, c.Cache.Patience = unit, 4*unit, 4*unit, unit/10
+	c.Cache.Flight, c.HTTP.Request = 8*unit, 16*unit
 }
 
 // dial opens a connection that a test writes to by hand.

@@ -33,7 +33,6 @@ func Cache(cfg config.Config) cache.Options {
 		FlightTimeout: cfg.Cache.Flight,
 		OriginTimeout: cfg.Chain.Timeout,
 		Patience:      cfg.Cache.Patience,
-		MaxWaiters:    cfg.Cache.Waiters,
 	}
 }
 
@@ -47,7 +46,7 @@ func cacheMemory(configured config.Bytes, container memlimit.Provider) int64 {
 
 // Shared makes the options of the store in Redis.
 func Shared(cfg config.Config) redis.Options {
-	return redis.Options{Timeout: cfg.Redis.Timeout, Lease: cfg.Cache.Lease, SealKey: []byte(cfg.Redis.SealKey)}
+	return redis.Options{Timeout: cfg.Redis.Timeout, SealKey: []byte(cfg.Redis.SealKey)}
 }
 
 // Node makes the options of the nodes' pool, without the ledger of epochs.
@@ -57,11 +56,7 @@ func Node(cfg config.Config) node.Options {
 		Dialect:       node.Dialect(c.Dialect),
 		ChainID:       c.ID,
 		Timeout:       c.Timeout,
-		MaxBody:       int64(c.MaxBody),
 		InFlight:      c.InFlight,
-		Scans:         c.Scans,
-		Queue:         c.Queue,
-		BlockInterval: c.BlockInterval,
 		MaxBlockAge:   c.MaxBlockAge,
 		RollbackAfter: c.RollbackAfter,
 	}
@@ -103,7 +98,7 @@ func Collections(cfg config.Config) collections.Options {
 // Metadata makes the options of the metadata service, without the store of records.
 func Metadata(cfg config.Config) metadata.Options {
 	m := cfg.Metadata
-	return metadata.Options{Chain: m.Network, Budget: m.Budget, Timeout: m.Timeout, Batch: m.Batch}
+	return metadata.Options{Chain: m.Network, Budget: m.Budget, Timeout: m.Timeout}
 }
 
 // Index makes the options of the indexer, without the store.
@@ -121,9 +116,7 @@ func Index(cfg config.Config) indexer.Options {
 		Network:   network,
 		From:      c.From,
 		Window:    c.Window,
-		Ahead:     c.Ahead,
 		Poll:      c.Poll,
-		Timeout:   c.Timeout,
 	}
 }
 

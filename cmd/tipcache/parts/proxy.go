@@ -18,8 +18,6 @@ func Proxy(cfg config.Config) proxy.Options {
 	c, public, pages := cfg.Chain, cfg.HTTP, cfg.Collections
 	return proxy.Options{
 		Web: web.Options{
-			MaxURL:         public.MaxURL,
-			MaxHeader:      int(public.MaxHeader),
 			RequestTimeout: public.Request,
 			PublicURL:      pages.PublicURL,
 			CORSOrigins:    public.CORSOrigins,
@@ -30,19 +28,16 @@ func Proxy(cfg config.Config) proxy.Options {
 			SkipLog:        1 - cfg.Log.Sample,
 		},
 		Chain: chain.Options{
-			Classes:       Classes(cfg),
-			Routes:        OwnPolicies(cfg),
-			Shape:         chain.Shape(c.Shape),
-			Auth:          c.Auth == "keys",
-			MaxPageLimit:  c.MaxPageLimit,
-			MinHeightWait: c.MinHeightWait,
-			Patience:      cfg.Cache.Patience,
+			Classes:  Classes(cfg),
+			Routes:   OwnPolicies(cfg),
+			Shape:    chain.Shape(c.Shape),
+			Auth:     c.Auth == "keys",
+			Patience: cfg.Cache.Patience,
 		},
 		Cosmos: cosmosOptions(cfg),
 		Collections: &listing.Options{
-			NoAuth:        pages.Auth == "none",
-			MinHeightWait: c.MinHeightWait,
-			Policy:        cache.Policy{Fresh: pages.Fresh, Stale: pages.Stale, StaleIfError: pages.OnError, Keep: pages.OnError},
+			NoAuth: pages.Auth == "none",
+			Policy: cache.Policy{Fresh: pages.Fresh, Stale: pages.Stale, StaleIfError: pages.OnError, Keep: pages.OnError},
 		},
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
 		ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead},
@@ -56,7 +51,7 @@ func cosmosOptions(cfg config.Config) *proxy.Cosmos {
 	}
 	rate, _ := config.ParseRate(cfg.Chain.PostRate) // validated
 	return &proxy.Cosmos{Rows: ownRows(cfg), Posts: cosmos.Posts{
-		MaxBody: int64(cfg.Chain.MaxPost), Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
+		Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
 	}}
 }
 

@@ -18,20 +18,25 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
+const (
+	headerTimeout = 5 * time.Second // for a client to send its headers
+	idleTimeout   = 2 * time.Minute // of a connection without requests
+)
+
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
 	public := &http.Server{
 		Handler:           s.leaving(s.proxy.Handler()),
-		ReadHeaderTimeout: s.cfg.HTTP.Header,
+		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
-		IdleTimeout:       s.cfg.HTTP.Idle,
+		IdleTimeout:       idleTimeout,
 		ConnContext:       web.ConnContext,
 		ConnState:         web.ConnState,
-		MaxHeaderBytes:    4 * int(s.cfg.HTTP.MaxHeader), // the proxy's own limit answers in its own form
+		MaxHeaderBytes:    4 * web.Options{}.WithDefaults().MaxHeader, // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: s.cfg.HTTP.Header}
+	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout}
 	admin.RegisterOnShutdown(s.adminPages.Close)
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
