@@ -12,8 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Redis is the source of entries that no node gave to this replica.
-const Redis = "redis"
+// redis is the source of entries that no node gave to this replica.
+const redis = "redis"
 
 // pause is between two tries to read where no node has anything to spare.
 const pause = 5 * time.Millisecond
@@ -39,7 +39,7 @@ func (v version) same(w version) bool {
 func (a *Auditor) check(ctx context.Context, t task) {
 	kept := version{t.Entry, t.By}
 	if t.Shared || t.By == "" {
-		kept.by = Redis
+		kept.by = redis
 	}
 	read, err := a.read(ctx, &t, "", t.By)
 	switch {
@@ -56,7 +56,7 @@ func (a *Auditor) check(ctx context.Context, t task) {
 // an entry.
 func (a *Auditor) settle(ctx context.Context, t *task, kept, read version) {
 	only, avoid := t.By, ""
-	if kept.by == Redis {
+	if kept.by == redis {
 		only, avoid = "", read.by // another node may bear the entry out
 	}
 	first, err := a.read(ctx, t, only, avoid)
@@ -65,11 +65,11 @@ func (a *Auditor) settle(ctx context.Context, t *task, kept, read version) {
 		a.count(unsettled)
 		return
 	}
-	if kept.by == Redis && first.by != read.by && first.same(kept) {
+	if kept.by == redis && first.by != read.by && first.same(kept) {
 		kept, read = read, first // it is the node that read it again that differs
 	}
 	a.count(different)
-	a.report(t, kept, read, kept.by != Redis && first.by != second.by && first.same(kept))
+	a.report(t, kept, read, kept.by != redis && first.by != second.by && first.same(kept))
 }
 
 // read reads the entry of a task at its height, when a node has a request to spare.

@@ -82,7 +82,7 @@ func (a *Auditor) register() error {
 	for _, result := range []string{same, different, unsettled, skipped, failed} {
 		a.results.WithLabelValues(result)
 	}
-	a.differs.WithLabelValues(Redis) // a rate needs a beginning
+	a.differs.WithLabelValues(redis) // a rate needs a beginning
 	if a.o.Registerer == nil {
 		return nil
 	}

@@ -37,8 +37,8 @@ const (
 	Path   = Prefix + "collections"
 )
 
-// A Store finds collections; upstream/collections has one.
-type Store interface {
+// A finder finds collections; upstream/collections has one.
+type finder interface {
 	// List returns one page. An *upstream.Error means that the store was silent.
 	List(ctx context.Context, q store.Query) (store.Page, error)
 }
@@ -51,8 +51,8 @@ type MetadataProvider interface {
 	Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool)
 }
 
-// Cache is what the interface needs of the cache; *cache.Cache has it.
-type Cache interface {
+// answerCache is what the interface needs of the cache; *cache.Cache has it.
+type answerCache interface {
 	// Get answers a query from the stores, or by the origin.
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
 	// Fresh answers a query from an entry in memory that is fresh now, if there
@@ -65,7 +65,7 @@ type Cache interface {
 
 // Options configure a Handler.
 type Options struct {
-	Store    Store            // nil: the listing is closed, and every request is refused
+	Store    finder           // nil: the listing is closed, and every request is refused
 	Metadata MetadataProvider // nil: only what the store itself knows
 	NoAuth   bool             // requests need no key
 
@@ -97,7 +97,7 @@ func (o Options) WithDefaults() Options {
 type Handler struct {
 	o      Options
 	stack  *web.Stack
-	cache  Cache
+	cache  answerCache
 	schema *listSchema
 	memo   memo
 
@@ -106,7 +106,7 @@ type Handler struct {
 }
 
 // New fills in the defaults.
-func New(o Options, stack *web.Stack, c Cache) *Handler {
+func New(o Options, stack *web.Stack, c answerCache) *Handler {
 	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters(), bodies: stack.NewBodies(maxListBody)}
 }
 

@@ -14,18 +14,18 @@ import (
 // provider's package would serve one while the provider fails.
 const metadataKeep = 40 * 24 * time.Hour
 
-// MetadataCache is what keeps the records of the metadata provider; *cache.Cache
+// metadataCache is what keeps the records of the metadata provider; *cache.Cache
 // does.
-type MetadataCache interface {
+type metadataCache interface {
 	Load(ctx context.Context, keys []string) map[string]*cache.Entry
 	Save(ctx context.Context, entries map[string]*cache.Entry, keep time.Duration)
 }
 
 // MetadataStore keeps the records of the metadata provider in the cache,
 // where every replica finds them.
-func MetadataStore(c MetadataCache) metadata.Store { return metadataStore{c} }
+func MetadataStore(c metadataCache) metadata.Store { return metadataStore{c} }
 
-type metadataStore struct{ cache MetadataCache }
+type metadataStore struct{ cache metadataCache }
 
 // Load returns those records that the cache has.
 func (s metadataStore) Load(ctx context.Context, keys []string) map[string]metadata.Record {

@@ -40,8 +40,8 @@ type Options struct {
 	Collections *collections.Options // nil: the listing is not served
 }
 
-// Cache is what the documents need of the cache; *cache.Cache has it.
-type Cache interface {
+// derivingCache is what the documents need of the cache; *cache.Cache has it.
+type derivingCache interface {
 	// Derived returns what derive makes of a content, by its name, and keeps it
 	// with the entry of the key.
 	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content
@@ -51,11 +51,11 @@ type Cache interface {
 type Handler struct {
 	o     Options
 	stack *web.Stack
-	cache Cache
+	cache derivingCache
 }
 
 // New makes the handler. The documents are made when first asked for.
-func New(o Options, stack *web.Stack, c Cache) *Handler {
+func New(o Options, stack *web.Stack, c derivingCache) *Handler {
 	o.Chain = o.Chain.WithDefaults()
 	return &Handler{o, stack, c}
 }

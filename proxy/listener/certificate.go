@@ -38,9 +38,9 @@ const (
 	Expired  Validity = "expired"
 )
 
-// ExpiringWithin is the time before its end in which a certificate is expiring. The
+// expiringWithin is the time before its end in which a certificate is expiring. The
 // alerts begin at the same time.
-const ExpiringWithin = 14 * 24 * time.Hour
+const expiringWithin = 14 * 24 * time.Hour
 
 // certificateCheck is the time between two looks at the files.
 const certificateCheck = time.Second
@@ -68,7 +68,7 @@ func (c *Certificate) Validity() (v Validity, expires time.Time) {
 	switch left := time.Until(c.expires); {
 	case left <= 0:
 		v = Expired
-	case left < ExpiringWithin:
+	case left < expiringWithin:
 		v = Expiring
 	default:
 		v = Valid

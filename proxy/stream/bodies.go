@@ -10,8 +10,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A Budget is memory that streams share with the cache; *cache.Cache has it.
-type Budget interface {
+// A budget is memory that streams share with the cache; *cache.Cache has it.
+type budget interface {
 	// Reserve sets bytes aside, or gives them back where they are negative. It is not
 	// ok, and sets nothing aside, where there is no room for them.
 	Reserve(bytes int64) (ok bool)
@@ -28,7 +28,7 @@ var errNoRoom = &web.Failure{Status: http.StatusServiceUnavailable, Public: "the
 
 // bodies are the texts of answers, equal ones once, within the budget.
 type bodies struct {
-	budget Budget
+	budget budget
 	seed   maphash.Seed
 	mu     sync.Mutex
 	byHash map[uint64]*body

@@ -38,8 +38,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Heights is what streams need of the chain's nodes; *node.Pool has it.
-type Heights interface {
+// heights is what streams need of the chain's nodes; *node.Pool has it.
+type heights interface {
 	// Tip is the newest block known.
 	Tip() node.Tip
 	// WaitHeight returns nil once the tip has reached the height.
@@ -48,8 +48,8 @@ type Heights interface {
 
 // Options configure a Handler. Heights and Budget are required.
 type Options struct {
-	Heights   Heights
-	Budget    Budget
+	Heights   heights
+	Budget    budget
 	Max       int           // streams at once; default 5000
 	PerClient int           // of these, by one client address (IPv6: /64), and by one key; default 100
 	KeepAlive time.Duration // between comments on an idle stream; default 15 s

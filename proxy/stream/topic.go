@@ -18,7 +18,7 @@ const retryInterval = time.Second
 
 // topics are the subjects that are followed, each once however many stream it.
 type topics struct {
-	heights Heights
+	heights heights
 	bodies  bodies
 	mu      sync.Mutex
 	byKey   map[string]*topic
@@ -27,7 +27,7 @@ type topics struct {
 // A topic follows a subject for its subscribers, and ends with the last of them.
 type topic struct {
 	subject
-	heights Heights
+	heights heights
 	news    atomic.Pointer[news]
 
 	subscribers map[*client]*subscription // guarded by topics.mu
@@ -67,7 +67,7 @@ func (ts *topics) answersOf(f web.Feed) subject {
 }
 
 // blocksOf is the subject of the chain's blocks.
-func blocksOf(heights Heights) subject {
+func blocksOf(heights heights) subject {
 	return subject{key: "blocks", free: true, read: func(context.Context, *event, string) (*event, int64, error) {
 		height := heights.Tip().Height
 		return blockEvent(height), height, nil

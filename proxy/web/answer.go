@@ -36,7 +36,7 @@ type Line struct {
 }
 
 // Respond writes an answer, or says that the client has it already.
-func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) {
+func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) {
 	h, from := collect(), askerOf(r)
 	status, body := rs.render(h, a, &from)
 	h.writeTo(w.Header())
@@ -48,7 +48,7 @@ func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) 
 
 // render collects the headers of an answer, in their order, and returns the
 // status and the body that go with them.
-func (rs *Responder) render(h *headers, a *Answer, from *asker) (status int, body []byte) {
+func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
 	a.freshness(h)
 	status, body = e.Status, e.Body

@@ -23,22 +23,22 @@ const (
 	preflightAge   = "7200" // seconds; Chromium keeps none for longer
 )
 
-// CORS says to browsers which pages may read our answers. It never speaks of
+// cors says to browsers which pages may read our answers. It never speaks of
 // credentials: nothing here depends on what a browser sends by itself, and a
 // key is in a header that the page has to set.
-type CORS struct {
+type cors struct {
 	origins map[string][]string // each allowed one, and itself as the value of a header; nil: none
 	exposed []string
 	allowed string // request headers
 	vary    []string
 }
 
-func newCORS(origins, heightHeaders []string) CORS {
+func newCORS(origins, heightHeaders []string) cors {
 	more := ""
 	for _, name := range heightHeaders {
 		more += ", " + name
 	}
-	c := CORS{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more, vary: []string{"Origin"}}
+	c := cors{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more, vary: []string{"Origin"}}
 	if slices.Contains(origins, noOrigin) {
 		return c
 	}
@@ -51,10 +51,10 @@ func newCORS(origins, heightHeaders []string) CORS {
 }
 
 // selective says that the answer to one origin is not that to another.
-func (c CORS) selective() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
+func (c cors) selective() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
 
 // originLines are those headers as they are sent.
-func (c CORS) originLines(request http.Header) (lines []byte) {
+func (c cors) originLines(request http.Header) (lines []byte) {
 	h := http.Header{}
 	c.allowOrigin(h, request)
 	delete(h, "Vary") // said with what else the answer varies by
@@ -67,7 +67,7 @@ func (c CORS) originLines(request http.Header) (lines []byte) {
 // OrPreflight answers a browser that asks whether a page may make a request.
 // The browser sends no key with it, so every client gets the answer, which is the same
 // on every path. Other requests are h's.
-func (c CORS) OrPreflight(h Handler) Handler {
+func (c cors) OrPreflight(h Handler) Handler {
 	return func(ctx *gin.Context, rec *Record) error {
 		if c.origins == nil || !isPreflight(ctx.Request) {
 			return h(ctx, rec)
@@ -84,7 +84,7 @@ func isPreflight(r *http.Request) bool {
 }
 
 // allowPreflight says what the page may ask with, if it may ask.
-func (c CORS) allowPreflight(h http.Header) {
+func (c cors) allowPreflight(h http.Header) {
 	h.Del("Allow") // Gin's, for the method that no route has
 	if h["Access-Control-Allow-Origin"] != nil {
 		h.Set("Access-Control-Allow-Methods", allowedMethods)

@@ -34,7 +34,7 @@ func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
 // read, every answer has them: a cache behind us may give a page the answer to a
 // request without an origin. The values are shared and have no spare capacity, so
 // that an append makes a copy.
-func (c CORS) allowOrigin(h, request http.Header) {
+func (c cors) allowOrigin(h, request http.Header) {
 	if c.origins == nil {
 		return
 	}

@@ -19,22 +19,22 @@ func askerOf(r *http.Request) asker {
 	return asker{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
 }
 
-// Bodies keeps the bodies of answers in their content codings; *cache.Cache does.
-type Bodies interface {
+// encodedBodies keeps the bodies of answers in their content codings; *cache.Cache does.
+type encodedBodies interface {
 	// Encoded returns the content's body in a coding, or plain where the coding would
 	// have to be waited for and is no must. What is encoded is kept with the entry of
 	// the key. Nothing is made for a peek: a body that was not made before is nil.
 	Encoded(key string, content *cache.Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding)
 }
 
-// A Responder writes answers.
-type Responder struct {
-	bodies   Bodies
+// A responder writes answers.
+type responder struct {
+	bodies   encodedBodies
 	byOrigin bool // the answer to one origin is not that to another
 }
 
 // setVary names the request headers that choose between answers of one URL.
-func (rs *Responder) setVary(h *headers, own string) {
+func (rs *responder) setVary(h *headers, own string) {
 	text := h.begin("Vary")
 	if own != "" {
 		text = append(append(text, own...), ", "...)
@@ -47,7 +47,7 @@ func (rs *Responder) setVary(h *headers, own string) {
 }
 
 // negotiate chooses the coding, or finds that the client has the content.
-func (rs *Responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
+func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
 	coding := from.codings.best(len(e.Body), len(e.Body) >= codings.Costly && !e.Again())
 	if has, ok := clientHas(from.tags, e.ETag, coding); ok {

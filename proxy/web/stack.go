@@ -69,8 +69,8 @@ type Options struct {
 // A Stack is what a request goes through before and after the handler of its
 // interface. It owns no goroutine and needs no closing.
 type Stack struct {
-	*Responder
-	CORS
+	*responder
+	cors
 
 	o         Options
 	admission *limits.Admission
@@ -78,12 +78,12 @@ type Stack struct {
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings.
-func New(o Options, bodies Bodies) *Stack {
+func New(o Options, bodies encodedBodies) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{
-		Responder: &Responder{bodies: bodies, byOrigin: cors.selective()},
-		CORS:      cors,
+		responder: &responder{bodies: bodies, byOrigin: cors.selective()},
+		cors:      cors,
 		o:         o,
 		admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),
 		recorder: record.New(record.Options{

@@ -10,8 +10,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// Comet is what is asked of a node's CometBFT: a [comet.Client].
-type Comet interface {
+// cometClient is what is asked of a node's CometBFT: a [comet.Client].
+type cometClient interface {
 	Status(ctx context.Context) (comet.Status, error)
 	// Committed is the newest height that can be read.
 	Committed(ctx context.Context) (int64, error)
@@ -28,8 +28,8 @@ type Headers interface {
 	Close()
 }
 
-// A Reader reads of one node.
-type Reader interface {
+// A reader reads of one node.
+type reader interface {
 	// Read reads something cheap at a height, 0 for the node's latest.
 	Read(ctx context.Context, height int64) (Reading, error)
 }
@@ -55,8 +55,8 @@ const (
 // A Node is one node of the chain, and what is known of its blocks.
 type Node struct {
 	Name   string
-	Comet  Comet // nil: the reader alone tells the height
-	Reader Reader
+	Comet  cometClient // nil: the reader alone tells the height
+	Reader reader
 	Tells  func() bool // whether a read of the latest says at which height it is
 	Logger *slog.Logger
 

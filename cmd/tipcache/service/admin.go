@@ -36,16 +36,16 @@ type Readiness struct {
 	Failure  string            `json:"metadata_error,omitempty"`
 	Store    string            `json:"store"`           // ok, failing or off
 	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
-	Nodes    []NodeHealth      `json:"nodes"`
+	Nodes    []nodeHealth      `json:"nodes"`
 
 	Audit map[string]audit.Finding `json:"audit,omitempty"` // of the nodes, and of redis, whose answers differ from what was read again
 
-	Certificate *CertificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
+	Certificate *certificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
 }
 
-// CertificateHealth is how long a certificate holds on. One that has expired does not
+// certificateHealth is how long a certificate holds on. One that has expired does not
 // make the service unready: another replica has the same one.
-type CertificateHealth struct {
+type certificateHealth struct {
 	State   listener.Validity `json:"state"`
 	Expires time.Time         `json:"expires"`
 }
@@ -58,8 +58,8 @@ var states = map[string]string{
 // stateOf is the word for the state of a breaker. A part that is off has none.
 func stateOf(breaker string) string { return cmp.Or(states[breaker], breaker) }
 
-// NodeHealth is what is known of one node.
-type NodeHealth struct {
+// nodeHealth is what is known of one node.
+type nodeHealth struct {
 	Name       string `json:"name"`
 	Chain      string `json:"chain"`
 	Height     int64  `json:"height"`
@@ -73,10 +73,10 @@ type NodeHealth struct {
 	LastError  string `json:"last_error,omitempty"`
 }
 
-func (s *Service) nodes() []NodeHealth {
-	var all []NodeHealth
+func (s *Service) nodes() []nodeHealth {
+	var all []nodeHealth
 	for _, h := range s.pool.Health() {
-		all = append(all, NodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
+		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
 	}
 	return all
 }
@@ -98,7 +98,7 @@ func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
 	}
 	if s.certificate != nil {
 		v, expires := s.certificate.Validity()
-		state.Certificate = &CertificateHealth{v, expires}
+		state.Certificate = &certificateHealth{v, expires}
 	}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch

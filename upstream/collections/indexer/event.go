@@ -8,13 +8,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// Kind says what happened.
-type Kind int
+// kind says what happened.
+type kind int
 
 // The kinds. Registering an IP a second time emits nothing, and the account
 // that is made for one emits an event of another contract, which does not count.
 const (
-	Registered Kind = iota // an IP asset was registered
+	Registered kind = iota // an IP asset was registered
 	Minted                 // license tokens were minted
 	Raised                 // a dispute was raised
 	Judged                 // a dispute was decided, whatever the decision
@@ -25,13 +25,13 @@ const (
 )
 
 // String is the kind as metrics name it.
-func (k Kind) String() string {
+func (k kind) String() string {
 	return [...]string{"registered", "minted", "raised", "judged", "cancelled", "resolved", "tagged"}[k]
 }
 
 // An Event is a log that counts.
 type Event struct {
-	Kind  Kind
+	Kind  kind
 	Block int64
 	Time  time.Time // the block's; zero while unknown
 
@@ -45,7 +45,7 @@ type Event struct {
 
 // A signature is how the logs of an event look.
 type signature struct {
-	kind    Kind
+	kind    kind
 	emitter int // the contract, by its index in Network.contracts
 	topics  int // how many, the signature itself included
 	words   int // 32-byte words of data, at the least

@@ -45,7 +45,7 @@ var states = []struct {
 	err  error
 }{
 	{"waiting", nil}, {"running", nil}, {"lagging", errLagging}, {"other_chain", ErrOtherChain}, {"diverged", ErrDiverged},
-	{"forbidden", ErrForbidden}, {"unreachable", ErrUnreachable}, {"no_contract", ErrNoContract}, {"failed", nil},
+	{"forbidden", ErrForbidden}, {"unreachable", errUnreachable}, {"no_contract", ErrNoContract}, {"failed", nil},
 }
 
 // state is what an Indexer does, or why it does not get on.

@@ -39,7 +39,7 @@ var (
 	ErrForbidden  = evm.ErrForbidden
 	ErrNoContract = errors.New("there is no contract")
 
-	ErrUnreachable = evm.ErrUnreachable // of Status
+	errUnreachable = evm.ErrUnreachable // of Status
 
 	errLagging      = errors.New("the execution client is behind")
 	errInconsistent = errors.New("execution clients contradict each other, or themselves")

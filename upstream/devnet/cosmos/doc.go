@@ -38,8 +38,8 @@ func NewChain(o Options) *Chain {
 	return &Chain{id: o.ChainID, layout: newLayout(o.Seed, o.Delegators)}
 }
 
-// A Node is what the REST API of one node shows of that node and its clock.
-type Node interface {
+// A nodeView is what the REST API of one node shows of that node and its clock.
+type nodeView interface {
 	Now() Clock
 	Forks(height int64) int64                                // how often the chain was set back to below this height
 	Block(height int64) (at time.Time, hash, appHash []byte) // as its header has them; hashes have 32 bytes
@@ -57,7 +57,7 @@ type Clock struct {
 // Handler serves the REST API of a node. A node without gRPC, by grpc.enable = false, has
 // other texts, and errors that tell no height. Handler calls count, unless nil, for every
 // request that reaches a state, with the URI and the height that is read.
-func (c *Chain) Handler(n Node, noGRPC bool, count func(uri string, height int64)) http.Handler {
+func (c *Chain) Handler(n nodeView, noGRPC bool, count func(uri string, height int64)) http.Handler {
 	if count == nil {
 		count = func(string, int64) {}
 	}

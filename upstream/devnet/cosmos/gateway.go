@@ -12,7 +12,7 @@ import (
 // A gateway is the REST server of a node.
 type gateway struct {
 	chain  *Chain
-	node   Node
+	node   nodeView
 	noGRPC bool
 	count  func(uri string, height int64)
 }

@@ -18,7 +18,7 @@ import (
 type query struct {
 	state
 	chain  *Chain
-	node   Node
+	node   nodeView
 	now    Clock
 	path   string            // that of its document, if there is one
 	vars   map[string]string // what stands for the names in the pattern of the path

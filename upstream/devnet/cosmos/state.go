@@ -29,7 +29,7 @@ type state struct {
 }
 
 // at is the state after block h, on the fork of a node.
-func (c *Chain) at(h int64, n Node) state {
+func (c *Chain) at(h int64, n nodeView) state {
 	return state{layout: c.layout, chain: c, height: h, forks: n.Forks(h)}
 }
 
