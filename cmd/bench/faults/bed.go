@@ -39,6 +39,7 @@ type bed struct {
 	links    map[string]link
 	relays   []*rig.Process // two for each node: REST and CometBFT
 	replicas []*replica
+	program  string   // of the replicas; "" is tipcache
 	indexed  string   // URL of the store of the indexer
 	keys     []string // that are answered by the nodes
 	pages    []string // that are answered from the store
@@ -57,7 +58,13 @@ type bed struct {
 const blockTime = time.Second
 
 func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error) {
-	b = &bed{Rig: r, plan: p, setup: s, began: time.Now(), links: map[string]link{}}
+	b = &bed{Rig: r, plan: p, setup: s, links: map[string]link{}}
+	if s.clock { // which takes minutes, in which no chain is to go on
+		if b.program, err = b.WithClock(ctx); err != nil {
+			return nil, err
+		}
+	}
+	b.began = time.Now()
 	if err := b.startChain(); err != nil {
 		return nil, err
 	}

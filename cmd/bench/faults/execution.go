@@ -26,6 +26,14 @@ func (b *bed) caughtUp(ctx context.Context) error {
 	return rig.Eventually(ctx, func(ctx context.Context) error { return rig.Indexed(ctx, b.chain, b.indexed) })
 }
 
+// executionFaults are the ways in which an execution client fails.
+func executionFaults(hold time.Duration) []fault {
+	return []fault{
+		executionFault("no logs", devnet.Fault{DropLogs: true}, hold), executionFault("other hashes", devnet.Fault{WrongHashes: true}, hold),
+		executionFault("nonsense", devnet.Fault{Nonsense: true}, hold), executionFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, hold),
+	}
+}
+
 // executionFault fails the execution client for a time, of which nothing stays in the store.
 func executionFault(name string, f devnet.Fault, hold time.Duration) fault {
 	return fault{name: "execution client: " + name, hold: hold, do: func(ctx context.Context, b *bed, last func()) error {

@@ -12,7 +12,7 @@ import (
 // serving starts what the replicas stand before, and says how they are started.
 func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
-	s.Flags = []string{"--shape", "node"}
+	s.Program, s.Flags = b.program, []string{"--shape", "node"}
 	for i, n := range b.nodes {
 		rest, err := b.reachNode(ctx, n.RESTURL())
 		if err != nil {
@@ -26,11 +26,6 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 			s.Node, s.Comet = rest, comet
 		} else {
 			s.Flags = append(s.Flags, "--node", rest, "--comet", comet)
-		}
-	}
-	if b.setup.clock {
-		if s.Program, err = b.WithClock(ctx); err != nil {
-			return s, err
 		}
 	}
 	if b.setup.index {

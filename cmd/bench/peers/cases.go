@@ -23,6 +23,15 @@ type peerCase struct {
 	headers  []string // of every request, beside its own
 	vary     bool     // another body each time, of the same meaning
 	only     bool     // only tipcache and the bare servers can
+	crowd    *crowd   // many browsers ask; nil: one client
+}
+
+// A crowd is browsers that ask for several documents, whose headers differ.
+type crowd struct {
+	documents []string
+	pipeline  int  // requests sent at once, 1 at least
+	ingress   bool // a proxy before the server names the client of each request
+	close     bool // a connection for each request
 }
 
 // request is what a case asks.
@@ -34,20 +43,27 @@ type request struct {
 
 const smallPath, collectionsPath = "/staking/params", "/api/v4/collections"
 
-// peerCases are all there are, given an API key of the collections and the ETag of
-// the small answer.
-func peerCases(key, tag string) []peerCase {
+// peerCases are all there are, given an API key of the collections, the ETag of the small
+// answer and operators of the chain.
+func peerCases(key, tag string, operators []string) []peerCase {
 	var address string
 	for c := range devnet.Collections(1, 500) {
 		address = c.CollectionAddress
 		break
 	}
-	small := request{path: smallPath}
+	small, documents := request{path: smallPath}, []string{smallPath}
+	for _, operator := range operators[:19] {
+		documents = append(documents, "/staking/validators/"+operator)
+	}
 	large := request{path: "/staking/validators?pagination.limit=70"}
 	single := request{path: collectionsPath, key: key, body: `{"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`}
 	page := request{path: collectionsPath, key: key, body: `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`}
 	return []peerCase{
 		{name: "small", q: small, barePath: small.path},
+		{name: "crowd", q: small, crowd: &crowd{documents: documents, pipeline: 1}},
+		{name: "crowd, ingress", q: small, crowd: &crowd{documents: documents, pipeline: 1, ingress: true}},
+		{name: "crowd, pipelined", q: small, crowd: &crowd{documents: documents, pipeline: 8}},
+		{name: "crowd, a connection each", q: small, crowd: &crowd{documents: documents, pipeline: 1, close: true}},
 		{name: "large", q: large, barePath: "/staking/validators"},
 		{name: "large, gzip", q: large, barePath: "/staking/validators", headers: []string{"Accept-Encoding: gzip"}},
 		{name: "large, br", q: large, barePath: "/staking/validators", headers: []string{"Accept-Encoding: br"}, only: true},
@@ -72,9 +88,16 @@ func chooseCases(all []peerCase, pattern string) ([]peerCase, error) {
 	return chosen, nil
 }
 
-// script makes a Lua script for a POST, "" for a GET. One body costs wrk nothing
-// per request; different ones a function call.
-func (c peerCase) script(dir string) (path string, err error) {
+// script makes a Lua script for a POST or a crowd on so many connections, "" for a GET. One
+// body costs wrk nothing per request; different requests a function call.
+func (c peerCase) script(dir string, connections int) (path string, err error) {
+	if c.crowd != nil {
+		path = filepath.Join(dir, "crowd.lua")
+		return path, render(path, "crowd.lua.tmpl", map[string]any{
+			"Documents": c.crowd.documents, "Connections": connections, "Pipeline": c.crowd.pipeline,
+			"Ingress": c.crowd.ingress, "Close": c.crowd.close, "Seed": rand.Uint32(),
+		})
+	}
 	if c.q.body == "" {
 		return "", nil
 	}

@@ -93,7 +93,7 @@ func (p *peersRun) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.cases, err = chooseCases(peerCases(key, small.Header.Get("Etag")), p.Cases); err != nil {
+	if p.cases, err = chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases); err != nil {
 		return err
 	}
 	return p.startBare(ctx)
@@ -142,11 +142,13 @@ const hitShare = 0.999
 // measure runs wrk once. tipcache has to answer nearly all from memory.
 func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (r result, err error) {
 	l := clients.Load{URL: s.target(c), Connections: connections, Length: p.length, Headers: append(c.q.headers(), c.headers...)}
-	if _, err = c.q.ask(ctx, l.URL, ""); err != nil {
-		return r, err
+	for _, q := range c.questions() {
+		if _, err = q.q.ask(ctx, s.target(q), ""); err != nil {
+			return r, err
+		}
 	}
 	time.Sleep(50 * time.Millisecond) // for a page that is read anew, since it is fresh for a few seconds only
-	if l.Script, err = c.script(p.Dir); err != nil {
+	if l.Script, err = c.script(p.Dir, connections); err != nil {
 		return r, err
 	}
 	all, hits, err := s.counts(ctx)
@@ -182,6 +184,8 @@ func (p *peer) counts(ctx context.Context) (all, hits float64, err error) {
 // general caches cannot do everything before this node.
 func (p *peer) target(c peerCase) string {
 	switch {
+	case p.bare && c.crowd != nil:
+		return p.url + c.q.path
 	case p.bare:
 		return p.url + c.barePath
 	case p.replica != nil || !c.only && len(c.headers) == 0:

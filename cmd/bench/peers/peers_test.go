@@ -27,7 +27,7 @@ func TestBodiesThatVaryMeanTheSame(t *testing.T) {
 		t.Skip("wrk is not installed")
 	}
 	c := peerCase{vary: true, q: request{body: `{"orderBy":"assetCount","pagination":{"limit":20}}`}}
-	script, err := c.script(t.TempDir())
+	script, err := c.script(t.TempDir(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,36 @@ func TestBodiesThatVaryMeanTheSame(t *testing.T) {
 	}
 	if repeated > len(seen)/10 {
 		t.Errorf("%d of the bodies were sent before, %d were not", repeated, len(seen))
+	}
+}
+
+// TestACrowdIsOfManyBrowsers has wrk send what the script of a crowd makes.
+func TestACrowdIsOfManyBrowsers(t *testing.T) {
+	if _, err := exec.LookPath("wrk"); err != nil {
+		t.Skip("wrk is not installed")
+	}
+	c := peerCase{crowd: &crowd{documents: []string{"/a", "/b"}, pipeline: 3, ingress: true}}
+	script, err := c.script(t.TempDir(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	paths, agents, addresses := map[string]int{}, map[string]int{}, map[string]int{}
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		paths[r.URL.Path]++
+		agents[r.UserAgent()+r.Header.Get("Accept-Language")]++
+		addresses[r.Header.Get("X-Forwarded-For")]++
+	}))
+	defer s.Close()
+	if _, err := clients.Wrk(t.Context(), clients.Load{URL: s.URL, Connections: 2, Length: time.Second, Script: script}); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(paths) != 2 || len(agents) < 3 || len(addresses) < 3*len(agents) {
+		t.Errorf("%d paths, %d browsers, %d addresses", len(paths), len(agents), len(addresses))
 	}
 }
 

@@ -10,19 +10,36 @@ import (
 func (p *peersRun) startBare(ctx context.Context) error {
 	var answers []answer
 	for _, c := range p.cases {
-		if slices.ContainsFunc(answers, func(a answer) bool { return a.Path == c.barePath }) {
-			continue // a case of the same question came before
+		for _, q := range c.questions() {
+			if slices.ContainsFunc(answers, func(a answer) bool { return a.Path == q.barePath }) {
+				continue // a case of the same question came before
+			}
+			a, err := q.record(ctx, p.servers[0].url)
+			if err != nil {
+				return err
+			}
+			if c.crowd == nil {
+				p.describe(c, a)
+			}
+			answers = append(answers, a)
 		}
-		a, err := c.record(ctx, p.servers[0].url)
-		if err != nil {
-			return err
-		}
-		p.describe(c, a)
-		answers = append(answers, a)
 	}
 	proc, url, err := startBareServer(ctx, p.Rig, answers, "")
 	p.servers = append(p.servers, &peer{Process: proc, name: bareGin, url: url, bare: true})
 	return err
+}
+
+// questions are the case, or one for each document of its crowd.
+func (c peerCase) questions() []peerCase {
+	if c.crowd == nil {
+		return []peerCase{c}
+	}
+	var all []peerCase
+	for _, document := range c.crowd.documents {
+		c.q.path, c.barePath = document, document
+		all = append(all, c)
+	}
+	return all
 }
 
 // record asks tipcache as the case does, for a bare server to answer with the same
