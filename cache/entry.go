@@ -82,8 +82,14 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 }
 
 // Stamp is what the entry's freshness is judged by.
-func (e *Entry) Stamp() *freshness.Stamp {
-	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
+func (e *Entry) Stamp() freshness.Stamp {
+	return freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
 }
 
-func (e *Entry) expired(now freshness.Clock) bool { return e.Stamp().Expired(now) }
+// stamp is Stamp for a verdict that does not keep it.
+func (e *Entry) stamp() *freshness.Stamp {
+	s := e.Stamp()
+	return &s
+}
+
+func (e *Entry) expired(now freshness.Clock) bool { return e.stamp().Expired(now) }

@@ -155,7 +155,7 @@ func (f *flight) ask(ctx context.Context, l *flightResult) error {
 	if errors.Is(err, ErrYielded) {
 		return err
 	}
-	if err == nil && l.at != nil && f.q.requires().FallsBehind(e.Stamp(), l.at.entry.Stamp(), f.c.o.Now) {
+	if err == nil && l.at != nil && f.q.requires().FallsBehind(e.stamp(), l.at.entry.stamp(), f.c.o.Now) {
 		err = ErrBehind
 	}
 	if err != nil {

@@ -218,7 +218,7 @@ func (r *request) standIn(l flightResult, failure error) (Result, error) {
 		res.Outcome = Hit
 	case state == Stale:
 		res.Outcome = StaleHit
-	case state == StaleIfError, at != nil && errors.Is(failure, ErrBehind) && r.q.requires().StandsIn(at.entry.Stamp(), now):
+	case state == StaleIfError, at != nil && errors.Is(failure, ErrBehind) && r.q.requires().StandsIn(at.entry.stamp(), now):
 		res.Outcome, res.Err = StaleError, failure
 	default:
 		return Result{}, failure

@@ -43,7 +43,7 @@ func (q *Query) judge(s *slot, now freshness.Clock) State {
 	if s == nil {
 		return Expired
 	}
-	return q.requires().Judge(s.entry.Stamp(), now)
+	return q.requires().Judge(s.entry.stamp(), now)
 }
 
 // Outcome says how a query was answered. The zero Outcome is that of an error.

@@ -43,7 +43,7 @@ type Stamp struct {
 }
 
 // A Stamped is anything with a stamp.
-type Stamped interface{ Stamp() *Stamp }
+type Stamped interface{ Stamp() Stamp }
 
 // Expired tells whether the answer is past its Expires, and so not fresh whatever a policy says.
 func (s *Stamp) Expired(now Clock) bool {
@@ -74,12 +74,18 @@ type Policy struct {
 }
 
 // Outlives tells whether an answer may serve after its Expires.
-func (p *Policy) Outlives(a Stamped) bool { return p.outlives(a.Stamp()) }
+func (p *Policy) Outlives(a Stamped) bool {
+	s := a.Stamp()
+	return p.outlives(&s)
+}
 
 func (p *Policy) outlives(s *Stamp) bool { return s.Expires.IsZero() || p.PastExpiry && s.Lasting }
 
 // IsImmutable tells whether an answer never changes.
-func (p *Policy) IsImmutable(a Stamped) bool { return p.isImmutable(a.Stamp()) }
+func (p *Policy) IsImmutable(a Stamped) bool {
+	s := a.Stamp()
+	return p.isImmutable(&s)
+}
 
 func (p *Policy) isImmutable(s *Stamp) bool {
 	return p.Immutable && (!p.ImmutableIfOK || s.Status == http.StatusOK)
@@ -88,7 +94,7 @@ func (p *Policy) isImmutable(s *Stamp) bool {
 // KeepFor is how long an answer stays in the shared store: no longer than it can serve.
 func (p *Policy) KeepFor(a Stamped, now Clock) time.Duration {
 	s := a.Stamp()
-	if p.outlives(s) {
+	if p.outlives(&s) {
 		return p.Keep
 	}
 	return min(p.Keep, s.Expires.Sub(now()))

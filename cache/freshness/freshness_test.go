@@ -87,7 +87,7 @@ func TestAPolicyJudgesByBlocksOrElseBySeconds(t *testing.T) {
 // stamped is an answer that is nothing but its stamp.
 type stamped freshness.Stamp
 
-func (s stamped) Stamp() *freshness.Stamp { return (*freshness.Stamp)(&s) }
+func (s stamped) Stamp() freshness.Stamp { return freshness.Stamp(s) }
 
 func TestAnAnswerOutlivesItsExpiryOnlyWhereItSaysSomethingBeyondIt(t *testing.T) {
 	now := time.Now()
@@ -114,8 +114,8 @@ func TestAnAnswerOutlivesItsExpiryOnlyWhereItSaysSomethingBeyondIt(t *testing.T)
 			t.Errorf("%s: kept for %v, want %v", name, got, tt.want)
 		}
 		s := tt.answer.Stamp()
-		if r.Judge(s, clock) != tt.state || r.StandsIn(s, clock) != alive {
-			t.Errorf("%s: %v, stands in %t; want %v", name, r.Judge(s, clock), !alive, tt.state)
+		if r.Judge(&s, clock) != tt.state || r.StandsIn(&s, clock) != alive {
+			t.Errorf("%s: %v, stands in %t; want %v", name, r.Judge(&s, clock), !alive, tt.state)
 		}
 	}
 }
