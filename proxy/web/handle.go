@@ -226,6 +226,13 @@ func (d *LazyDeadline) Err() error {
 	return d.armed.Err()
 }
 
+// AfterFunc sets the timer, and has a context that is derived from this one end with it
+// without a goroutine that waits: package context asks for it.
+func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
+	d.once.Do(d.arm)
+	return context.AfterFunc(d.armed, f)
+}
+
 // Release stops the timer, if there is one, and must be called at the end.
 // A caller that begins to wait after that has the parent, which ends with the
 // request.

@@ -1,0 +1,35 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+func TestContextsDerivedFromALazyDeadlineEndWithItAndTakeNoGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lazy := web.WithLazyDeadline(t.Context(), time.Now().Add(time.Second))
+		defer lazy.Release()
+		before, derived := runtime.NumGoroutine(), make([]context.Context, 100)
+		for i := range derived {
+			ctx, cancel := context.WithCancel(lazy)
+			defer cancel()
+			derived[i] = ctx
+		}
+		if more := runtime.NumGoroutine() - before; more > len(derived)/2 { // others may begin some
+			t.Errorf("%d goroutines for %d contexts", more, len(derived))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for _, ctx := range derived {
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.Fatalf("%v after the deadline", ctx.Err())
+			}
+		}
+	})
+}
