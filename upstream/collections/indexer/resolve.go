@@ -21,7 +21,7 @@ const (
 // findIPs finds the owners of IPs: in the store, or else by asking the IP accounts
 // for their token's contract.
 func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
-	if ips = c.ips.unknown(ips); len(ips) == 0 {
+	if ips = c.ips.takeUnknown(ips); len(ips) == 0 {
 		return nil
 	}
 	stored, err := x.o.Store.Owners(ctx, ips, nil)
@@ -29,7 +29,7 @@ func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, h
 		return err
 	}
 	maps.Copy(c.ips.known, stored.IPs)
-	ips = c.ips.unknown(ips)
+	ips = c.ips.takeUnknown(ips)
 	calls := make([]ethCall, len(ips))
 	for i, ip := range ips {
 		calls[i] = ethCall{To: ip.String(), Data: tokenSelector}
@@ -57,7 +57,7 @@ func (x *Indexer) findDisputes(ctx context.Context, c *count, ids []ledger.Hash,
 		return err
 	}
 	maps.Copy(c.disputes.known, stored.Disputes)
-	ids = c.disputes.unknown(ids)
+	ids = c.disputes.takeUnknown(ids)
 	calls := make([]ethCall, len(ids))
 	for i, id := range ids {
 		calls[i] = ethCall{To: x.o.Network.Disputes.String(), Data: disputesSelector + hex.EncodeToString(id[:])}

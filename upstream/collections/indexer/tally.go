@@ -35,8 +35,8 @@ func (o owners[ID]) learn(id ID, collection ledger.Address) {
 	}
 }
 
-// unknown returns those of the ids whose owner is not known.
-func (o owners[ID]) unknown(ids []ID) []ID {
+// takeUnknown returns those of the ids whose owner is not known.
+func (o owners[ID]) takeUnknown(ids []ID) []ID {
 	return slices.DeleteFunc(ids, func(id ID) bool { _, known := o.known[id]; return known })
 }
 
