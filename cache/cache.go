@@ -27,7 +27,7 @@ type Cache struct {
 	leases     *gobreaker.CircuitBreaker[struct{}]
 	latencies  [kindsOfReads]latency
 	waiting    atomic.Int64 // callers waiting in flights
-	background atomic.Int64 // flights that nobody waits for
+	background atomic.Int64 // flights that no caller waits for
 
 	life  context.Context //nolint:containedctx // the cache's own: ends with Close
 	end   context.CancelFunc

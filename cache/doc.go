@@ -11,7 +11,7 @@
 //     flight, which outlives any of them. In the flight:
 //  3. the shared store: it gives an entry that this replica has not judged yet, or
 //     the lease of the key, or says that another replica holds the lease. A message of that
-//     replica wakes those that wait for it;
+//     replica wakes the flights that wait for it;
 //  4. the origin, asked by the flight that holds the lease. Its answer goes into
 //     memory and to the callers, then into the shared store, and wakes the
 //     waiting replicas.
@@ -19,7 +19,7 @@
 //     is served, else the error.
 //
 // Keys that are asked for at least twice in every block are read as soon as one
-// comes, before anybody asks ([Cache.ReadAhead]); package cache/ahead chooses them.
+// comes, before a caller asks ([Cache.ReadAhead]); package cache/ahead chooses them.
 //
 // A request goes down lookup.go: Get, a hit, the wait, the answer. A flight goes down
 // flight.go. What both find is judged by package cache/freshness: in blocks where the

@@ -12,7 +12,7 @@ import (
 )
 
 // Content is the immutable part of a stored answer. Memory, the shared store's
-// codec and every caller hold the same one: nobody may change it, its body
+// codec and every caller hold the same one: no holder may change it, its body
 // included.
 type Content struct {
 	Status int    // HTTP status to answer with
@@ -27,7 +27,7 @@ type Content struct {
 	Failed bool
 
 	// Made are the bodies in other codings that [Cache.Encoded] has made since, each
-	// nil until then. Nobody else stores one.
+	// nil until then. No other method stores one.
 	Made [codings.Count]atomic.Pointer[[]byte]
 
 	variants variants // what else was made of it

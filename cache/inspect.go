@@ -26,7 +26,7 @@ type Inspection struct {
 	Lease            time.Duration // what is left of the lease of a replica that is asking the origin; 0 = none
 
 	// Forecast is what a Get would come to now, from Store. Miss means that the
-	// origin would be asked; whether it would answer, nobody knows.
+	// origin would be asked; whether it would answer is not known.
 	Forecast Outcome
 	Store    string
 }

@@ -18,10 +18,10 @@ type Options struct {
 	OriginTimeout time.Duration         // what a flight leaves of that for the origin when it waits for other replicas; half of FlightTimeout
 	Patience      time.Duration         // longest wait for the origin where a stale entry could be given; as [Patience] says. Where one kept for errors could it is 1 s
 	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
-	HotInterval   time.Duration         // how often replicas are told of the keys used most, for those that start; 30 s
+	HotInterval   time.Duration         // how often replicas are told of the keys used most, for replicas that start; 30 s
 	MaxBackground int                   // flights in the background at once, more are skipped; 4096
-	Taken         func(Taken)           // is told of each entry that is taken for a query with Audit, and must not wait; nil = nobody is
-	Now           func() time.Time      // the clock entries are judged by; time.Now
+	Taken         func(Taken)           // is told of each entry that is new to this replica, for a query with Audit, and must not wait; nil = no function is
+	Now           func() time.Time      // the clock that entries are judged by: theirs, which replicas and nodes have in common. Waits are measured by the process's own, as timers are; time.Now
 	Logger        *slog.Logger          // nil = discard
 	Registerer    prometheus.Registerer // nil = no metrics
 }

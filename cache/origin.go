@@ -58,7 +58,7 @@ type Reading struct {
 	Audit  bool   // the fields that follow count
 	Height int64  // to read at
 	Only   string // who is to answer; "" for any
-	Avoid  string // who is to answer only where nobody else can; "" for none
+	Avoid  string // who is to answer only where no other node can; "" for none
 
 	By string // set by the origin: who answered
 	At int64  // set by the origin: the height that the answer is of; 0 for none

@@ -72,7 +72,7 @@ func (l *latency) expected() time.Duration {
 // A Queue is where the reads of an origin wait for their turns. It is safe for concurrent use.
 type Queue interface {
 	// Expected is how long a read that begins now is likely to take, the wait for its
-	// turn included; in the background it yields to those that somebody waits for.
+	// turn included; in the background it yields to reads that callers wait for.
 	Expected(background bool) time.Duration
 }
 

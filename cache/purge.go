@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Selection says which keys are meant: those that are all it says. The zero
+// A Selection says which keys are meant: the keys that are all it says. The zero
 // Selection is every key.
 type Selection struct {
 	Prefix   string `json:"prefix,omitempty"`   // the key begins with it
@@ -48,7 +48,7 @@ type Purged struct {
 // memory is filled again from what is about to go. It stops at the first failure
 // of the shared store or with ctx, and says what was removed until then.
 //
-// Leases stay, so that nobody asks the origin twice. An answer that is being
+// Leases stay, so that the origin is not asked twice. An answer that is being
 // read from the origin meanwhile is stored when it comes: it may be as old as
 // the beginning of its flight, [Options.FlightTimeout] at most. A replica that
 // is cut off from the shared store does not hear of the purge.

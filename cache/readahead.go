@@ -20,7 +20,7 @@ func (r *request) noteAhead(at *slot) {
 }
 
 // ReadAhead is to be called when a block has come. It reads the keys that were
-// asked for at least twice in each of the last two blocks, before anybody asks for
+// asked for at least twice in each of the last two blocks, before a caller asks for
 // them in this one: one after the other, and only while the origin is well.
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()

@@ -27,7 +27,7 @@ type Shared interface {
 	// HotKeys gives at most n keys that were noted lately, in that order.
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
 
-	// NewLease gives a lease of a key that nobody has acquired yet. The entry it
+	// NewLease gives a lease of a key that no flight has acquired yet. The entry it
 	// settles replaces one above the height most, however new that is; 0: there is
 	// no such height.
 	NewLease(namespace, key string, most int64) Lease

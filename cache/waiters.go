@@ -82,8 +82,8 @@ func drain(woken <-chan bool) {
 }
 
 // A lease is honoured by a message when it is settled or given up. After so many in a
-// row that were not, no lease is waited for until the rest is over: whoever can write
-// to the shared store can take leases, and renew them.
+// row that were not, no lease is waited for until ignoredFor is over: any writer
+// to the shared store can acquire leases, and renew them.
 const (
 	unhonouredToIgnore = 5
 	ignoredFor         = time.Minute

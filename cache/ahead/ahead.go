@@ -1,7 +1,7 @@
 // Package ahead chooses the keys that are read as soon as a block comes, before
-// anybody asks for them.
+// a caller asks for them.
 //
-// A read ahead that nobody uses is one that the origin was asked in vain. So a
+// A read ahead that no caller uses is one that the origin was asked in vain. So a
 // key has to earn its place: it is read ahead once it was asked for at least twice
 // in each of the last two blocks. A key whose read went unused loses its place,
 // and earns it back in twice as many blocks as before.
@@ -16,14 +16,14 @@ import (
 const Often = 2
 
 const (
-	leastRow = 2       // blocks in a row, each with Often asks, that a key needs
-	mostRow  = 1 << 10 // of a key whose reads went unused again and again
-	rest     = 4 << 10 // blocks after which it is forgotten that reads went unused
-	most     = 1_000   // keys that can have a place
+	minStreak   = 2       // blocks in a row, each with Often asks, that a key needs
+	maxStreak   = 1 << 10 // of a key whose reads went unused again and again
+	forgetAfter = 4 << 10 // idle blocks after which it is forgotten that reads went unused
+	maxKeys     = 1_000   // that can have a place
 )
 
 // Keys are the keys that have a place, or are about to earn one, each with what is
-// needed to read it. The zero Keys has none, and takes none before the first
+// needed to read it. The zero Keys has none, and accepts none before the first
 // block. It is safe for concurrent use.
 type Keys[T any] struct {
 	mu     sync.Mutex
@@ -32,11 +32,11 @@ type Keys[T any] struct {
 }
 
 type key[T any] struct {
-	value T
-	row   int  // blocks in a row in which it was asked for often
-	needs int  // so many to be read ahead
-	quiet int  // blocks since its row broke
-	read  bool // it was read ahead for the newest block
+	value      T
+	streak     int  // blocks in a row in which it was asked for often
+	needs      int  // so many to be read ahead
+	idleBlocks int  // since its streak broke
+	read       bool // it was read ahead for the newest block
 }
 
 // A Key is one to be read now.
@@ -45,23 +45,23 @@ type Key[T any] struct {
 	Value T
 }
 
-// Note begins the row of a key that was asked for often in the block before the
+// Note begins the streak of a key that was asked for often in the block before the
 // newest, or has its value be another one.
 func (k *Keys[T]) Note(name string, value T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch at := k.byName[name]; {
 	case at != nil:
-		at.value, at.row = value, max(at.row, 1)
-	case k.height > 0 && len(k.byName) < most:
-		k.byName[name] = &key[T]{value: value, row: 1, needs: leastRow}
+		at.value, at.streak = value, max(at.streak, 1)
+	case k.height > 0 && len(k.byName) < maxKeys:
+		k.byName[name] = &key[T]{value: value, streak: 1, needs: minStreak}
 	}
 }
 
 // Next begins a block. asked tells how often a key was asked for in the block
 // before; not ok says that this is not known any more. It gives the keys to be read
 // for the block, in any order, and how many reads for the one before went unused.
-// Where blocks were left out nobody knows what was asked for in each: all keys
+// Where blocks were left out it is not known what was asked for in each: all keys
 // have to earn their places anew.
 func (k *Keys[T]) Next(height int64, asked func(name string) (times int, ok bool)) (read []Key[T], unused int) {
 	k.mu.Lock()
@@ -73,20 +73,20 @@ func (k *Keys[T]) Next(height int64, asked func(name string) (times int, ok bool
 	k.height = height
 	for name, at := range k.byName {
 		switch {
-		case at.row == 0:
-			at.quiet++
+		case at.streak == 0:
+			at.idleBlocks++
 		case gap:
-			at.row = 0
+			at.streak = 0
 		default:
-			if at.turn(asked(name)) {
+			if at.endBlock(asked(name)) {
 				unused++
 			}
 		}
 		at.read = false
-		if at.row >= at.needs {
+		if at.streak >= at.needs {
 			read = append(read, Key[T]{name, at.value})
 		}
-		if at.row == 0 && (at.needs == leastRow || at.quiet > rest) {
+		if at.streak == 0 && (at.needs == minStreak || at.idleBlocks > forgetAfter) {
 			delete(k.byName, name)
 		}
 	}
@@ -94,16 +94,16 @@ func (k *Keys[T]) Next(height int64, asked func(name string) (times int, ok bool
 	return read, unused
 }
 
-// turn ends a block for a key, and tells whether its read went unused.
-func (at *key[T]) turn(times int, known bool) (unused bool) {
+// endBlock ends a block for a key, and tells whether its read went unused.
+func (at *key[T]) endBlock(times int, known bool) (unused bool) {
 	unused = known && at.read && times == 0
 	if unused {
-		at.needs = min(2*at.needs, mostRow)
+		at.needs = min(2*at.needs, maxStreak)
 	} else if at.read {
-		at.needs = max(at.needs-1, leastRow)
+		at.needs = max(at.needs-1, minStreak)
 	}
-	if at.row++; !known || times < Often {
-		at.row, at.quiet = 0, 0
+	if at.streak++; !known || times < Often {
+		at.streak, at.idleBlocks = 0, 0
 	}
 	return unused
 }
@@ -123,7 +123,7 @@ func (k *Keys[T]) Has(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := k.byName[name]
-	return at != nil && at.row > 0 && at.row+1 >= at.needs
+	return at != nil && at.streak > 0 && at.streak+1 >= at.needs
 }
 
 // Forget has all keys earn their places anew.
@@ -131,7 +131,7 @@ func (k *Keys[T]) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for name, at := range k.byName {
-		if at.row, at.read = 0, false; at.needs == leastRow {
+		if at.streak, at.read = 0, false; at.needs == minStreak {
 			delete(k.byName, name)
 		}
 	}

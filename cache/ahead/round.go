@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A Block is what a round is told of the block that has come, and what it may take.
+// A Block is what a round is told of the block that has come, and what it may cost.
 type Block struct {
 	Height    int64
 	MaxHeight int64         // the highest height that can be believed; 0: any
 	Time      time.Duration // for the round. No read begins that is not expected to end within it
-	Room      func() bool   // tells whether the origin could take a read that nobody waits for
+	Room      func() bool   // tells whether the origin could carry out a read that no caller waits for
 }
 
 // A Result is what became of a key that was to be read.
@@ -24,7 +24,7 @@ const (
 	Shared                 // another replica had read it
 	Yielded                // the origin had no room
 	Failed                 // the origin failed: nothing more is read in the round, and all keys have to earn their places anew
-	unused                 // Origin, but nobody asked for it
+	unused                 // Origin, but no caller asked for it
 
 	results
 )
@@ -34,7 +34,7 @@ func (r Result) String() string {
 	return [...]string{"needless", "origin", "shared", "yielded", "failed", "unused"}[r]
 }
 
-// Counts are the keys that were to be read, by result. Those that nobody asked for
+// Counts are the keys that were to be read, by result. Keys that no caller asked for
 // are counted once more.
 type Counts [results]atomic.Uint64
 
@@ -61,7 +61,7 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, asked func(name
 	}
 }
 
-// awaitRoom waits for a moment when the origin could take a read that nobody waits
+// awaitRoom waits for a moment when the origin could carry out a read that no caller waits
 // for.
 func (b *Block) awaitRoom(ctx context.Context, end time.Time) bool {
 	for ctx.Err() == nil {

@@ -37,10 +37,10 @@ const (
 // Encoders make the encoded bodies, as many at once as there are processors:
 // each holds some megabytes. They are safe for concurrent use.
 type Encoders struct {
-	turns chan struct{} // a place for each one at work
-	kept  streamPools
-	quick streamPools // for bodies that may be sent once
-	zstd  *zstd.Encoder
+	places chan struct{} // one for each encoder at work
+	kept   streamPools
+	quick  streamPools // for bodies that may be sent once
+	zstd   *zstd.Encoder
 }
 
 // streamPools have writers of one level each.
@@ -66,22 +66,22 @@ type streamEncoder interface {
 
 // NewEncoders returns encoders that hold nothing yet.
 func NewEncoders() *Encoders {
-	e := &Encoders{turns: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	e := &Encoders{places: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	e.kept.init(gzipLevel, brotliLevel)
 	e.quick.init(quickLevel, quickLevel)
 	// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
 	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(window),
-		zstd.WithEncoderConcurrency(cap(e.turns)), zstd.WithLowerEncoderMem(true))
+		zstd.WithEncoderConcurrency(cap(e.places)), zstd.WithLowerEncoderMem(true))
 	return e
 }
 
 // Encode encodes a body in a coding other than [Identity], or quickly, for one that
 // may be sent once. ok is false if no place is free, unless wait says to wait for one.
 func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded []byte, ok bool) {
-	if !e.turn(wait) {
+	if !e.acquire(wait) {
 		return nil, false
 	}
-	defer func() { <-e.turns }()
+	defer func() { <-e.places }()
 	pools := &e.kept
 	if quick {
 		pools = &e.quick
@@ -96,13 +96,13 @@ func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded
 	}
 }
 
-func (e *Encoders) turn(wait bool) bool {
+func (e *Encoders) acquire(wait bool) bool {
 	if wait {
-		e.turns <- struct{}{}
+		e.places <- struct{}{}
 		return true
 	}
 	select {
-	case e.turns <- struct{}{}:
+	case e.places <- struct{}{}:
 		return true
 	default:
 		return false

@@ -34,7 +34,7 @@ func TuneGC(garbage uint64) {
 	(&tuner{garbage: garbage, percent: usualPercent}).adjust()
 }
 
-// usualPercent is what GOGC is where nobody sets it.
+// usualPercent is what GOGC is where it is not set.
 const usualPercent = 100
 
 // tuner sets the collector's percentage after each collection, for what was

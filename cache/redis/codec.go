@@ -39,8 +39,8 @@ var errCorrupt = errors.New("redis: corrupt entry")
 //
 // in text as far as the newline, for the scripts read the beginning; times are
 // microseconds, 0 for none. Type and link follow their lengths as uvarints; a seal may
-// follow them. The
-// second field, b, is the body after a byte that says how it is compressed.
+// follow them. The second field, b, is the body after a byte that says how it is
+// compressed.
 type codec struct {
 	sealer
 	enc *zstd.Encoder
@@ -83,9 +83,9 @@ func (c *codec) encodeBody(body []byte) []byte {
 	return append([]byte{plainBody}, body...)
 }
 
-// decode reads the entry at a key of the store. have is an entry at hand, or nil: if m names the same
-// content, that content is used and b is not looked at. Otherwise the content
-// must have the ETag that m gives, which also proves that m and b belong
+// decode reads the entry at a key of the store. have is an entry at hand, or nil: if m
+// names the same content, that content is used and b is not looked at. Otherwise the
+// content must have the ETag that m gives, which also proves that m and b belong
 // together. An error is a corrupt entry.
 func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error) {
 	m, err := c.open(at, m)

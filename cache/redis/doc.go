@@ -4,7 +4,7 @@
 //   - codec.go, seal.go: an entry is a hash, m for its head and b for its body;
 //     an HMAC may say who wrote it
 //   - reads.go: entries are loaded, and one that a request wants is read together
-//     with those that others want meanwhile
+//     with the entries that other requests want meanwhile
 //   - epochs.go, ledger.go: replicas agree on the epoch of a chain, and note the
 //     hashes of its blocks; that is sealed, too, and so is what its nodes speak
 //     (dialect.go)

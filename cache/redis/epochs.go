@@ -58,7 +58,7 @@ const amendments = 5
 var errContended = errors.New("redis: other replicas changed the epoch meanwhile, time and again")
 
 // amend reads what is stored of a chain, and stores it as changed, if change says
-// so and nobody has stored anything in between. Otherwise it begins anew.
+// so and no other replica has stored anything in between. Otherwise it begins anew.
 func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) bool) (l ledger, err error) {
 	at, stored := s.epochKey(chainID), false
 	err = s.do(ctx, func(ctx context.Context) error {

@@ -50,7 +50,7 @@ func kindOf(err error) errorKind {
 }
 
 // isReply tells an error that the store has answered from silence. However
-// unwelcome, an answer shows that the store lives and costs nobody a timeout.
+// unwelcome, an answer shows that the store lives and costs no caller a timeout.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

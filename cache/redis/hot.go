@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The set of the keys that replicas use most is bounded, and goes when nobody
-// notes any more.
+// The set of the keys that replicas use most is bounded, and goes when no
+// replica notes keys any more.
 const (
 	maxHot    = 32 << 10
 	hotExpiry = time.Hour

@@ -8,7 +8,7 @@ func entryKey(namespace, key string) string {
 	return "tipcache:1:{" + url.QueryEscape(namespace) + ":" + key + "}"
 }
 
-// leaseKey is where the lease of an entry is, in the same slot of a cluster.
+// leaseKey is where the lease of an entry is, in the same hash slot of a cluster.
 func leaseKey(entry string) string { return entry + ":l" }
 
 // channelOf is the channel for messages among the replicas of a namespace.

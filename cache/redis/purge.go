@@ -15,7 +15,7 @@ import (
 )
 
 // scanStep is about how many keys the store looks at in one operation of a
-// purge: few enough to be within the timeout and to keep nobody waiting.
+// purge: few enough to be within the timeout and to keep no request waiting.
 const scanStep = 1000
 
 // Purge implements [cache.Shared], on every master of the store.
@@ -61,7 +61,7 @@ func aroundKey(namespace string) (before, after string) {
 }
 
 // unlink removes keys one by one, in one round trip: in a cluster they are in
-// different slots.
+// different hash slots.
 func (s *Store) unlink(ctx context.Context, rdb redis.UniversalClient, keys []string, n *atomic.Int64) error {
 	if len(keys) == 0 {
 		return ctx.Err()

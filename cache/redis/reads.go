@@ -47,7 +47,7 @@ func (g *reads) begin(r *read) bool {
 	return false
 }
 
-// end hands the exchange that has ended on to those that have waited longest.
+// end hands the exchange that has ended on to the reads that have waited longest.
 func (g *reads) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

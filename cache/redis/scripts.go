@@ -2,7 +2,7 @@ package redis
 
 // An entry is a hash with two fields, m for what changes from block to block
 // and b for the body, and its lease a string that names the holder. Both keys
-// carry the same hash tag, so they share a slot of a cluster.
+// carry the same hash tag, so they share a hash slot of a cluster.
 //
 // The scripts read the beginning of m, which is text for their sake:
 //
@@ -55,7 +55,7 @@ return {foreign and 'foreign' or 'granted', m or false, false, 0, ''}
 `
 
 // settleScript writes an entry unless a newer one is there, gives the lease back
-// if it is still the caller's, and wakes those who wait for it. An empty b means
+// if it is still the caller's, and wakes the replicas that wait for it. An empty b means
 // that the body has not changed: if another content is there, nothing is done and
 // the answer is 'body'. A write that is refused (for want of memory) still gives
 // the lease back.

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Start begins a span below the one of ctx, for whoever collects that. Where ctx
+// Start begins a span below the one of ctx, for the collector of its trace. Where ctx
 // has none, or its trace is not sampled, the span does nothing. A flight outlives
 // the request it began with, but stays in its trace.
 func Start(ctx context.Context, tracer, name string) (context.Context, trace.Span) {
