@@ -15,14 +15,14 @@ func (s *Server) SelectRoute(name string) (cache.Selection, error) {
 	if name == "collections" {
 		return collections.Select(), nil
 	}
-	return s.now().chain.SelectRoute(name)
+	return s.now().dialect.SelectRoute(name)
 }
 
 // SelectAddress selects the keys that name an address, or a public key: of
 // queries about it, of the collection and of its metadata. The address may be
 // written in any of its forms.
 func (s *Server) SelectAddress(address string) (cache.Selection, error) {
-	return s.now().chain.SelectAddress(address)
+	return s.now().dialect.SelectAddress(address)
 }
 
 // SetClasses puts other classes, and other policies of single routes, in force
@@ -31,7 +31,7 @@ func (s *Server) SelectAddress(address string) (cache.Selection, error) {
 func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
-	return s.now().chain.SetClasses(classes, own)
+	return s.now().dialect.SetClasses(classes, own)
 }
 
 // SetKeys puts other keys in force, from the next request on. Streams of a key that is

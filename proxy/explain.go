@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
@@ -95,17 +92,21 @@ type ExplainedEntry struct {
 // Explain says what a request would come to. It asks no origin, waits for
 // nothing but Redis, and changes nothing. An error says that the URL is none.
 func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error) {
-	s = s.now()
 	e := &Explanation{}
 	r, err := asked.request(ctx)
 	if err != nil {
 		return *e, err
 	}
 	e.Request = r.Method + " " + r.RequestURI
-	w := &refusalWriter{header: http.Header{}}
-	s.visit(w, r, func(c *gin.Context, rt web.Route) { s.explain(c, rt, e) })
-	if w.status >= http.StatusBadRequest {
-		e.Refusal = &Refusal{w.status, w.body.String()}
+	v := s.now()
+	r = v.tidied(r)
+	rt := v.route(r)
+	if err = s.stack.Oversized(r); err == nil {
+		err = v.explain(r, rt, e)
+	}
+	if err != nil {
+		status, _, body := rt.Render(r, http.Header{}, web.FailureOf(err))
+		e.Refusal = &Refusal{status, string(body)}
 		e.Verdict, e.Why = "refused", "The request is answered before the cache or anybody else is asked."
 	}
 	return *e, nil
@@ -134,48 +135,22 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// explain explains a request that takes a route. What is wrong with a request is
-// rendered as its client would see it.
-func (s *Server) explain(c *gin.Context, rt web.Route, e *Explanation) {
-	render := rt.Render
-	if render == nil {
-		render = s.writeMiss
-	}
-	err := s.stack.Oversized(c.Request)
-	if err == nil {
-		err = s.explainRoute(c, rt, e)
-	}
-	if err != nil {
-		render(c, web.FailureOf(err))
-	}
-}
-
-func (s *Server) explainRoute(c *gin.Context, rt web.Route, e *Explanation) error {
+// explain explains a request that takes a route. The error is why it is refused.
+func (v *surface) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	if rt.Plan == nil {
 		e.Verdict, e.Why = "answered", "It describes the interface and is always at hand."
 		return nil
 	}
-	p, err := rt.Plan(c)
+	p, err := rt.Plan(r)
 	switch {
 	case err != nil:
 	case p.Route != "":
-		s.inspect(c.Request.Context(), e, p)
-	case s.cosmos != nil:
+		v.inspect(r.Context(), e, p)
+	case v.exact:
 		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."
 	}
 	return err
 }
-
-// refusalWriter catches what a refused request is answered with.
-type refusalWriter struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (w *refusalWriter) Header() http.Header            { return w.header }
-func (w *refusalWriter) WriteHeader(status int)         { w.status = status }
-func (w *refusalWriter) Write(text []byte) (int, error) { return w.body.Write(text) }
 
 // inspect fills in what the stores have and what that comes to.
 func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {

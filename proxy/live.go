@@ -7,8 +7,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -17,30 +15,33 @@ import (
 // more. It is for the beginning of a shutdown.
 func (s *Server) Drain() { s.streams.Drain() }
 
-// renderer writes failures in the form of the chain's interface.
-func (s *Server) renderer() web.Renderer {
-	if s.cosmos != nil {
-		return cosmos.WriteFailure
-	}
-	return chain.WriteFailure
+// stream streams the answer of a route.
+func (v *surface) stream(rt web.Route) gin.HandlerFunc {
+	return v.streams.Handle(rt.Render, v.Admit, func(r *http.Request) ([]stream.Source, error) {
+		feed, err := rt.Feed(r)
+		return []stream.Source{{Feed: feed}}, err
+	})
 }
 
-// mountLive mounts the stream of several answers.
-func (s *Server) mountLive() {
-	h := s.streams.Handle(s.renderer(), s.chain.Admit, s.liveSources)
-	s.engine.GET(stream.LivePath, h)
-	s.engine.HEAD(stream.LivePath, h)
+// live is the stream of several answers.
+func (v *surface) live() web.Route {
+	return web.Route{
+		Methods: []string{http.MethodGet, http.MethodHead}, Render: v.render, Handler: v.streams.Handle(v.render, v.Admit, v.liveSources),
+		Plan: func(*http.Request) (web.Plan, error) {
+			return web.Plan{}, web.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
+		},
+	}
 }
 
 // liveSources are the feeds of the paths that a request for /live names.
-func (s *Server) liveSources(c *gin.Context) ([]stream.Source, error) {
-	paths := c.QueryArray(stream.PathParameter)
+func (v *surface) liveSources(r *http.Request) ([]stream.Source, error) {
+	paths := r.URL.Query()[stream.PathParameter]
 	if len(paths) == 0 || len(paths) > stream.MaxLivePaths {
 		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), stream.MaxLivePaths)
 	}
 	sources := make([]stream.Source, len(paths))
 	for i, path := range paths {
-		feed, err := s.feedOf(c.Request, path)
+		feed, err := v.feedOf(r, path)
 		if err != nil {
 			return nil, err
 		}
@@ -51,22 +52,20 @@ func (s *Server) liveSources(c *gin.Context) ([]stream.Source, error) {
 
 // feedOf finds the feed of a path and query, with the headers of the request that
 // names it.
-func (s *Server) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
+func (v *surface) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {
 		return feed, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
 	}
 	r := asked.WithContext(asked.Context())
 	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
-	s.visit(&refusalWriter{header: http.Header{}}, r, func(c *gin.Context, rt web.Route) {
-		switch {
-		case rt.Feed != nil:
-			feed, err = rt.Feed(c)
-		case s.cosmos != nil:
-			err = web.BadInput("%s cannot be streamed", web.Short(c.Request.URL.Path))
-		default:
-			err = s.noSuchPath(c)
-		}
-	})
-	return feed, err
+	r = v.tidied(r)
+	switch rt := v.route(r); {
+	case rt.Feed != nil:
+		return rt.Feed(r)
+	case v.exact:
+		return feed, web.BadInput("%s cannot be streamed", web.Short(r.URL.Path))
+	default:
+		return feed, v.noSuchPath(r)
+	}
 }

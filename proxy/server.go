@@ -11,16 +11,15 @@
 //   - proxy/lane: requests that are repeated, before they come here;
 //   - proxy/web: what every answer has, whichever interface it belongs to.
 //
-// undeclared.go stands for the chain as long as it is not known what its nodes speak.
-// live.go streams several answers in one connection. readahead.go has the cache read
-// what is asked for in every block as soon as one comes. misses.go answers what no
-// route does. explain.go says what a request would come to, and explain_why.go why,
+// surface.go has every route, in the dialect that the nodes speak, and answers what no
+// route does, also as long as the dialect is not known. live.go streams one answer or
+// several. readahead.go has the cache read what is asked for in every block as soon as
+// one comes. explain.go says what a request would come to, and explain_why.go why,
 // in sentences. control.go is what operators change while it serves, and how they
 // name the keys to be purged.
 package proxy
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -56,27 +55,15 @@ type Cosmos struct {
 	Posts cosmos.Posts
 }
 
-// queries is the interface to the chain in one of the dialects.
-type queries interface {
-	Admit(c *gin.Context, rec *web.Record) error
-	SetClasses(classes blocks.Classes, own map[string]cache.Policy) error
-	SelectRoute(name string) (cache.Selection, error)
-	SelectAddress(address string) (cache.Selection, error)
-}
-
 // Server answers the public interface. Its goroutines end with the streams that
 // it serves and with Run, so it needs no closing.
 type Server struct {
-	o         Options
-	stack     *web.Stack
-	chain     queries
-	cosmos    *cosmos.Handler      // nil in the other dialect
-	list      *collections.Handler // nil: not served
-	engine    *gin.Engine
-	visits    *gin.Engine // the same routes, with visitors in place of their handlers
-	patterns  []string    // of the routes
-	streams   *stream.Handler
-	successor atomic.Pointer[Server] // answers in its place once the dialect is known that was not at first
+	o       Options
+	stack   *web.Stack
+	list    *collections.Handler // nil: not served
+	engine  *gin.Engine          // makes contexts, and routes nothing
+	streams *stream.Handler
+	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
 }
 
 // New checks the options, fills in the defaults and mounts every route.
@@ -90,58 +77,39 @@ func New(o Options) (*Server, error) {
 	if o.Cosmos != nil || o.Undeclared {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
-	s := newServer(o, web.New(o.Web, o.Cache))
+	s := &Server{o: o, stack: web.New(o.Web, o.Cache)}
+	s.engine = newEngine(s.serve)
 	o.Streams.Heights, o.Streams.Budget = o.Chain.Nodes, o.Cache
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)
 	}
-	return s, s.mountAll()
+	if o.Undeclared {
+		s.surface.Store(s.newUnknown())
+		return s, nil
+	}
+	return s, s.speak(o)
 }
 
-// newServer makes a server without routes.
-func newServer(o Options, stack *web.Stack) *Server {
-	return &Server{o: o, stack: stack, engine: newEngine(), visits: newEngine()}
-}
-
-// mountAll mounts every route. Before it is known what the nodes speak there is nothing to describe.
-func (s *Server) mountAll() error {
-	if err := s.mountChain(); err != nil {
-		return err
+// speak puts the dialect of the options in force.
+func (s *Server) speak(o Options) error {
+	v, err := s.newSurface(o)
+	if err == nil {
+		s.surface.Store(v)
 	}
-	s.mountLive()
-	if s.list != nil {
-		s.mount(s.list.Routes())
-	}
-	if !s.o.Undeclared {
-		s.mount(docs.New(s.o.described(), s.stack, s.o.Cache).Routes())
-	}
-	s.mountMisses()
-	return nil
-}
-
-// mountChain mounts the interface to the chain. In the dialect of the SDK whatever no other route has is
-// the chain's: the node routes otherwise than Gin.
-func (s *Server) mountChain() (err error) {
-	if s.o.Undeclared {
-		s.chain = &undeclared{classes: s.o.Chain.Classes, own: s.o.Chain.Routes}
-		return nil
-	}
-	reader, err := blocks.New(s.o.Chain.Reader(), s.stack, s.o.Cache)
-	if err != nil {
-		return err
-	}
-	if s.o.Cosmos == nil {
-		h, err := chain.New(s.o.Chain, reader)
-		if err == nil {
-			s.chain = h
-			s.mount(h.Routes())
-		}
-		return err
-	}
-	s.cosmos, err = cosmos.New(cosmos.Options{Chain: s.o.Chain, Rows: s.o.Cosmos.Rows, Posts: s.o.Cosmos.Posts}, reader)
-	s.chain = s.cosmos
 	return err
+}
+
+// SetDialect says what the nodes speak to a Server that did not know, with the classes in
+// force: the dialect of Story where c is nil.
+func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]cache.Policy) error {
+	if _, ok := s.now().dialect.(unknown); !ok {
+		return errors.New("proxy: it is known what the nodes speak")
+	}
+	o := s.o
+	o.Cosmos, o.Chain.Classes, o.Chain.Routes = c, classes, own
+	defer s.Forget()
+	return s.speak(o)
 }
 
 // described is what the documents tell of.
@@ -156,71 +124,30 @@ func (o Options) described() docs.Options {
 // Document is the OpenAPI document of what a server with these options answers.
 func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
 
-// mount mounts an interface's routes.
-func (s *Server) mount(routes []web.Route) {
-	for _, rt := range routes {
-		serve := rt.Handler
-		if rt.Feed != nil {
-			serve = s.orStream(rt)
-		}
-		s.engine.Match(rt.Methods, rt.Pattern, serve)
-		s.visits.Handle(rt.Methods[0], rt.Pattern, visited(rt))
-		s.patterns = append(s.patterns, rt.Pattern)
-	}
-}
-
-// A visitor is called with the route that a request takes, and in place of its handler.
-type visitor = func(c *gin.Context, rt web.Route)
-
-type visitorKey struct{}
-
-// visit calls v with the route that a request would take.
-func (s *Server) visit(w http.ResponseWriter, r *http.Request, v visitor) {
-	r = r.WithContext(context.WithValue(r.Context(), visitorKey{}, v))
-	s.visits.ServeHTTP(w, s.tidied(r))
-}
-
-// visited makes a handler of Gin's that calls the visitor of a request with a route.
-func visited(rt web.Route) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		v, _ := c.Request.Context().Value(visitorKey{}).(visitor)
-		v(c, rt)
-	}
-}
-
 // Handler is the whole public surface.
 func (s *Server) Handler() http.Handler { return s }
 
-// ServeHTTP makes a trailing slash and doubled slashes the same resource: the
-// node answers them with a 404 and an empty redirect.
+// ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s = s.now()
 	s.stack.Arrived(w, r)
-	web.Serve(s.engine, w, s.tidied(r))
+	web.Serve(s.engine, w, s.now().tidied(r))
+}
+
+// serve answers a request that has its path in its one spelling.
+func (s *Server) serve(c *gin.Context) {
+	v := s.now()
+	rt := v.route(c.Request)
+	c.Status(http.StatusOK) // not Gin's, for a path that it does not know
+	if rt.Feed != nil && wantsStream(c.Request) {
+		v.stream(rt)(c)
+	} else {
+		rt.Handler(c)
+	}
+	c.Writer.WriteHeaderNow()
 }
 
 // now is what answers at present.
-func (s *Server) now() *Server {
-	if next := s.successor.Load(); next != nil {
-		return next
-	}
-	return s
-}
-
-// orStream answers requests for a stream of the route with one.
-func (s *Server) orStream(rt web.Route) gin.HandlerFunc {
-	streamed := s.streams.Handle(rt.Render, s.chain.Admit, func(c *gin.Context) ([]stream.Source, error) {
-		feed, err := rt.Feed(c)
-		return []stream.Source{{Feed: feed}}, err
-	})
-	return func(c *gin.Context) {
-		if wantsStream(c.Request) {
-			streamed(c)
-		} else {
-			rt.Handler(c)
-		}
-	}
-}
+func (s *Server) now() *surface { return s.surface.Load() }
 
 // wantsStream tells whether a request asks for a stream, by its name, and would not
 // rather have the answer once.
@@ -234,12 +161,13 @@ func wantsStream(r *http.Request) bool {
 	return weight >= once
 }
 
-// tidied is the request without what only streams read, and with its path in its one spelling. In the
-// dialect of the SDK the node tells spellings apart.
-func (s *Server) tidied(r *http.Request) *http.Request {
+// tidied is the request without what only streams read, and with its path in its one spelling: a trailing
+// slash and doubled slashes are the same resource. The node of Story answers them with a 404 and an empty
+// redirect; one of the SDK tells spellings apart.
+func (v *surface) tidied(r *http.Request) *http.Request {
 	r = stream.TakeOptions(r)
 	path := tidyPath(r.URL.Path)
-	if path == r.URL.Path || s.cosmos != nil && !strings.HasPrefix(path, collections.Prefix) {
+	if path == r.URL.Path || v.exact && !strings.HasPrefix(path, collections.Prefix) {
 		return r
 	}
 	tidied, u := *r, *r.URL
@@ -248,12 +176,11 @@ func (s *Server) tidied(r *http.Request) *http.Request {
 	return &tidied
 }
 
-// newEngine makes a Gin that only routes: no redirects and no middleware.
-func newEngine() *gin.Engine {
+// newEngine makes a Gin that makes contexts alone: no routes, no redirects and no middleware.
+func newEngine(serve gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
-	engine.RedirectTrailingSlash = false
-	engine.HandleMethodNotAllowed = true
+	engine.NoRoute(serve)
 	return engine
 }
 

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/gin-gonic/gin"
 
@@ -23,7 +24,7 @@ type Endpoint struct {
 	*blocks.Reader
 	Row
 	Kind  *blocks.Kind
-	Parse func(c *gin.Context) (*Question, error) // reads what a request asks for
+	Parse func(r *http.Request) (*Question, error) // reads what a request asks for
 }
 
 // Route is the endpoint as it is mounted; render writes failures.
@@ -36,7 +37,7 @@ func (ep *Endpoint) Serve(c *gin.Context, rec *web.Record) error {
 	if err := ep.Admit(c, rec); err != nil {
 		return err
 	}
-	q, err := ep.Parse(c)
+	q, err := ep.Parse(c.Request)
 	if err != nil {
 		return err
 	}
@@ -60,12 +61,12 @@ func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *Question) error {
 }
 
 // plan says what a request would ask.
-func (ep *Endpoint) plan(c *gin.Context) (p web.Plan, err error) {
-	q, err := ep.Parse(c)
+func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
+	q, err := ep.Parse(r)
 	if err != nil {
 		return p, err
 	}
-	asked, pinned, err := ep.Forecast(c.Request, &q.Query)
+	asked, pinned, err := ep.Forecast(r, &q.Query)
 	if err != nil || ep.Class == blocks.Never {
 		return p, err
 	}
@@ -80,10 +81,10 @@ func (ep *Endpoint) plan(c *gin.Context) (p web.Plan, err error) {
 }
 
 // feed is the request's answer as streams follow it.
-func (ep *Endpoint) feed(c *gin.Context) (web.Feed, error) {
-	q, err := ep.Parse(c)
+func (ep *Endpoint) feed(r *http.Request) (web.Feed, error) {
+	q, err := ep.Parse(r)
 	if err != nil {
 		return web.Feed{}, err
 	}
-	return ep.Feed(c.Request, &q.Query)
+	return ep.Feed(r, &q.Query)
 }

@@ -2,17 +2,16 @@ package chain
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// WriteFailure writes a failure in the form of the chain's interface.
-func WriteFailure(c *gin.Context, f *web.Failure) {
-	f.SetAdvice(c.Writer.Header())
-	web.Send(c.Writer, c.Request, f.Status, web.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg))
+// RenderFailure renders a failure in the form of the chain's interface.
+func RenderFailure(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	f.SetAdvice(h)
+	return f.Status, web.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg)
 }
 
 // ErrorEnvelope is the body of an answer that says no: code is the HTTP

@@ -3,7 +3,8 @@
 //
 // A request goes, top to bottom:
 //
-//  1. routes.go has the row of the table (row.go) that it belongs to; parameters.go
+//  1. routes.go has the row of the table (row.go) that it belongs to, which pattern.go finds
+//     by its path; parameters.go
 //     and pages.go say how the values of the row's parameters are read;
 //  2. parser.go reads the row's parameters, and nothing else of the request,
 //     into one canonical Question: the cache key and what the node is asked;
@@ -22,7 +23,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -74,7 +74,8 @@ type Handler struct {
 	prefix string       // of the keys, so that none is served as that of another shape
 	asSent bool         // the node's shape: values go to the node as they came
 	seed   maphash.Seed // digests of the node's raw answers, of this process alone
-	routes []web.Route
+	index  *Index
+	routes []web.Route // of the rows, in order
 }
 
 // New checks the options and fills in the defaults.
@@ -84,25 +85,40 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
 	}
 	h := &Handler{Reader: r, o: o, prefix: string(o.Shape), asSent: o.Shape == Node, seed: maphash.MakeSeed()}
-	for _, rt := range routes {
-		h.routes = append(h.routes, h.mount(rt))
+	patterns := make([]Pattern, len(routes))
+	for i, rt := range routes {
+		var err error
+		if patterns[i], err = ParsePattern(rt.Pattern); err != nil {
+			return nil, err
+		}
+		h.routes = append(h.routes, h.mount(rt, patterns[i]))
 	}
+	h.index = NewIndex(moduleDepth, patterns)
 	return h, r.SetClasses(o.Classes, o.Routes)
 }
 
+// moduleDepth is how many segments tell most rows apart: staking, validators.
+const moduleDepth = 2
+
 // mount makes the path of a row.
-func (h *Handler) mount(rt Route) web.Route {
-	p := newParser(h, rt)
+func (h *Handler) mount(rt Route, pattern Pattern) web.Route {
+	p := newParser(h, rt, pattern)
 	p.kind = h.Add(&blocks.Kind{Name: rt.Name, Class: rt.Class, NoFuture: !h.asSent, Essence: WithoutNextKey})
 	ep := &Endpoint{Reader: h.Reader, Row: rt.Row, Kind: p.kind, Parse: p.parse}
-	route := ep.Route(ep.Serve, WriteFailure)
-	route.Methods = []string{http.MethodGet, http.MethodHead}
-	route.Pattern = ginPattern.Replace(rt.Pattern)
+	route := ep.Route(ep.Serve, RenderFailure)
+	route.Methods, route.Pattern = methods, rt.Pattern
 	return route
 }
 
-// Routes are the paths to be mounted, one for each row of the table.
-func (h *Handler) Routes() []web.Route { return h.routes }
+// methods are those that the table answers.
+var methods = []string{http.MethodGet, http.MethodHead}
 
-// ginPattern writes a pattern as Gin reads it.
-var ginPattern = strings.NewReplacer("{", ":", "}", "")
+// Route is what answers a path; not ok is one that no row has.
+func (h *Handler) Route(r *http.Request) (rt web.Route, ok bool) {
+	var room [MaxParts]string
+	place, ok := h.index.Find(r.URL.Path, Split(room[:0], r.URL.Path))
+	if ok {
+		rt = h.routes[place]
+	}
+	return rt, ok
+}

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -25,7 +23,8 @@ const LargePage = 1000
 type parser struct {
 	*Handler
 	Route
-	path    []segment
+	pattern Pattern
+	path    []parameter // of the pattern's segments; none of a literal
 	queried []parameter // all but those of a page that the shape knows
 	names   []string    // of all that is read from the query: queried, then those of a page
 	kind    *blocks.Kind
@@ -40,22 +39,12 @@ type question struct {
 	reverse bool   // the list from its end
 }
 
-// A segment is a piece of a path: literal text, then perhaps a parameter.
-type segment struct {
-	literal string
-	param   *parameter
-}
-
-func newParser(h *Handler, rt Route) *parser {
-	p := &parser{Handler: h, Route: rt}
-	for pattern, found := rt.Pattern, true; found; {
-		var seg segment
-		var name string
-		if seg.literal, name, found = strings.Cut(pattern, "{"); found {
-			name, pattern, _ = strings.Cut(name, "}")
-			seg.param = &parameter{name, h.typeOf(name, sentSegment)}
+func newParser(h *Handler, rt Route, pattern Pattern) *parser {
+	p := &parser{Handler: h, Route: rt, pattern: pattern, path: make([]parameter, len(pattern))}
+	for i, s := range pattern {
+		if s.Literal == "" {
+			p.path[i] = parameter{s.Name, h.typeOf(s.Name, sentSegment)}
 		}
-		p.path = append(p.path, seg)
 	}
 	for _, name := range strings.Fields(rt.Query) {
 		if name == Pagination {
@@ -82,16 +71,16 @@ type given struct {
 }
 
 // parse reads what a request asks for.
-func (p *parser) parse(c *gin.Context) (*Question, error) {
-	if hasBody(c.Request) {
-		return nil, web.BadInput("a %s request takes no body", c.Request.Method)
+func (p *parser) parse(r *http.Request) (*Question, error) {
+	if hasBody(r) {
+		return nil, web.BadInput("a %s request takes no body", r.Method)
 	}
 	q := &question{parser: p}
 	q.Kind, q.Origin, q.Cost = p.kind, q, p.Cost
-	if err := readHeights(&q.Heights, c.Request.Header, p.asSent); err != nil {
+	if err := readHeights(&q.Heights, r.Header, p.asSent); err != nil {
 		return nil, err
 	}
-	if err := p.read(q, c.Params, c.Request.URL.RawQuery); err != nil {
+	if err := p.read(q, r.URL.Path, r.URL.RawQuery); err != nil {
 		return nil, err
 	}
 	return &q.Question, nil
@@ -152,7 +141,7 @@ func nodeHeight(values []string) (int64, error) {
 var rooms = sync.Pool{New: func() any { return new([256]byte) }}
 
 // read makes the canonical form of a request.
-func (p *parser) read(q *question, path gin.Params, rawQuery string) error {
+func (p *parser) read(q *question, path, rawQuery string) error {
 	room := rooms.Get().(*[256]byte) //nolint:forcetypeassert // the pool has no others
 	defer rooms.Put(room)
 	text, err := p.appendPath(append(room[:0], p.prefix...), path)
@@ -171,19 +160,20 @@ func (p *parser) read(q *question, path gin.Params, rawQuery string) error {
 	return nil
 }
 
-func (p *parser) appendPath(text []byte, path gin.Params) ([]byte, error) {
-	for i, seg := range p.path {
-		text = append(text, seg.literal...)
-		if seg.param == nil {
+func (p *parser) appendPath(text []byte, path string) ([]byte, error) {
+	for i, seg := range p.pattern {
+		value, _, _ := strings.Cut(path[1:], "/")
+		path = path[1+len(value):]
+		text = append(append(text, '/'), seg.Literal...)
+		if seg.Literal != "" {
 			continue
 		}
-		var ok bool
-		value := path[i].Value
+		param, ok := &p.path[i], false
 		if value == "." || value == ".." { // segments that stand for another path
 			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text[len(p.prefix):])+value)}
 		}
-		if text, ok = seg.param.canonical(text, value); !ok {
-			return nil, malformed(seg.param.name, value, seg.param.expects)
+		if text, ok = param.canonical(text, value); !ok {
+			return nil, malformed(param.name, value, param.expects)
 		}
 	}
 	return text, nil

@@ -118,8 +118,8 @@ func (h *Handler) Routes() []web.Route {
 	return append(h.schema.routes(), web.Route{
 		Methods: []string{http.MethodPost},
 		Pattern: Path,
-		Handler: h.stack.Handle("collections", h.WriteProblem, h.serve),
-		Render:  h.WriteProblem,
+		Handler: h.stack.Handle("collections", h.RenderProblem, h.serve),
+		Render:  h.RenderProblem,
 		Plan:    h.plan,
 	})
 }
@@ -170,8 +170,8 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 }
 
 // plan says what a request would ask.
-func (h *Handler) plan(c *gin.Context) (web.Plan, error) {
-	body, err := h.readListBody(c.Writer, c.Request, "", h.stack.Deadline(time.Now()))
+func (h *Handler) plan(r *http.Request) (web.Plan, error) {
+	body, err := h.readListBody(nil, r, "", h.stack.Deadline(time.Now()))
 	if err != nil {
 		return web.Plan{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gin-gonic/gin"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -44,22 +43,21 @@ func (v violations) Error() string {
 	return fmt.Sprintf("%d violations, the first: %s: %s", len(v), v[0].Location, v[0].Message)
 }
 
-// WriteProblem is the renderer of the collection interface.
-func (h *Handler) WriteProblem(c *gin.Context, f *web.Failure) {
+// RenderProblem is the renderer of the collection interface.
+func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *web.Failure) (status int, typ string, body []byte) {
 	found := violations{}
 	_ = errors.As(f.Err, &found)
-	header := c.Writer.Header()
 	f.SetAdvice(header)
 	header.Set("Link", describedBy(ProblemSchema))
-	web.Send(c.Writer, c.Request, f.Status, ProblemType, encode(problem{
-		Schema:   h.schemaURL(c.Request, ProblemSchema),
+	return f.Status, ProblemType, encode(problem{
+		Schema:   h.schemaURL(r, ProblemSchema),
 		Type:     "about:blank",
 		Title:    http.StatusText(f.Status),
 		Status:   f.Status,
 		Detail:   f.Public,
-		Instance: c.Request.URL.EscapedPath() + "#" + header.Get(web.RequestIDHeader),
+		Instance: r.URL.EscapedPath() + "#" + header.Get(web.RequestIDHeader),
 		Errors:   found,
-	}))
+	})
 }
 
 // encode renders what is known to be encodable.

@@ -26,15 +26,10 @@ const keyPrefix = "cosmos"
 // understand in two ways.
 const uncertain = "?!"
 
-// maxParts bounds the segments of a path; what has more is taken as it came.
-const maxParts = 24
-
 // ask reads a request. The path is decoded, as the node routes by the decoded one.
-func (x *index) ask(decoded, rawQuery string) canonicalRequest {
-	decoded = dropColon(decoded)
-	var room [maxParts]string
-	parts := appendParts(room[:0], decoded)
-	m := x.find(decoded, parts)
+func (t *rowTable) ask(decoded, rawQuery string) canonicalRequest {
+	var room [chain.MaxParts]string
+	m, decoded, parts := t.find(room[:0], decoded)
 	q := canonicalRequest{row: m}
 	var ok bool
 	if q.path, ok = m.canonicalPath(decoded, parts); ok {
@@ -98,13 +93,6 @@ func dropColon(decoded string) string {
 	return cut
 }
 
-func appendParts(parts []string, decoded string) []string {
-	for part := range strings.SplitSeq(strings.TrimPrefix(decoded, "/"), "/") {
-		parts = append(parts, part)
-	}
-	return parts
-}
-
 // canonicalPath gives the variables of a path their one spelling. It is not ok where the node would
 // not understand one of them.
 func (m *matcher) canonicalPath(decoded string, parts []string) (string, bool) {
@@ -115,11 +103,11 @@ func (m *matcher) canonicalPath(decoded string, parts []string) (string, bool) {
 		if i < len(parts) {
 			given = parts[i]
 		}
-		if s.rest {
+		if s.Rest {
 			given = strings.Join(parts[i:], "/")
 		}
 		value := given
-		if s.literal == "" {
+		if s.Literal == "" {
 			var ok bool
 			if value, ok = s.inPath(given); !ok {
 				return "", false

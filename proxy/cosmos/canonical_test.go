@@ -14,9 +14,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 )
 
-func tableIndex(t testing.TB) *index {
+func tableIndex(t testing.TB) *rowTable {
 	t.Helper()
-	x, err := newIndex(Rows(nil))
+	x, err := newTable(Rows(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func tableIndex(t testing.TB) *index {
 }
 
 // keyOf is the key of a request target, as it comes over the wire.
-func keyOf(t testing.TB, x *index, target string) string {
+func keyOf(t testing.TB, x *rowTable, target string) string {
 	t.Helper()
 	u, err := url.ParseRequestURI(target)
 	if err != nil {

@@ -25,7 +25,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err := ep.Admit(c, rec); err != nil {
 		return err
 	}
-	q, err := ep.parse(c)
+	q, err := ep.parse(c.Request)
 	switch {
 	case err != nil && ep.row.open:
 		return ep.refuse(c, rec, q, err)
@@ -45,8 +45,8 @@ type question struct {
 
 // parse reads a request, also where its heights are none. What CometBFT answers is not read at a height, whatever the client says: the
 // answer would be the newest all the same.
-func (ep *endpoint) parse(c *gin.Context) (*chain.Question, error) {
-	asked := ep.h.index.ask(c.Request.URL.Path, c.Request.URL.RawQuery)
+func (ep *endpoint) parse(r *http.Request) (*chain.Question, error) {
+	asked := ep.h.table.ask(r.URL.Path, r.URL.RawQuery)
 	q := &question{ep: ep}
 	q.Path, q.RawQuery = asked.path, asked.query
 	q.Query = blocks.Query{Key: asked.key, Kind: ep.Kind, Cost: ep.Cost, Origin: q}
@@ -54,7 +54,7 @@ func (ep *endpoint) parse(c *gin.Context) (*chain.Question, error) {
 		q.Cost = node.Scan
 	}
 	var err error
-	q.Heights, err = readHeights(c.Request.Header)
+	q.Heights, err = readHeights(r.Header)
 	if !ep.Class.Pinned() && ep.Class != Never {
 		q.Pinned = 0
 	}

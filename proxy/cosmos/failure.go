@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -25,10 +23,10 @@ const grpcUnknown = 2
 // errNotImplemented is the node's word for what has no route.
 var errNotImplemented = &web.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
 
-// WriteFailure writes a failure in the form of the node's errors.
-func WriteFailure(c *gin.Context, f *web.Failure) {
-	f.SetAdvice(c.Writer.Header())
-	web.Send(c.Writer, c.Request, f.Status, web.JSON, ErrorBody(f.Status, f.Public))
+// RenderFailure renders a failure in the form of the node's errors.
+func RenderFailure(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	f.SetAdvice(h)
+	return f.Status, web.JSON, ErrorBody(f.Status, f.Public)
 }
 
 // ErrorBody is the body of an answer that says no.

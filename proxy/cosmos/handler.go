@@ -47,8 +47,7 @@ type Handler struct {
 
 	limits      Posts
 	rows        []chain.Row
-	index       *index
-	routes      []web.Route // of the rows, in order
+	table       *rowTable
 	posts       map[string]web.Route
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
@@ -66,13 +65,13 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		}
 	}
 	rows := Rows(o.Rows)
-	x, err := newIndex(rows)
+	t, err := newTable(rows)
 	if err != nil {
 		return nil, err
 	}
 	p := o.Posts.WithDefaults()
 	h := &Handler{
-		Reader: r, limits: p, rows: rows, index: x, seed: maphash.MakeSeed(),
+		Reader: r, limits: p, rows: rows, table: t, seed: maphash.MakeSeed(),
 		posting: queue.NewTokens(p.Rate, p.Burst, postPatience), bodies: r.Stack.NewBodies(p.MaxBody),
 	}
 	h.noteCodec("")
@@ -82,16 +81,14 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 
 // mount makes the handlers of the rows, of posts and of the rest.
 func (h *Handler) mount() {
-	for _, m := range h.index.rows {
+	for _, m := range h.table.rows {
 		ep := &endpoint{h: h, row: m}
 		kind := h.Add(&blocks.Kind{Name: m.Name, Class: m.Class, Tell: ep.tell, Essence: chain.WithoutNextKey})
 		ep.Endpoint = &chain.Endpoint{Reader: h.Reader, Row: m.Row, Kind: kind, Parse: ep.parse}
-		route := ep.Route(ep.serve, WriteFailure)
-		route.Handler = ended(route.Handler)
+		m.route = ep.Route(ep.serve, RenderFailure)
 		if m.Class == Never {
-			route.Feed = nil
+			m.route.Feed = nil
 		}
-		h.routes = append(h.routes, route)
 	}
 	h.posts = map[string]web.Route{}
 	for path, name := range posts {
@@ -103,34 +100,26 @@ func (h *Handler) mount() {
 
 func (h *Handler) passed(name string, serve web.Handler) web.Route {
 	return web.Route{
-		Handler: ended(h.Stack.Handle(name, WriteFailure, serve)), Render: WriteFailure,
-		Plan: func(*gin.Context) (web.Plan, error) { return web.Plan{}, nil },
+		Handler: h.Stack.Handle(name, RenderFailure, serve), Render: RenderFailure,
+		Plan: func(*http.Request) (web.Plan, error) { return web.Plan{}, nil },
 	}
 }
 
-// ended ends what a handler leaves open: Gin would add a text of its own.
-func ended(handler gin.HandlerFunc) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		handler(c)
-		c.Writer.WriteHeaderNow()
-	}
-}
-
-// Route is what answers a request. The node routes by the decoded path.
-func (h *Handler) Route(r *http.Request) web.Route {
+// Route is what answers a request, whatever it is. The node routes by the decoded path.
+func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	switch {
 	case clean(r.URL.Path) != r.URL.Path:
-		return h.redirect
+		return h.redirect, true
 	case slices.Contains(methods, r.Method):
-		var room [maxParts]string
-		path := dropColon(r.URL.Path)
-		return h.routes[h.index.find(path, appendParts(room[:0], path)).place]
+		var room [chain.MaxParts]string
+		m, _, _ := h.table.find(room[:0], r.URL.Path)
+		return m.route, true
 	case r.Method == http.MethodPost:
 		if route, ok := h.posts[dropColon(r.URL.Path)]; ok {
-			return route
+			return route, true
 		}
 	}
-	return h.unserved
+	return h.unserved, true
 }
 
 // redirect sends a client to the clean path, as the node does.

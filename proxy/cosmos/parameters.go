@@ -21,7 +21,7 @@ func (m *matcher) take(all *[maxFields]given, p pair) (ok bool) {
 	first, _, _ := strings.Cut(p.name, ".")
 	for _, s := range m.path {
 		switch {
-		case s.literal != "":
+		case s.Literal != "":
 		case s.name == first: // the path gives it: the query cannot, then
 			return true
 		case s.camel == first: // the node does not know it there, and lets it change what the path says

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A segment is one piece of a pattern.
+// A segment is one piece of a pattern, with the field that its variable is.
 type segment struct {
-	literal string // "" for a variable
+	chain.Segment
 	field
-	rest bool // takes all that follows
 }
 
 // A field is a name in a path or a query, and how its values are read.
@@ -27,10 +27,11 @@ type field struct {
 // A matcher is a compiled row.
 type matcher struct {
 	chain.Row
-	path   []segment
-	fields []field // of the query, those of a page last
-	open   bool    // takes whatever comes
-	place  int     // among the rows
+	pattern chain.Pattern
+	path    []segment
+	fields  []field // of the query, those of a page last
+	open    bool    // takes whatever comes
+	route   web.Route
 }
 
 // pageFields are the fields of pagination, in canonical order.
@@ -58,17 +59,54 @@ func camel(name string) string {
 	return strings.Join(parts, "")
 }
 
+// A rowTable finds the row of a path.
+type rowTable struct {
+	rows  []*matcher // all of them, in order
+	index *chain.Index
+}
+
+// moduleDepth is how many segments name a module: cosmos, bank, v1beta1.
+const moduleDepth = 3
+
+// newTable compiles rows. The last one fits whatever comes.
+func newTable(rows []chain.Row) (*rowTable, error) {
+	t := &rowTable{}
+	var patterns []chain.Pattern
+	for _, r := range rows {
+		m, err := compile(r)
+		if err != nil {
+			return nil, err
+		}
+		t.rows, patterns = append(t.rows, m), append(patterns, m.pattern)
+	}
+	t.index = chain.NewIndex(moduleDepth, patterns)
+	return t, nil
+}
+
+// find is the row of a decoded path, which it cuts into its segments, without the colon of
+// an empty verb.
+func (t *rowTable) find(room []string, decoded string) (m *matcher, path string, parts []string) {
+	path = dropColon(decoded)
+	parts = chain.Split(room, path)
+	place, ok := t.index.Find(path, parts)
+	if !ok {
+		place = len(t.rows) - 1
+	}
+	return t.rows[place], path, parts
+}
+
 func compile(r chain.Row) (*matcher, error) {
-	m := &matcher{Row: r, open: r.Query == anything}
-	for part := range strings.SplitSeq(r.Pattern[1:], "/") {
-		s, err := newSegment(part)
+	p, err := chain.ParsePattern(r.Pattern)
+	if err != nil {
+		return nil, err
+	}
+	m := &matcher{Row: r, pattern: p, open: r.Query == anything}
+	for _, s := range p {
+		f, err := fieldOf(s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", r.Pattern, err)
 		}
-		if len(m.path) > 0 && m.path[len(m.path)-1].rest {
-			return nil, fmt.Errorf("%s: nothing can follow {...=**}", r.Pattern)
-		}
-		m.path = append(m.path, s)
+		m.path = append(m.path, segment{s, f})
 	}
 	if m.open {
 		return m, nil
@@ -90,36 +128,14 @@ func compile(r chain.Row) (*matcher, error) {
 	return m, nil
 }
 
-// newSegment reads a literal, or {name}, {name:kind}, {name=**} or {name=**:kind}.
-func newSegment(part string) (segment, error) {
-	word, isVar := strings.CutPrefix(part, "{")
-	if !isVar {
-		return segment{literal: part}, nil
+// fieldOf is the field that a variable is; none for a literal.
+func fieldOf(s chain.Segment) (f field, err error) {
+	if s.Literal != "" {
+		return f, nil
 	}
-	word, closed := strings.CutSuffix(word, "}")
-	before, written, _ := strings.Cut(word, ":")
-	name, rest := strings.CutSuffix(before, "=**")
-	if !closed || name == "" || strings.ContainsAny(name, "{}=*") {
-		return segment{}, fmt.Errorf("%q is no variable", part)
-	}
-	f, err := newField(name + ":" + written)
+	f, err = newField(s.Name + ":" + s.Kind)
 	if err == nil && f.kind == nil {
-		err = fmt.Errorf("%s is a list, which a path cannot hold", name)
+		err = fmt.Errorf("%s is a list, which a path cannot hold", s.Name)
 	}
-	return segment{field: f, rest: rest}, err
-}
-
-// matches compares the segments of a decoded path. As on the node a variable may be empty.
-func (m *matcher) matches(parts []string) bool {
-	for i, s := range m.path {
-		switch {
-		case i >= len(parts):
-			return false
-		case s.rest:
-			return true
-		case s.literal != "" && s.literal != parts[i]:
-			return false
-		}
-	}
-	return len(m.path) == len(parts)
+	return f, err
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // rowOf is the row of a recorded request.
-func rowOf(t *testing.T, x *index, e exchanges.Exchange) *matcher {
+func rowOf(t *testing.T, x *rowTable, e exchanges.Exchange) *matcher {
 	t.Helper()
 	path, err := url.PathUnescape(e.Path)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestNamesAreNotGivenTwice(t *testing.T) {
 }
 
 func TestAnOperatorsRowComesFirst(t *testing.T) {
-	x, err := newIndex(Rows([]Row{{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination"}}))
+	x, err := newTable(Rows([]Row{{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination"}}))
 	if err != nil {
 		t.Fatal(err)
 	}

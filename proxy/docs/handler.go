@@ -102,7 +102,7 @@ func (h *Handler) welcome() web.Route {
 	}
 	return web.Route{
 		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: "/",
-		Handler: h.stack.Handle("welcome", chain.WriteFailure, serve), Render: chain.WriteFailure,
+		Handler: h.stack.Handle("welcome", chain.RenderFailure, serve), Render: chain.RenderFailure,
 	}
 }
 
@@ -146,6 +146,6 @@ func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*
 	}
 	return web.Route{
 		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
-		Handler: h.stack.Handle(name, chain.WriteFailure, serve), Render: chain.WriteFailure,
+		Handler: h.stack.Handle(name, chain.RenderFailure, serve), Render: chain.RenderFailure,
 	}
 }

@@ -108,7 +108,7 @@ const EventType = "text/event-stream"
 const routeName = "stream"
 
 // Handle makes a handler of Gin's that streams what feeds finds.
-func (h *Handler) Handle(render web.Renderer, admit web.Handler, feeds func(c *gin.Context) ([]Source, error)) gin.HandlerFunc {
+func (h *Handler) Handle(render web.Renderer, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) gin.HandlerFunc {
 	serve := h.stack.Handle(routeName, h.renderer(render), func(c *gin.Context, rec *web.Record) error {
 		return h.serve(c, rec, admit, feeds)
 	})
@@ -124,12 +124,12 @@ type Source struct {
 	web.Feed
 }
 
-func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(c *gin.Context) ([]Source, error)) error {
+func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) error {
 	cl := &client{h: h, w: c.Writer, woken: make(chan struct{}, 1), reload: h.reloads.Load()}
 	if err := admit(c, rec); err != nil {
 		return err
 	}
-	sources, err := feeds(c)
+	sources, err := feeds(c.Request)
 	if err != nil {
 		return err
 	}
@@ -195,14 +195,12 @@ func setHeaders(h http.Header) {
 // renderer writes the client's own mistakes as the interface does. What may pass
 // is a stream that ends at once and says when to try again.
 func (h *Handler) renderer(render web.Renderer) web.Renderer {
-	return func(c *gin.Context, f *web.Failure) {
+	return func(r *http.Request, header http.Header, f *web.Failure) (status int, typ string, body []byte) {
 		if f.Status < http.StatusInternalServerError && f.Status != http.StatusTooManyRequests {
-			render(c, f)
-			return
+			return render(r, header, f)
 		}
-		setHeaders(c.Writer.Header())
-		c.Writer.WriteHeader(http.StatusOK)
-		_, _ = c.Writer.WriteString(retryAfter(f.RetryAfter))
+		setHeaders(header)
+		return http.StatusOK, EventType, []byte(retryAfter(f.RetryAfter))
 	}
 }
 

@@ -68,7 +68,9 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	w.Registerer = prometheus.NewPedanticRegistry()
 	stack := web.New(w, nil)
 	streams := stream.New(o, stack)
-	refuse := func(c *gin.Context, f *web.Failure) { c.String(f.Status, f.Public) }
+	refuse := func(_ *http.Request, _ http.Header, f *web.Failure) (status int, typ string, body []byte) {
+		return f.Status, "text/plain; charset=utf-8", []byte(f.Public)
+	}
 	admit := func(*gin.Context, *web.Record) error { return nil }
 	if w.Keys != nil {
 		admit = stack.AdmitKey
@@ -116,11 +118,11 @@ func (c *chain) WaitHeight(ctx context.Context, height int64) error {
 }
 
 // sources are the feeds that a request names.
-func (c *chain) sources(g *gin.Context) (all []stream.Source, err error) {
-	if g.Request.URL.Path != stream.LivePath {
-		return []stream.Source{{Feed: c.feed(g.Request.URL.Path)}}, nil
+func (c *chain) sources(r *http.Request) (all []stream.Source, err error) {
+	if r.URL.Path != stream.LivePath {
+		return []stream.Source{{Feed: c.feed(r.URL.Path)}}, nil
 	}
-	for _, path := range g.QueryArray(stream.PathParameter) {
+	for _, path := range r.URL.Query()[stream.PathParameter] {
 		all = append(all, stream.Source{Path: path, Feed: c.feed(path)})
 	}
 	return all, nil

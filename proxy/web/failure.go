@@ -72,8 +72,9 @@ func FailureOf(err error) *Failure {
 	}
 }
 
-// A Renderer writes a failure in the form of its interface.
-type Renderer func(c *gin.Context, f *Failure)
+// A Renderer renders a failure in the form of its interface, and sets the headers that go
+// with it.
+type Renderer func(r *http.Request, h http.Header, f *Failure) (status int, typ string, body []byte)
 
 // SetAdvice tells the client what would help: a key, or trying again later, in whole
 // seconds, at least one, and always with 429 and 503.
@@ -104,5 +105,6 @@ func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
 	default:
 		rec.Outcome = "failed"
 	}
-	render(c, f)
+	status, typ, body := render(c.Request, c.Writer.Header(), f)
+	Send(c.Writer, c.Request, status, typ, body)
 }

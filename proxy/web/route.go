@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"time"
 
@@ -23,14 +24,14 @@ const (
 // JSON is the media type of most bodies.
 const JSON = "application/json"
 
-// A Route is a path of an interface, as it is mounted.
+// A Route is what answers a path.
 type Route struct {
-	Methods []string
-	Pattern string // as Gin reads it
+	Methods []string // nil: any
+	Pattern string   // the path; {name} stands for a segment
 	Handler gin.HandlerFunc
-	Render  Renderer                           // of Plan's errors
-	Plan    func(c *gin.Context) (Plan, error) // nil: the cache has no part in it
-	Feed    func(c *gin.Context) (Feed, error) // nil: it cannot be streamed
+	Render  Renderer                            // of its failures
+	Plan    func(r *http.Request) (Plan, error) // nil: the cache has no part in it
+	Feed    func(r *http.Request) (Feed, error) // nil: it cannot be streamed
 }
 
 // NoRoute is the route's name where there is none: paths are not labels.

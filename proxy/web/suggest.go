@@ -28,9 +28,8 @@ func PathDidYouMean(path string, patterns []string) string {
 			continue
 		}
 		for i, part := range parts {
-			if name, ok := strings.CutPrefix(part, ":"); ok {
-				parts[i] = "{" + name + "}"
-				asked[i] = parts[i]
+			if strings.HasPrefix(part, "{") {
+				asked[i] = part
 			}
 		}
 		n.compare(strings.Join(asked, "/"), strings.Join(parts, "/"))

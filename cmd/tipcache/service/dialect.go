@@ -78,7 +78,7 @@ func (s *Service) speak(found node.Dialect) error {
 	if err := s.pool.SetDialect(found); err != nil {
 		return err
 	}
-	err := errors.Join(parts.Validate(cfg), s.proxy.SetClasses(parts.Classes(cfg), parts.OwnPolicies(cfg)), s.proxy.SetDialect(parts.Proxy(cfg).Cosmos))
+	err := errors.Join(parts.Validate(cfg), s.proxy.SetDialect(parts.Proxy(cfg).Cosmos, parts.Classes(cfg), parts.OwnPolicies(cfg)))
 	if err != nil {
 		return fmt.Errorf("the nodes speak %s: %w", found, err)
 	}
