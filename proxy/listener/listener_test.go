@@ -70,6 +70,17 @@ func startOn(t *testing.T, address string, o listener.Options, serve func(*http.
 }
 
 func (s *service) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/other" { // protocol, spoken until the test lets it end
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			s.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		<-s.slow
+		return
+	}
 	if r.URL.Path == "/slow" {
 		select {
 		case <-s.slow:
@@ -229,6 +240,24 @@ func TestWhoIsBeingAnsweredIsNotIdle(t *testing.T) {
 	if !waiting.answered() {
 		t.Error("the one that waited got no answer")
 	}
+}
+
+func TestAConnectionOfAnotherProtocolIsNotIdle(t *testing.T) {
+	s := start(t, listener.Options{Most: 2})
+	other := s.dial("127.0.0.1")
+	if other.ask("/other"); !other.answered() {
+		t.Fatal("no answer")
+	}
+	idle := s.greet("127.0.0.1")
+	s.greet("127.0.0.1")
+	if !idle.ended() {
+		t.Error("the idle one did not make room")
+	}
+	_ = other.SetReadDeadline(time.Now())
+	if other.ended() {
+		t.Error("the other one was closed")
+	}
+	close(s.slow)
 }
 
 func TestAnAddressHasAShareOfTheSlots(t *testing.T) {

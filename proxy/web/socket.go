@@ -43,13 +43,14 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// follow notes whether a request is being answered. A client whose answer is sent
-// has all its time to say the next thing.
+// follow notes whether a request is being answered, as one is for as long as a
+// connection is another protocol's. A client whose answer is sent has all its time to
+// say the next thing.
 func (s *socket) follow(state http.ConnState) {
 	if state == http.StateIdle {
 		s.Heard(time.Now())
 	}
-	s.busy.Store(state == http.StateActive)
+	s.busy.Store(state == http.StateActive || state == http.StateHijacked)
 }
 
 // Idle says since when nothing came from the client; not idle is a connection

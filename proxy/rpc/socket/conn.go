@@ -1,0 +1,190 @@
+package socket
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/upstream/events"
+)
+
+// What a connection may have asked for and not been answered, before nothing more is read
+// of it.
+const (
+	maxCalls = 100
+	maxBytes = 2 << 20
+)
+
+// A conn is a client's connection.
+type conn struct {
+	door       *Door
+	request    *http.Request
+	ws         *websocket.Conn
+	ctx        context.Context //nolint:containedctx // the connection's own
+	end        context.CancelFunc
+	subscriber *events.Subscriber
+	works      sync.WaitGroup // what answers, writes and pings
+	pings      *time.Timer
+	accepted   chan struct{}
+
+	writing sync.Mutex // held for each message, and while a subscription begins: its events come behind the answer
+
+	mu       sync.Mutex
+	calls    [][]byte // in the order asked
+	bytes    int      // of them
+	busy     bool     // they are being answered
+	room     *sync.Cond
+	leave    func() // given by Options.Enter; nil before
+	draining bool
+}
+
+func newConn(d *Door, r *http.Request) *conn {
+	c := &conn{door: d, request: r, accepted: make(chan struct{})}
+	c.ctx, c.end = context.WithCancel(context.WithoutCancel(r.Context()))
+	c.request = r.WithContext(c.ctx)
+	c.room = sync.NewCond(&c.mu)
+	c.subscriber = d.o.Feed.Subscriber(d.o.Subscriptions, func() { c.works.Go(c.tell) })
+	return c
+}
+
+// serve reads until the connection ends, and waits for all that it started.
+func (c *conn) serve(ws *websocket.Conn) {
+	c.ws = ws
+	close(c.accepted)
+	ws.SetReadLimit(c.door.o.Message)
+	c.works.Add(1) // the ping's, until it is stopped
+	c.pings = time.AfterFunc(c.door.o.Ping, c.ping)
+	defer c.close()
+	for {
+		_, message, err := ws.Read(c.ctx)
+		if err != nil {
+			return
+		}
+		c.take(message)
+	}
+}
+
+func (c *conn) close() {
+	c.end()
+	if c.pings.Stop() {
+		c.works.Done()
+	}
+	c.subscriber.Close()
+	_ = c.ws.CloseNow()
+	c.works.Wait()
+	if c.leave != nil {
+		c.leave()
+	}
+}
+
+// ping asks for a sign of life, and cuts a connection that gives none.
+func (c *conn) ping() {
+	ctx, cancel := context.WithTimeout(c.ctx, c.door.o.Pong)
+	defer cancel()
+	if c.ws.Ping(ctx) != nil || c.ctx.Err() != nil {
+		_ = c.ws.CloseNow()
+		c.works.Done()
+		return
+	}
+	c.pings.Reset(c.door.o.Ping)
+}
+
+// write sends a message.
+func (c *conn) write(message []byte) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.door.o.Write)
+	defer cancel()
+	_ = c.ws.Write(ctx, websocket.MessageText, message) // a failure ends the connection, and reading
+}
+
+// take puts a call behind those that are not answered yet. Where there are many, it waits
+// for room.
+func (c *conn) take(message []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.draining && (len(c.calls) >= maxCalls || c.bytes > maxBytes) {
+		c.room.Wait()
+	}
+	if c.draining {
+		return
+	}
+	c.calls = append(c.calls, message)
+	c.bytes += len(message)
+	if !c.busy {
+		c.busy = true
+		c.works.Go(c.work)
+	}
+}
+
+// work answers calls until there is none.
+func (c *conn) work() {
+	for {
+		c.mu.Lock()
+		if len(c.calls) == 0 {
+			c.calls, c.busy = nil, false
+			c.room.Broadcast()
+			c.mu.Unlock()
+			return
+		}
+		message := c.calls[0]
+		c.calls = c.calls[1:]
+		c.bytes -= len(message)
+		c.room.Broadcast()
+		c.mu.Unlock()
+		if c.ctx.Err() == nil {
+			c.answer(message)
+		}
+	}
+}
+
+// answer answers a call.
+func (c *conn) answer(message []byte) {
+	r, err := readRequest(message)
+	switch {
+	case err != nil:
+		c.send(answer(nil, errorMember(parseError, "error unmarshaling request: "+err.Error())))
+	case r.id == nil: // a notification
+	case r.method == "subscribe", r.method == "unsubscribe", r.method == "unsubscribe_all":
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		c.write(c.subscription(r))
+	default:
+		member := c.door.o.Methods.Call(c.request, r.method, r.params)
+		if member == nil {
+			c.send(tooFew)
+			return
+		}
+		c.send(answer(r.id, member))
+	}
+}
+
+// tooFew is what the node says to a call without parameters where there have to be some.
+var tooFew = answer([]byte("-1"), errorMember(internalError, "WSJSONRPC: reflect: Call with too few input arguments"))
+
+func (c *conn) send(message []byte) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.write(message)
+}
+
+// drain answers the calls that were made, and closes the connection with 1012.
+func (c *conn) drain(ctx context.Context) {
+	select {
+	case <-c.accepted:
+	case <-c.ctx.Done():
+		return
+	case <-ctx.Done():
+		return
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.ws.CloseNow() })()
+	c.mu.Lock()
+	c.draining = true
+	c.room.Broadcast()
+	for c.busy && c.ctx.Err() == nil {
+		c.room.Wait()
+	}
+	c.mu.Unlock()
+	_ = c.ws.Close(websocket.StatusServiceRestart, "the server stops")
+}

@@ -1,0 +1,170 @@
+// Package socket is the WebSocket door of a node's RPC: subscriptions to events, and
+// all methods as by POST, one answer after the other in the order asked.
+//
+// A connection has a goroutine that reads, one that answers while there are calls, and one
+// that writes events while there are some. What is sent and when it is closed is as by the
+// node, but for the limits, which are our own, and for the end: a client whose events do
+// not find room is always told so, and a server that stops says 1012.
+package socket
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/tipcache/tipcache/upstream/events"
+)
+
+// Methods answers calls.
+type Methods interface {
+	// Call gives the member result or error of the answer to a call, with its name. It is
+	// nil where the call has no parameters and the method needs some.
+	Call(r *http.Request, method string, params json.RawMessage) (member []byte)
+}
+
+// Options configure a Door. The zero value of a field means its default.
+type Options struct {
+	Methods       Methods                                             // required
+	Feed          *events.Feed                                        // required
+	Subscriptions int                                                 // of a connection; 20
+	Message       int64                                               // largest message of a client, in bytes; 1,000,000
+	Ping          time.Duration                                       // between two pings; 27 s
+	Pong          time.Duration                                       // for the answer to one; 3 s
+	Write         time.Duration                                       // for a message to be taken; 10 s
+	Origin        func(*http.Request) bool                            // whether a page of that origin may connect; nil: any may
+	Enter         func(r *http.Request) (leave func(), refusal error) // called with the first subscription of a connection; nil: any may subscribe
+	Logger        *slog.Logger                                        // nil discards
+	Registerer    prometheus.Registerer                               // nil: no metrics
+}
+
+func (o Options) withDefaults() Options {
+	o.Subscriptions = or(o.Subscriptions, 20)
+	o.Message = or(o.Message, 1_000_000)
+	o.Ping = or(o.Ping, 27*time.Second)
+	o.Pong = or(o.Pong, 3*time.Second)
+	o.Write = or(o.Write, 10*time.Second)
+	if o.Origin == nil {
+		o.Origin = func(*http.Request) bool { return true }
+	}
+	if o.Enter == nil {
+		o.Enter = func(*http.Request) (func(), error) { return func() {}, nil }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// or is v unless it is zero or less.
+func or[T int | int64 | time.Duration](v, fallback T) T {
+	if v > 0 {
+		return v
+	}
+	return fallback
+}
+
+// A Door serves connections.
+type Door struct {
+	o Options
+
+	mu       sync.Mutex
+	open     map[*conn]struct{}
+	draining bool
+	ended    sync.WaitGroup
+}
+
+// New makes a door.
+func New(o Options) *Door {
+	d := &Door{o: o.withDefaults(), open: map[*conn]struct{}{}}
+	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tipcache_rpc_sockets", Help: "WebSocket connections that are open.",
+	}, func() float64 { return float64(d.count()) })
+	return d
+}
+
+func (d *Door) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.open)
+}
+
+// ServeHTTP serves a connection until it ends.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !upgrades(r):
+		w.Header().Set("Sec-Websocket-Version", "13")
+		http.Error(w, http.StatusText(http.StatusBadRequest), http.StatusBadRequest)
+		return
+	case !d.o.Origin(r):
+		http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
+		return
+	}
+	c := newConn(d, r)
+	if !d.enter(c) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+		return
+	}
+	defer d.leave(c)
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
+	if err != nil {
+		return // it has answered
+	}
+	c.serve(ws)
+}
+
+// upgrades says whether a request asks for a WebSocket.
+func upgrades(r *http.Request) bool {
+	has := func(name, token string) bool {
+		for _, line := range r.Header[name] {
+			for word := range strings.SplitSeq(line, ",") {
+				if strings.EqualFold(strings.TrimSpace(word), token) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return r.Method == http.MethodGet && has("Connection", "upgrade") && has("Upgrade", "websocket")
+}
+
+func (d *Door) enter(c *conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.draining {
+		return false
+	}
+	d.open[c] = struct{}{}
+	d.ended.Add(1)
+	return true
+}
+
+func (d *Door) leave(c *conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.open, c)
+	d.ended.Done()
+}
+
+// Drain takes no more connections, lets the calls be answered that were made, and closes
+// each connection with 1012: the client may come back to another server. It returns when
+// all have ended, or cuts them when ctx ends.
+func (d *Door) Drain(ctx context.Context) {
+	var drains sync.WaitGroup
+	d.mu.Lock()
+	d.draining = true
+	for c := range d.open {
+		drains.Go(func() { c.drain(ctx) })
+	}
+	d.mu.Unlock()
+	drains.Wait()
+	d.ended.Wait()
+}

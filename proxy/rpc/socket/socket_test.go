@@ -1,0 +1,288 @@
+package socket_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/heights/tip"
+	"github.com/tipcache/tipcache/upstream/leaktest"
+)
+
+func TestMain(m *testing.M) { leaktest.Main(m) }
+
+// still is a chain that does not move.
+type still struct{}
+
+func (still) ChainID() string        { return "chain-1" }
+func (still) Tip() tip.Tip           { return tip.Tip{Height: 100} }
+func (still) Moved() <-chan struct{} { return nil }
+
+// methods answer calls by name.
+type methods func(r *http.Request, method string, params json.RawMessage) []byte
+
+func (m methods) Call(r *http.Request, method string, params json.RawMessage) []byte {
+	return m(r, method, params)
+}
+
+// serve starts a door, which is drained at the end.
+func serve(t *testing.T, o socket.Options) (d *socket.Door, url string) {
+	t.Helper()
+	if o.Feed == nil {
+		o.Feed = events.New(events.Options{Heights: still{}})
+	}
+	d = socket.New(o)
+	server := httptest.NewServer(d)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		d.Drain(ctx)
+		server.Close()
+	})
+	return d, server.URL
+}
+
+func dial(t *testing.T, url string) *websocket.Conn {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetReadLimit(1 << 24)
+	t.Cleanup(func() { _ = conn.CloseNow() })
+	return conn
+}
+
+func send(t *testing.T, conn *websocket.Conn, message string) {
+	t.Helper()
+	kind := websocket.MessageText
+	if rest, binary := strings.CutPrefix(message, "(binary) "); binary {
+		kind, message = websocket.MessageBinary, rest
+	}
+	if err := conn.Write(t.Context(), kind, []byte(message)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func receive(t *testing.T, conn *websocket.Conn) string {
+	t.Helper()
+	_, message, err := conn.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(message)
+}
+
+// recorded answers calls as a node did in a session, which is the order they came in.
+func recorded(received []string) methods {
+	return func(_ *http.Request, method string, params json.RawMessage) []byte {
+		var height struct{ Height string }
+		_ = json.Unmarshal(params, &height)
+		for _, text := range received {
+			id, member, _ := strings.Cut(strings.TrimPrefix(text, `{"jsonrpc":"2.0","id":`), ",")
+			if method+height.Height == map[string]string{"1": "health", `"a"`: "block5", "2": "block99999999", "3": "nope", "4": "blockabc"}[id] {
+				return []byte(strings.TrimSuffix(member, "}"))
+			}
+		}
+		return nil
+	}
+}
+
+func TestSessionsGoAsWithTheNode(t *testing.T) {
+	text, err := os.ReadFile("testdata/sessions.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var session struct {
+			Name           string
+			Sent, Received []string
+		}
+		if err := json.Unmarshal(line, &session); err != nil {
+			t.Fatal(err)
+		}
+		t.Run(session.Name, func(t *testing.T) {
+			_, url := serve(t, socket.Options{Methods: recorded(session.Received), Subscriptions: 5})
+			conn := dial(t, url)
+			for _, message := range session.Sent {
+				send(t, conn, message)
+			}
+			send(t, conn, `{"id":"end","method":"unsubscribe","params":{"query":"no.such='x'"}}`)
+			got := []string{}
+			for {
+				message := receive(t, conn)
+				if strings.Contains(message, `"id":"end"`) {
+					break
+				}
+				got = append(got, message)
+			}
+			if diff := cmp.Diff(session.Received, got); diff != "" {
+				t.Errorf("answers (-node +here):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsNoWebSocketIsRefusedAsByTheNode(t *testing.T) {
+	_, url := serve(t, socket.Options{Origin: func(r *http.Request) bool { return r.Header.Get("Origin") != "https://evil.example" }})
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusBadRequest || response.Header.Get("Sec-Websocket-Version") != "13" {
+		t.Errorf("a plain GET: %s, %v", response.Status, response.Header)
+	}
+	_, response, err = websocket.Dial(t.Context(), url, &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}})
+	if err == nil || response.StatusCode != http.StatusForbidden {
+		t.Errorf("a page that may not: %v", err)
+	}
+}
+
+func TestCallsAreAnsweredInTheOrderAsked(t *testing.T) {
+	second := make(chan struct{})
+	_, url := serve(t, socket.Options{Methods: methods(func(_ *http.Request, method string, _ json.RawMessage) []byte {
+		if method == "slow" {
+			<-second
+		}
+		return []byte(`"result":"` + method + `"`)
+	})})
+	conn := dial(t, url)
+	for i, method := range []string{"slow", "quick", "slow", "quick"} {
+		send(t, conn, `{"id":`+string(rune('1'+i))+`,"method":"`+method+`","params":{}}`)
+	}
+	close(second)
+	for i, method := range []string{"slow", "quick", "slow", "quick"} {
+		if got, want := receive(t, conn), `{"jsonrpc":"2.0","id":`+string(rune('1'+i))+`,"result":"`+method+`"}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestAMessageThatIsTooLargeEndsTheConnection(t *testing.T) {
+	_, url := serve(t, socket.Options{Message: 100})
+	conn := dial(t, url)
+	send(t, conn, strings.Repeat("x", 101))
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
+		t.Errorf("closed with %v", err)
+	}
+}
+
+func TestAClientThatAnswersNoPingIsCut(t *testing.T) {
+	_, url := serve(t, socket.Options{Ping: time.Millisecond, Pong: time.Millisecond})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if sent, _ := io.ReadAll(conn); !bytes.HasPrefix(sent, []byte("HTTP/1.1 101 ")) || bytes.Contains(sent, []byte{0x88}) {
+		t.Errorf("sent %q, want an upgrade and no close", sent)
+	}
+}
+
+// A block is announced by this node as soon as it is listened to.
+const block = `{"query":"q","data":{"type":"tendermint/event/NewBlock","value":{"block":{"header":{"chain_id":"chain-1","height":"101"},"data":{"txs":[]}},"block_id":{"hash":"AB"},"result_finalize_block":{"app_hash":"x"}}},"events":{"tm.event":["NewBlock"]}}`
+
+// A moving chain is at block 100 until somebody listens, and then at block 101.
+type moving struct {
+	still
+	listening chan struct{}
+}
+
+func (m moving) Tip() tip.Tip {
+	select {
+	case <-m.listening:
+		return tip.Tip{Height: 101}
+	default:
+		return tip.Tip{Height: 100}
+	}
+}
+
+func (m moving) Next(ctx context.Context) (json.RawMessage, error) {
+	select {
+	case <-m.listening:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	default:
+		close(m.listening)
+		return json.RawMessage(block), nil
+	}
+}
+
+func (moving) Close() {}
+
+func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
+	chain := moving{listening: make(chan struct{})}
+	feed := events.New(events.Options{Heights: chain, Nodes: []events.Node{{
+		Fit:       func() bool { return true },
+		Subscribe: func(context.Context, string) (events.Stream, error) { return chain, nil },
+	}}})
+	_, url := serve(t, socket.Options{Feed: feed})
+	conn := dial(t, url)
+	for _, call := range []string{
+		`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`,
+		`{"id":"a<b","method":"subscribe","params":{"query":" tm.event = 'NewBlockEvents' AND tm.event EXISTS"}}`,
+	} {
+		send(t, conn, call)
+		receive(t, conn)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- feed.Run(ctx) }()
+	for _, want := range []string{
+		`{"jsonrpc":"2.0","id":7,"result":{"query":"tm.event='NewBlockHeader'","data":{"type":"tendermint/event/NewBlockHeader","value":{"header":{"chain_id":"chain-1","height":"101"}}},"events":{"tm.event":["NewBlockHeader"]}}}`,
+		`{"jsonrpc":"2.0","id":"a\u003cb","result":{"query":" tm.event = 'NewBlockEvents' AND tm.event EXISTS","data":{"type":"tendermint/event/NewBlockEvents","value":{"height":"101","events":null,"num_txs":"0"}},"events":{"tm.event":["NewBlockEvents"]}}}`,
+	} {
+		if got := receive(t, conn); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	stop()
+	<-done
+}
+
+func TestAServerThatStopsAnswersWhatItWasAskedAndSaysSo(t *testing.T) {
+	asked, may := make(chan struct{}), make(chan struct{})
+	d, url := serve(t, socket.Options{Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
+		close(asked)
+		<-may
+		return []byte(`"result":{}`)
+	})})
+	conn := dial(t, url)
+	send(t, conn, `{"id":1,"method":"slow","params":{}}`)
+	<-asked
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		d.Drain(t.Context())
+	}()
+	for { // from now on nobody is let in
+		if _, _, err := websocket.Dial(t.Context(), url, nil); err != nil {
+			break
+		}
+	}
+	close(may)
+	if got := receive(t, conn); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Errorf("answered %s", got)
+	}
+	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
+		t.Errorf("closed with %v", err)
+	}
+	<-drained
+}

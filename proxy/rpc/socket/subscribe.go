@@ -1,0 +1,91 @@
+package socket
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tipcache/tipcache/upstream/events"
+)
+
+// A label is what stands before the events of a subscription.
+type label struct {
+	id   json.RawMessage
+	head []byte // up to the data of the event
+}
+
+// subscription answers a call that is about subscriptions.
+func (c *conn) subscription(r request) []byte {
+	err := c.change(r)
+	switch {
+	case errors.Is(err, errTooFew):
+		return tooFew
+	case err != nil:
+		return answer(r.id, errorMember(internalError, err.Error()))
+	}
+	return answer(r.id, []byte(`"result":{}`))
+}
+
+var errTooFew = errors.New("no parameters")
+
+// change does what a call asks for. The error is what the node says.
+func (c *conn) change(r request) error {
+	if r.method == "unsubscribe_all" {
+		return c.subscriber.UnsubscribeAll()
+	}
+	if r.params == nil {
+		return errTooFew
+	}
+	query, err := queryOf(r.params)
+	if err != nil {
+		return fmt.Errorf("error converting json params to arguments: %w", err)
+	}
+	if r.method == "unsubscribe" {
+		return c.subscriber.Unsubscribe(query)
+	}
+	if err := c.enter(); err != nil {
+		return err
+	}
+	text, _ := json.Marshal(query) // texts always encode
+	return c.subscriber.Subscribe(query, label{r.id, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.id, text)})
+}
+
+// enter lets a connection in among those that subscribe.
+func (c *conn) enter() (err error) {
+	if c.leave == nil {
+		c.leave, err = c.door.o.Enter(c.request)
+	}
+	return err
+}
+
+// messages are reused: an event is put together for each subscription.
+var messages = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxKept is the largest message whose memory is reused, in bytes.
+const maxKept = 64 << 10
+
+// tell writes events until there is none.
+func (c *conn) tell() {
+	for {
+		m, ok := c.subscriber.Next(c.ctx)
+		if !ok {
+			return
+		}
+		of := m.Label.(label) //nolint:forcetypeassert // subscription gives no other
+		if m.End != nil {
+			c.send(answer(of.id, errorMember(serverError, "subscription was canceled (reason: "+m.End.Error()+")")))
+			continue
+		}
+		c.event(of, m.Event)
+	}
+}
+
+func (c *conn) event(of label, e *events.Event) {
+	message := messages.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
+	*message = append(append((*message)[:0], of.head...), e.Data()...)
+	c.send(*message)
+	if cap(*message) <= maxKept {
+		messages.Put(message)
+	}
+}
