@@ -56,7 +56,7 @@ func (s *server) kill() {
 // client returns a client as the cache wants it.
 func client(t testing.TB, addr string) *goredis.Client {
 	t.Helper()
-	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

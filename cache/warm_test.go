@@ -62,7 +62,9 @@ func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
 func TestASilentSharedStoreDoesNotHoldUpAStart(t *testing.T) {
 	way := startProxy(t, miniredis.RunT(t).Addr())
 	way.stall()
-	c := sharing(t, client(t, way.addr), cache.Options{}, redis.Options{Timeout: 50 * time.Millisecond})
+	rdb := client(t, way.addr)
+	rdb.Options().ReadTimeout = 100 * time.Millisecond // a subscription that begins ends with it
+	c := sharing(t, rdb, cache.Options{}, redis.Options{Timeout: 50 * time.Millisecond})
 	c.SetNamespace("story-1")
 	eventually(t, "it is ready", func() bool { return !c.Warming() })
 }

@@ -18,6 +18,8 @@ func TestAPolicyJudgesByBlocksOrElseBySeconds(t *testing.T) {
 		Fresh: 100 * time.Second, Stale: 1000 * time.Second, StaleIfError: 10_000 * time.Second,
 	}
 	pinned := freshness.Policy{Immutable: true}
+	found := live
+	found.Immutable, found.ImmutableIfOK = true, true
 	lasting := live
 	lasting.PastExpiry = true
 	tests := []struct {
@@ -47,6 +49,7 @@ func TestAPolicyJudgesByBlocksOrElseBySeconds(t *testing.T) {
 
 		{"pinned is fresh at any tip", pinned, 7, 24 * time.Hour, 0, 1_000_000, freshness.Fresh},
 		{"pinned is fresh without a tip", pinned, 7, 24 * time.Hour, 0, 0, freshness.Fresh},
+		{"fixed once it was found is fresh at any tip", found, 7, 24 * time.Hour, 0, 1_000_000, freshness.Fresh},
 		{"pinned but expired is gone", pinned, 7, time.Minute, -1, 100, freshness.Expired},
 
 		{"without a tip seconds count: fresh", live, 100, 2 * time.Second, 0, 0, freshness.Fresh},
@@ -55,6 +58,7 @@ func TestAPolicyJudgesByBlocksOrElseBySeconds(t *testing.T) {
 		{"without a tip seconds count: gone", live, 100, time.Hour + 1, 0, 0, freshness.Expired},
 		{"of unknown height, without a tip, is fresh by seconds", live, 0, 0, 0, 0, freshness.Fresh},
 		{"of unknown height is for errors at a tip", live, 0, 0, 0, 100, freshness.StaleIfError},
+		{"of unknown height is for errors at a low tip, too", live, 0, 0, 0, 5, freshness.StaleIfError},
 		{"of unknown height stays for errors at a tip", live, 0, 21 * time.Second, 0, 100, freshness.StaleIfError},
 		{"of unknown height gets lost by seconds at a tip", live, 0, 2 * time.Hour, 0, 100, freshness.Expired},
 		{"read by a clock ahead of ours is fresh", live, 0, -time.Minute, 0, 0, freshness.Fresh},
@@ -163,6 +167,39 @@ func TestAnOriginFallsBehindAnAnswerThatMayStandIn(t *testing.T) {
 	} {
 		if got := r.FallsBehind(at(tt.answer), at(tt.atHand), clock); got != tt.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestAnAnswerThatWasNotFoundIsNotFixed(t *testing.T) {
+	policy := freshness.Policy{Immutable: true, ImmutableIfOK: true}
+	for status, want := range map[int]bool{200: true, 404: false} {
+		if got := policy.IsImmutable(stamped{Status: status}); got != want {
+			t.Errorf("status %d: %t", status, got)
+		}
+	}
+}
+
+func TestHeightsOrderAnswersAndElseTheTimeOfReading(t *testing.T) {
+	now := time.Now()
+	for name, tt := range map[string]struct {
+		height, old int64
+		later       time.Duration
+		want        bool
+	}{
+		"a higher one, read before":         {101, 100, -time.Second, true},
+		"a lower one, read later":           {99, 100, time.Second, false},
+		"of the same height, read later":    {100, 100, time.Second, true},
+		"of the same height, read before":   {100, 100, -time.Second, false},
+		"its equal":                         {100, 100, 0, true},
+		"of unknown height, read later":     {0, 100, time.Second, true},
+		"of unknown height, read before":    {0, 100, -time.Second, false},
+		"of a known one, read before":       {100, 0, -time.Second, false},
+		"both of unknown height, the later": {0, 0, time.Second, true},
+	} {
+		s, old := &freshness.Stamp{Height: tt.height, ReadAt: now.Add(tt.later)}, &freshness.Stamp{Height: tt.old, ReadAt: now}
+		if got := freshness.Newer(s, old); got != tt.want {
+			t.Errorf("%s: newer is %t", name, got)
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package pending_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/tipcache/tipcache/cache/pending"
 )
@@ -62,4 +65,64 @@ func TestTheEndOfAnOlderWriteLeavesTheNewerOneUnderWay(t *testing.T) {
 	if !k.BeginRead("k") {
 		t.Error("the shared store may not be read after both")
 	}
+}
+
+func TestAKeyIsUnderWayWhileItIsReadOrFlown(t *testing.T) {
+	k := pending.New()
+	if k.UnderWay("k") {
+		t.Error("a key that is not looked up is under way")
+	}
+	k.BeginRead("k")
+	k.BeginFlight("other")
+	for key, end := range map[string]func(){"k": func() { kept(k) }, "other": func() { k.EndFlight("other") }} {
+		if !k.UnderWay(key) {
+			t.Errorf("%s is not under way", key)
+		}
+		if end(); k.UnderWay(key) {
+			t.Errorf("%s is under way after its end", key)
+		}
+	}
+}
+
+func TestTheNextFlightWaitsForTheWriteAndHearsOfItsFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, errFull := pending.New(), errors.New("full")
+		if err := k.AwaitWrite(t.Context(), "k"); err != nil {
+			t.Errorf("without a write: %v", err)
+		}
+		end, heard := k.BeginWrite("k"), make(chan error, 1)
+		go func() { heard <- k.AwaitWrite(t.Context(), "k") }()
+		synctest.Wait()
+		if len(heard) > 0 {
+			t.Error("the write was not waited for")
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := k.AwaitWrite(gone, "k"); !errors.Is(err, context.Canceled) {
+			t.Errorf("a flight that is over: %v", err)
+		}
+		if end(errFull); !errors.Is(<-heard, errFull) {
+			t.Error("the failure was not heard of")
+		}
+	})
+}
+
+func TestAPurgeWaitsForTheWritesOfTheSelectedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, waited := pending.New(), make(chan bool, 1)
+		end := k.BeginWrite("selected")
+		defer k.BeginWrite("another")(nil)
+		go func() {
+			k.AwaitWrites(t.Context(), func(key string) bool { return key == "selected" })
+			waited <- true
+		}()
+		synctest.Wait()
+		if len(waited) > 0 {
+			t.Error("the write was not waited for")
+		}
+		end(nil)
+		if synctest.Wait(); len(waited) == 0 {
+			t.Error("it waits after the end of the write")
+		}
+	})
 }
