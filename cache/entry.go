@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
-	"github.com/tipcache/tipcache/cache/freshness"
 )
 
 // Content is the immutable part of a stored answer. Memory, the shared store's
@@ -80,16 +79,3 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 	}
 	return confirmed
 }
-
-// Stamp is what the entry's freshness is judged by.
-func (e *Entry) Stamp() freshness.Stamp {
-	return freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
-}
-
-// stamp is Stamp for a verdict that does not keep it.
-func (e *Entry) stamp() *freshness.Stamp {
-	s := e.Stamp()
-	return &s
-}
-
-func (e *Entry) expired(now freshness.Clock) bool { return e.stamp().Expired(now) }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/tipcache/tipcache/cache/ahead"
 )
 
 // maxFlights bounds how many flights of others a caller joins, one after the
@@ -61,6 +63,27 @@ func (c *Cache) hit(at *slot) Result {
 	at.hit()
 	c.counts.finished(Hit, inMemory)
 	return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}
+}
+
+// hit counts that the entry was given. Once there are enough hits to read the key ahead
+// it loads and does not store, so that callers on many processors do not get into each
+// other's way.
+func (s *slot) hit() {
+	if s.hits.Load() < ahead.Often {
+		s.hits.Add(1)
+	}
+}
+
+// finished counts a finished request.
+func (n *counts) finished(o Outcome, store string) {
+	switch by := &n.requests[o]; store {
+	case inMemory:
+		by[1].Add(1)
+	case inShared:
+		by[2].Add(1)
+	default:
+		by[0].Add(1)
+	}
 }
 
 // answer gives what memory has, fresh or not, where waiting is of no use, and else what

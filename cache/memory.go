@@ -7,7 +7,6 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/heap"
 )
 
@@ -33,15 +32,6 @@ type slot struct {
 type failed struct {
 	at  time.Time
 	err error
-}
-
-// hit counts that the entry was given. Once there are enough hits to read the key ahead
-// it loads and does not store, so that callers on many processors do not get into each
-// other's way.
-func (s *slot) hit() {
-	if s.hits.Load() < ahead.Often {
-		s.hits.Add(1)
-	}
 }
 
 // retryAfter is how long a key rests after the origin failed for it, so that a

@@ -28,18 +28,6 @@ type counts struct {
 	leaseSeconds *prometheus.HistogramVec // by how the wait ended
 }
 
-// finished counts a finished request.
-func (n *counts) finished(o Outcome, store string) {
-	switch by := &n.requests[o]; store {
-	case inMemory:
-		by[1].Add(1)
-	case inShared:
-		by[2].Add(1)
-	default:
-		by[0].Add(1)
-	}
-}
-
 func (n *counts) leaseWaited(end string, began time.Time) {
 	n.leaseSeconds.WithLabelValues(end).Observe(time.Since(began).Seconds())
 }

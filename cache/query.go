@@ -46,6 +46,19 @@ func (q *Query) judge(s *slot, now freshness.Clock) State {
 	return q.requires().Judge(s.entry.stamp(), now)
 }
 
+// Stamp is what the entry's freshness is judged by.
+func (e *Entry) Stamp() freshness.Stamp {
+	return freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
+}
+
+// stamp is Stamp for a verdict that does not keep it.
+func (e *Entry) stamp() *freshness.Stamp {
+	s := e.Stamp()
+	return &s
+}
+
+func (e *Entry) expired(now freshness.Clock) bool { return e.stamp().Expired(now) }
+
 // Outcome says how a query was answered. The zero Outcome is that of an error.
 type Outcome int
 
