@@ -43,7 +43,7 @@ type Chain struct {
 	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"documented: the documented shapes; node: the node's own bytes"`
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
-	InFlight      int           `yaml:"in_flight" must:"positive" doc:"requests a node gets at once, of which one may read a whole set"`
+	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"requests a node gets at once, of which one may read a whole set; 0 is as many as it bears: 4 lists at first, then 2 to 32, more while answers take no longer and block headers come as usual, fewer when either gets worse. Of requests for single items it is twice as many"`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"age of the newest block from which on a node is not ready"`
 	RollbackAfter time.Duration `yaml:"rollback_after" must:"positive" doc:"time all nodes name lower heights, and none answers a read as high as before, until the chain is taken for set back and everything cached is dropped"`
 	Auth          string        `yaml:"auth" oneof:"keys, none" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
@@ -73,7 +73,7 @@ type Class struct {
 type Cache struct {
 	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
 	Flight    time.Duration `yaml:"flight" doc:"longest life of one read of an origin, its queueing included"`
-	Patience  time.Duration `yaml:"patience" must:"not negative" doc:"longest time a request waits for a newer answer when it could be given a stale one; 0 is a quarter of the time between blocks, 500ms at most. For one kept for errors it is 1s"`
+	Patience  time.Duration `yaml:"patience" must:"not negative" doc:"longest time a request waits for a newer answer when it could be given a stale one, which it is at once where it would wait for longer; 0 is a quarter of the time between blocks, 500ms at most. For one kept for errors it is 1s"`
 	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
 }
 

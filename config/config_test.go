@@ -94,7 +94,7 @@ func TestProblemsAreReportedAllAtOnceByTheirKey(t *testing.T) {
 		File: writeFile(t, `
 listen: nonsense
 chian: {id: x}
-chain: {idd: 3, nodes: ["ftp://x"], timeout: soon, in_flight: 0, shape: round}
+chain: {idd: 3, nodes: ["ftp://x"], timeout: soon, in_flight: -1, shape: round}
 cache: {memory: 3XB, flight: 1s}
 classes: {live: {fresh_blocks: 9}}
 routes: {validators: {fresh_bloks: 1}}
@@ -109,7 +109,7 @@ log: {level: loud}`),
 	}
 	for _, want := range []string{
 		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes[0]: \"ftp://x\"", `chain.timeout: "soon" is not a time`,
-		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: 0 is not positive",
+		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: -1 is negative",
 		"chain.timeout: 5s must be shorter than cache.flight (1s)", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
 	} {
@@ -122,7 +122,7 @@ log: {level: loud}`),
 func TestValuesAreWithinTheirBounds(t *testing.T) {
 	tests := []struct{ variable, want string }{
 		{"CHAIN_ROLLBACK_AFTER=0s", "TIPCACHE_CHAIN_ROLLBACK_AFTER: chain.rollback_after: 0s is not positive"},
-		{"CHAIN_IN_FLIGHT=0", "TIPCACHE_CHAIN_IN_FLIGHT: chain.in_flight: 0 is not positive"},
+		{"CHAIN_IN_FLIGHT=-1", "TIPCACHE_CHAIN_IN_FLIGHT: chain.in_flight: -1 is negative"},
 		{"CACHE_MEMORY=1KiB", "TIPCACHE_CACHE_MEMORY: cache.memory: 1KiB is less than 1MiB"},
 		{"REDIS_TIMEOUT=3s", "TIPCACHE_REDIS_TIMEOUT: redis.timeout: 3s must be shorter than the lease of a read (3s)"},
 		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},

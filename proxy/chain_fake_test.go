@@ -114,7 +114,8 @@ func reasonOf(text string) node.Reason {
 type fakeChain struct {
 	mu          sync.Mutex
 	tip         node.Tip
-	behind      int64 // blocks that the answers are behind the tip
+	behind      int64         // blocks that the answers are behind the tip
+	wait        time.Duration // expected of a read
 	asked       []node.Request
 	raised      []int64
 	grown       chan struct{} // closed when the tip moves
@@ -254,6 +255,12 @@ func (f *fakeChain) Executed(_ context.Context, height, number int64) (since, ne
 		since = height
 	}
 	return since, newest, nil
+}
+
+func (f *fakeChain) Expected(node.Request) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wait
 }
 
 func (f *fakeChain) Raise(height int64) {

@@ -95,7 +95,8 @@ func (noChain) WaitHeight(context.Context, int64) error { return errors.New("no 
 func (noChain) Executed(context.Context, int64, int64) (since, newest int64, err error) {
 	return 0, 0, node.ErrNoExecution
 }
-func (noChain) Raise(int64) {}
+func (noChain) Raise(int64)                         {}
+func (noChain) Expected(node.Request) time.Duration { return 0 }
 
 // listService is a proxy with a store that can be told what to do.
 type listService struct {

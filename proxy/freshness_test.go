@@ -87,6 +87,25 @@ func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
 	})
 }
 
+// A read that would take longer than callers have patience goes on without them.
+func TestWhatIsToldWhereTheNodeHasMuchToDo(t *testing.T) {
+	busy := func(wait time.Duration, blocks int64) func(*fakeChain) {
+		return func(f *fakeChain) { f.grow(blocks); f.wait = wait }
+	}
+	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
+		{"without an answer at hand it is waited for", 0, busy(time.Minute, 0), [2]string{},
+			told{"public, max-age=20", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
+		{"a stale answer is given at once", 20 * time.Second, busy(21*time.Second, 2), [2]string{},
+			told{"public, max-age=0", "20", `tipcache; hit; ttl=0; detail="memory stale-while-revalidate"`}},
+		{"and read in the background", 0, nothingHappens, [2]string{},
+			told{"public, max-age=20", "0", `tipcache; hit; ttl=20; detail="memory"`}},
+		{"one for errors is given at once, too", 40 * time.Second, busy(21*time.Second, 4), [2]string{},
+			told{"public, max-age=0", "40", `tipcache; hit; ttl=-20; detail="memory stale-if-error"`}},
+		{"where it comes in time it is waited for", 40 * time.Second, busy(20*time.Second, 2), [2]string{},
+			told{"public, max-age=20", "", `tipcache; fwd=stale; stored; ttl=20`}},
+	})
+}
+
 func TestWhatIsToldOfAgeInSeconds(t *testing.T) {
 	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, (*fakeChain).deafen, [2]string{},

@@ -123,17 +123,20 @@ type nodeSample struct {
 	Rate     float64 `json:"rate"`
 	Mean     float64 `json:"mean"` // seconds of an answer; 0: there was none
 	InFlight float64 `json:"in_flight"`
+	Limit    float64 `json:"limit"` // of what is in flight; of lists, where it adapts
 	Queue    float64 `json:"queue"`
-	Lag      float64 `json:"lag"` // blocks
+	Wait     float64 `json:"wait"` // seconds, as expected of a request that comes now
+	Lag      float64 `json:"lag"`  // blocks
 }
 
 func (d since) nodes() any {
 	answers, took := d.increase(nodeSeconds, "node", valueOf), d.increase(nodeSeconds, "node", secondsOf)
 	inFlight := d.now.by("tipcache_node_in_flight", "node", valueOf)
-	queue, lag := d.now.by("tipcache_node_queue_length", "node", valueOf), d.now.by("tipcache_node_lag_blocks", "node", valueOf)
+	limit, queue := d.now.by("tipcache_node_limit", "node", valueOf), d.now.by("tipcache_node_queue_length", "node", valueOf)
+	wait, lag := d.now.by("tipcache_node_expected_wait_seconds", "node", valueOf), d.now.by("tipcache_node_lag_blocks", "node", valueOf)
 	nodes := map[string]nodeSample{}
 	for name := range inFlight {
-		n := nodeSample{Rate: answers[name] / d.seconds, InFlight: inFlight[name], Queue: queue[name], Lag: lag[name]}
+		n := nodeSample{Rate: answers[name] / d.seconds, InFlight: inFlight[name], Limit: limit[name], Queue: queue[name], Wait: wait[name], Lag: lag[name]}
 		if n.Rate > 0 {
 			n.Mean = took[name] / answers[name]
 		}

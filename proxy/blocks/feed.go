@@ -56,9 +56,7 @@ func (r *Reader) newest(q *Query) reads {
 		defer cancel()
 		asked := r.asked(q, r.Nodes.Tip())
 		asked.Policy.StaleBlocks, asked.Policy.Stale = asked.Policy.FreshBlocks, asked.Policy.Fresh
-		return r.cache.Get(ctx, asked, func(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-			return r.read(ctx, q, client, before)
-		})
+		return (&asking{Reader: r, q: q, client: client}).get(ctx, asked)
 	}
 }
 

@@ -52,9 +52,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
 	a.Asked, a.Tip = r.asked(q, tip), tip
-	a.Result, err = r.cache.Get(ctx, a.Asked, func(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-		return r.read(ctx, q, r.Stack.Client(from, rec), before)
-	})
+	a.Result, err = (&asking{Reader: r, q: q, from: from, rec: rec}).get(ctx, a.Asked)
 	return a, err
 }
 

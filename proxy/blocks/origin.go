@@ -1,7 +1,6 @@
 package blocks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,18 +9,6 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-// read asks a query's origin on behalf of a client.
-func (r *Reader) read(ctx context.Context, q *Query, client string, before *cache.Entry) (*cache.Entry, error) {
-	a, err := fetch(ctx, q, node.Request{
-		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: !q.Kind.Class.Pinned(), Cost: q.Cost,
-		Client: client, Background: cache.InBackground(ctx), Ahead: cache.Ahead(ctx),
-	}, before)
-	if err = silence(a, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before)); err != nil {
-		return nil, err
-	}
-	return q.Origin.Entry(a, before)
-}
 
 // fetch asks the origin, for an audit as that wants it: with what the node has to spare.
 func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (*node.Answer, error) {

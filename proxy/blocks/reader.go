@@ -20,6 +20,9 @@ import (
 type Nodes interface {
 	// Fetch asks a node. A refusal is an answer; an error is silence.
 	Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
+	// Expected is how long a request that comes now is likely to take, the wait for its
+	// turn included; 0 is unknown.
+	Expected(r node.Request) time.Duration
 	// Tip is the newest block known. It is asked for on every request.
 	Tip() node.Tip
 	// WaitHeight returns nil once the tip has reached the height.

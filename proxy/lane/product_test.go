@@ -158,7 +158,8 @@ func (w *world) WaitHeight(context.Context, int64) error { return context.Deadli
 func (w *world) Executed(context.Context, int64, int64) (since, newest int64, err error) {
 	return 0, 0, node.ErrNoExecution
 }
-func (w *world) Raise(int64) {}
+func (w *world) Raise(int64)                         {}
+func (w *world) Expected(node.Request) time.Duration { return 0 }
 
 func (w *world) List(context.Context, collections.Query) (collections.Page, error) {
 	version, _, _ := w.now()

@@ -35,6 +35,7 @@ type fakeNode struct {
 	refuses func(height int64) bool   // reads that are refused although the block is there; nil: none
 	latest  int64                     // what refusals name as the newest block; 0: that the height is in the future
 	hash    func(height int64) string // of a block
+	old     time.Duration             // what headers are when they come
 	sockets []*socket
 	reads   []read
 	asked   int // for /status
@@ -69,7 +70,7 @@ func (n *fakeNode) commit() {
 }
 
 func (n *fakeNode) header(height int64) (h comet.Header) {
-	h.ChainID, h.Height, h.Time, h.Last.Hash = "story-1", height, time.Now(), n.hash(height-1)
+	h.ChainID, h.Height, h.Time, h.Last.Hash = "story-1", height, time.Now().Add(-n.old), n.hash(height-1)
 	return h
 }
 
@@ -174,6 +175,7 @@ type followed struct {
 	*heights.Chain
 	t      *testing.T
 	nodes  []*fakeNode
+	known  []*heights.Node
 	epochs atomic.Int32 // that were counted
 	log    *logtest.Log
 }
@@ -189,6 +191,7 @@ func following(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fak
 		for i, n := range nodes {
 			all = append(all, &heights.Node{Name: fmt.Sprint("node", i), Comet: n, Reader: n, Tells: func() bool { return false }, Logger: logger})
 		}
+		c.known = all
 		c.Chain = heights.New(heights.Options{
 			ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: logger,
 			OnEpoch: func(string, int64) {}, Turned: func() { c.epochs.Add(1) }, Reconnected: func(string) {},

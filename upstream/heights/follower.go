@@ -72,7 +72,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 	f.streamed = f.node.Look().Height
 	f.node.update(func(v *State) { v.Connected = true })
-	defer f.node.update(func(v *State) { v.Connected = false })
+	defer f.node.unsubscribed()
 
 	var reader sync.WaitGroup
 	defer reader.Wait()
@@ -197,6 +197,7 @@ func (f *follower) take(ctx context.Context, m message) error {
 	}
 	f.headers++
 	f.streamed = h.Height
+	f.node.arrived(h.Time, f.chain.Tip().Interval)
 	f.node.update(func(v *State) { v.Late = false })
 	if f.told {
 		f.node.Logger.Info("node streams block headers again", "height", h.Height)

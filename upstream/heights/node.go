@@ -60,8 +60,9 @@ type Node struct {
 	Tells  func() bool // whether a read of the latest says at which height it is
 	Logger *slog.Logger
 
-	mu    sync.Mutex
-	state State
+	mu     sync.Mutex
+	state  State
+	delays delays
 }
 
 // State is what is known of a node's blocks.

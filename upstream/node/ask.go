@@ -12,16 +12,19 @@ import (
 // after the wait: it has moved on since.
 func (f *fetch) ask(ctx context.Context, e *endpoint) result {
 	r := f.request
-	if err := e.queue.Acquire(ctx, r.queued()); err != nil {
+	turn, err := e.queue.Acquire(ctx, r.queued())
+	if err != nil {
 		return result{endpoint: e, err: e.busy(err)}
 	}
-	defer e.queue.Release(r.queued())
+	answered := false
+	defer func() { turn.End(answered) }()
 	now, height := f.pool.Tip(), f.height()
 	v := e.look()
 	if height <= now.Height && v.reach(height, now.Interval) == behind {
 		return result{endpoint: e, height: height, err: upstream.ErrBehind}
 	}
 	answer, err := e.ask(ctx, r, height)
+	answered = tellsOfLoad(err)
 	if err == nil {
 		f.pool.chain.Learn(e.blocks, now.Epoch, answer.reading())
 	}
@@ -29,6 +32,13 @@ func (f *fetch) ask(ctx context.Context, e *endpoint) result {
 		err = upstream.Silence(origin, err)
 	}
 	return result{endpoint: e, height: height, answer: answer, err: err}
+}
+
+// tellsOfLoad tells whether the time that a request took is the node's: it answered, or
+// did not in time.
+func tellsOfLoad(err error) bool {
+	silent, ok := errors.AsType[*upstream.Error](err)
+	return err == nil || ok && silent.Kind == upstream.Timeout
 }
 
 // busy is the error for a request that got no turn.

@@ -43,7 +43,7 @@ func newClient(base *url.URL, o Options, s *protocol) *client {
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
 			IdleConnTimeout:        idleClose,
-			MaxIdleConnsPerHost:    o.InFlight,
+			MaxIdleConnsPerHost:    o.connections(),
 			MaxResponseHeaderBytes: 64 << 10,
 			DisableCompression:     true,
 		}},

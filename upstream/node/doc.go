@@ -5,8 +5,9 @@
 // A request goes through it like this:
 //
 //  1. Pool.Fetch picks the endpoint that has the height and answered well.
-//  2. It queues there for its turn, in the line of its client; a node is at its
-//     best with two to four requests in flight, and above eight its blocks come late.
+//  2. It queues there for its turn, in the line of its client. How much a node is asked at
+//     once adapts: a small one is at its best with two to four requests in flight, and
+//     above eight its blocks come late.
 //  3. AtTip becomes a height when the request leaves the queue.
 //  4. The breaker and the client ask; the node's text is classified.
 //  5. Silence, a pruned height or a node that lags send it to another endpoint. Where

@@ -52,12 +52,12 @@ type view struct {
 func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
 	e := &endpoint{
 		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
-		queue: queue.New(o.InFlight, o.Scans, o.Queue),
 	}
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
 		e.blocks.Comet = headerSource{rpc}
 	}
+	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.Scans, Patience: o.Queue, Headers: e.blocks.Headers})
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   upstream.NewOutage(o.Logger, "node "+name),
 		Failures: maxFailures,

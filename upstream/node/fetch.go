@@ -164,8 +164,8 @@ func (e *endpoint) rank(v view, r reach, avoid string) [5]int {
 	if e.name == avoid {
 		failed += 2
 	}
-	inFlight, waiting := e.queue.Load()
-	return [5]int{failed, int(present - r), waiting, bits.Len64(uint64(v.latency / near)), inFlight}
+	load := e.queue.Load()
+	return [5]int{failed, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / near)), load.InFlight}
 }
 
 // A result is what came of asking one endpoint.

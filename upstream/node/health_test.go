@@ -174,13 +174,18 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 		"tipcache_node_block_interval_seconds":         60,
 		"tipcache_node_lag_blocks":                     0,
 		"tipcache_node_in_flight":                      0,
+		"tipcache_node_limit":                          4,
 		"tipcache_node_queue_length":                   0,
 		"tipcache_node_wrong_chain":                    0,
 	}
 	if age := got["tipcache_node_block_age_seconds"]; age <= 0 || age > 60 {
 		t.Errorf("block age %v", age)
 	}
+	if wait := got["tipcache_node_expected_wait_seconds"]; wait <= 0 || wait > 60 {
+		t.Errorf("a wait of %v s is expected", wait)
+	}
 	delete(got, "tipcache_node_block_age_seconds")
+	delete(got, "tipcache_node_expected_wait_seconds")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // metrics is the pool as Prometheus sees it. The label node is host:port.
@@ -85,6 +86,8 @@ var (
 	tipDesc      = desc("tip_height", "Newest block known of; 0 for none.")
 	intervalDesc = desc("block_interval_seconds", "Learned time between two blocks.")
 	inFlightDesc = desc("in_flight", "Requests a node works on.", "node")
+	limitDesc    = desc("limit", "What a node may work on at once: requests, or, where the limit adapts, lists; a request for one item is half of one.", "node")
+	waitDesc     = desc("expected_wait_seconds", "Time until a request for one item that comes now is likely to be answered by a node.", "node")
 	queueDesc    = desc("queue_length", "Requests that wait for their turn at a node.", "node")
 	lagDesc      = desc("lag_blocks", "Blocks a node with a height source is behind the tip.", "node")
 	wrongDesc    = desc("wrong_chain", "1 while a node is refused because it serves another chain.", "node")
@@ -109,7 +112,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 		v.Describe(ch)
 	}
 	for _, d := range []*prometheus.Desc{
-		tipDesc, intervalDesc, inFlightDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
+		tipDesc, intervalDesc, inFlightDesc, limitDesc, waitDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
 		lateDesc, reachDesc, upDesc, breakerDesc,
 	} {
 		ch <- d
@@ -142,9 +145,11 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 
 // collect gives the gauges of one node.
 func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Tip) {
-	inFlight, waiting := e.queue.Load()
-	gauge(ch, inFlightDesc, float64(inFlight), e.name)
-	gauge(ch, queueDesc, float64(waiting), e.name)
+	load := e.queue.Load()
+	gauge(ch, inFlightDesc, float64(load.InFlight), e.name)
+	gauge(ch, limitDesc, load.Limit, e.name)
+	gauge(ch, queueDesc, float64(load.Waiting), e.name)
+	gauge(ch, waitDesc, e.queue.Expected(queue.Request{Cost: Cheap}).Seconds(), e.name)
 	flag(ch, wrongDesc, v.Foreign(), e.name)
 	flag(ch, upDesc, v.answering(), e.name)
 	flag(ch, asideDesc, v.Aside, e.name)

@@ -37,7 +37,7 @@ func (r Request) told(height int64) int64 {
 
 // queued is what waits for a turn at an endpoint.
 func (r Request) queued() queue.Request {
-	return queue.Request{Client: r.Client, Scan: r.Cost == Scan, Background: r.Background, Ahead: r.Ahead}
+	return queue.Request{Client: r.Client, Cost: r.Cost, Background: r.Background, Ahead: r.Ahead}
 }
 
 // A Post is the body of a request that is no read.
@@ -47,19 +47,14 @@ type Post struct {
 }
 
 // Cost is how heavy a request is for the node.
-type Cost int
+type Cost = queue.Cost
 
-// The cost classes. Scans have a limit of their own inside the common one.
+// The cost classes.
 const (
-	Cheap Cost = iota // one item: below a millisecond
-	Page              // a list of up to some hundred items: milliseconds
-	Scan              // a whole set: tens of milliseconds and more
+	Cheap = queue.Cheap
+	Page  = queue.Page
+	Scan  = queue.Scan
 )
-
-// String is the class as a metric label.
-func (c Cost) String() string {
-	return [...]string{"cheap", "page", "scan"}[min(max(c, Cheap), Scan)]
-}
 
 // An Answer is what a node said, refusals included.
 type Answer struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/heights"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // Options configure a Pool. The zero value of a field means its default.
@@ -21,7 +22,7 @@ type Options struct {
 
 	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s
 	MaxBody  int64         // largest answer in bytes; 64 MiB
-	InFlight int           // requests one endpoint gets at once; 4
+	InFlight int           // requests one endpoint gets at once, of whatever cost; 0: as much as it bears, as package queue finds out
 	Scans    int           // of those, requests of cost Scan; 1
 	Queue    time.Duration // how long a foreground request waits for its turn; 2s
 
@@ -50,8 +51,7 @@ type Endpoint struct {
 func (o Options) WithDefaults() Options {
 	o.Timeout = or(o.Timeout, 5*time.Second)
 	o.MaxBody = or(o.MaxBody, 64<<20)
-	o.InFlight = or(o.InFlight, 4)
-	o.Scans = min(or(o.Scans, 1), o.InFlight)
+	o.Scans = min(or(o.Scans, 1), or(o.InFlight, queue.Most))
 	o.Queue = or(o.Queue, 2*time.Second)
 	o.MaxBlockAge = or(o.MaxBlockAge, 30*time.Second)
 	o.BlockInterval = or(o.BlockInterval, 2100*time.Millisecond)
@@ -61,6 +61,9 @@ func (o Options) WithDefaults() Options {
 	}
 	return o
 }
+
+// connections is how many an endpoint may have that are idle: as many as requests at once.
+func (o Options) connections() int { return or(o.InFlight, queue.MostRequests) }
 
 // or is v unless it is zero or less.
 func or[T int | int64 | time.Duration](v, fallback T) T {

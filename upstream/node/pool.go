@@ -158,6 +158,20 @@ func (p *Pool) Spare() bool {
 	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.open() && e.queue.Spare() })
 }
 
+// Expected is how long a request that comes now is likely to take, the wait for its turn
+// included, at the endpoint where that is shortest. 0 is unknown.
+func (p *Pool) Expected(r Request) (shortest time.Duration) {
+	for _, e := range p.endpoints {
+		if v := e.look(); v.Foreign() || e.open() {
+			continue
+		}
+		if wait := e.queue.Expected(r.queued()); shortest == 0 || wait < shortest {
+			shortest = wait
+		}
+	}
+	return shortest
+}
+
 // Raise lifts the tip to a height that another replica has read at, as far as
 // the pace allows and for as long as a source here may take to confirm it.
 func (p *Pool) Raise(height int64) { p.chain.Raise(height) }

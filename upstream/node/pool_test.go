@@ -53,16 +53,17 @@ func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
-	if err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{}); err != nil {
+	turn, err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	var a *Answer
 	var asking sync.WaitGroup
 	asking.Go(func() { a = mustFetch(t, p, Request{Height: AtTip}) })
-	eventually(t, "the queue", func() bool { _, waiting := p.endpoints[0].queue.Load(); return waiting == 1 })
+	eventually(t, "the queue", func() bool { return p.endpoints[0].queue.Load().Waiting == 1 })
 	n.commit(105)
 	wantTip(t, p, 105)
-	p.endpoints[0].queue.Release(queue.Request{})
+	turn.End(false)
 	if asking.Wait(); a != nil && a.Height != 105 {
 		t.Errorf("read at %d, want 105", a.Height)
 	}
@@ -359,13 +360,14 @@ func TestWhatNobodyWaitsForYieldsToOthers(t *testing.T) {
 		return p.Spare() && err == nil
 	}
 	eventually(t, "an answer while there is room", answered)
-	if err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{}); err != nil {
+	turn, err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Fetch(within(t, time.Minute), ahead); p.Spare() || !errors.Is(err, upstream.ErrYielded) {
 		t.Errorf("spare %v, and the request: %v", p.Spare(), err)
 	}
 	mustFetch(t, p, Request{Height: AtTip})
-	p.endpoints[0].queue.Release(queue.Request{})
+	turn.End(false)
 	eventually(t, "an answer when there is room again", answered)
 }

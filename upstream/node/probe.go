@@ -10,11 +10,12 @@ import (
 // Read implements heights.Reader.
 func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
 	r := Request{Path: e.client.protocol.probe, Height: height}
-	if err := e.queue.Acquire(ctx, r.queued()); err != nil {
+	turn, err := e.queue.Acquire(ctx, r.queued())
+	if err != nil {
 		return heights.Reading{}, e.busy(err)
 	}
-	defer e.queue.Release(r.queued())
 	a, err := e.ask(ctx, r, height)
+	turn.End(tellsOfLoad(err))
 	if err != nil {
 		return heights.Reading{}, err
 	}

@@ -69,8 +69,8 @@ func probed(t *testing.T, p *Pool) {
 	eventually(t, "the probes", func() bool {
 		return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool {
 			v := e.look()
-			inFlight, waiting := e.queue.Load()
-			return !v.answering() || inFlight+waiting > 0
+			load := e.queue.Load()
+			return !v.answering() || load.InFlight+load.Waiting > 0
 		})
 	})
 }

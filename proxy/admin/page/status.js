@@ -180,7 +180,7 @@ function drawNodes(state) {
     if (!known.some((n) => n.name === name)) { view.root.remove(); nodeViews.delete(name); }
   }
   for (const n of known) {
-    const view = nodeView(n.name), figures = now.nodes?.[n.name] ?? { rate: 0, mean: 0, in_flight: 0, queue: 0, lag: 0 };
+    const view = nodeView(n.name), figures = now.nodes?.[n.name] ?? { rate: 0, mean: 0, in_flight: 0, limit: 0, queue: 0, wait: 0, lag: 0 };
     const [tone, text] = nodeTone(n);
     view.state.className = `pill ${tone}`;
     view.state.replaceChildren(text);
@@ -191,7 +191,7 @@ function drawNodes(state) {
     const fact = (name, value) => node("span", {}, `${name} `, node("b", {}, value));
     view.facts.replaceChildren(
       fact("asked", `${format.rate(figures.rate)}/s`), fact("takes", mean ? format.seconds(mean) : "–"), fact("in flight", format.whole(figures.in_flight)),
-      fact("waiting", format.whole(figures.queue)), fact("chain", n.chain || "–"));
+      fact("limit", format.whole(figures.limit)), fact("waiting", format.whole(figures.queue)), fact("expected wait", format.seconds(figures.wait)), fact("chain", n.chain || "–"));
     view.error.replaceChildren(n.last_error ?? "");
     view.error.hidden = !n.last_error;
     view.chart.set(times(), [{ name: "requests", color: "var(--c-miss)", values: column((s) => s.nodes?.[n.name]?.rate ?? null) }]);

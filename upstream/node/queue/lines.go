@@ -19,7 +19,7 @@ type queue struct {
 	lines         map[string]*line // by client
 	fresh, served list.List        // of *line, in the order of their turns
 	run           int              // turns that fresh lines took since a served one had to wait
-	waiting       int
+	waits         load
 }
 
 // A line stays among the served ones until its next turn, also when nobody waits
@@ -33,13 +33,14 @@ type line struct {
 }
 
 type waiter struct {
-	scan  bool
+	cost  Cost
+	calm  bool          // little was asked when the turn came
 	turn  chan struct{} // closed when the slot is the waiter's
 	line  *line
 	place *list.Element // in the line
 }
 
-func (q *queue) push(client string, scan bool) *waiter {
+func (q *queue) push(client string, cost Cost) *waiter {
 	l := q.lines[client]
 	if l == nil {
 		l = &line{client: client, fresh: true}
@@ -49,8 +50,8 @@ func (q *queue) push(client string, scan bool) *waiter {
 		}
 		q.lines[client] = l
 	}
-	q.waiting++
-	w := &waiter{scan: scan, turn: make(chan struct{}), line: l}
+	q.waits[cost]++
+	w := &waiter{cost: cost, turn: make(chan struct{}), line: l}
 	w.place = l.waiters.PushBack(w)
 	return w
 }
@@ -102,7 +103,7 @@ func (q *queue) giveUp(w *waiter, err error) error {
 
 // leave takes out a waiter that had no turn.
 func (q *queue) leave(w *waiter) {
-	q.waiting--
+	q.waits[w.cost]--
 	w.line.waiters.Remove(w.place)
 	if w.line.fresh && w.line.waiters.Len() == 0 {
 		q.drop(w.line)
@@ -141,7 +142,7 @@ func (q *queue) first(lines *list.List, scans bool) *waiter {
 // its own does not hold up those behind it.
 func (l *line) first(scans bool) *waiter {
 	for place := l.waiters.Front(); place != nil; place = place.Next() {
-		if w := place.Value.(*waiter); scans || !w.scan {
+		if w := place.Value.(*waiter); scans || w.cost != Scan {
 			return w
 		}
 	}
@@ -150,7 +151,7 @@ func (l *line) first(scans bool) *waiter {
 
 // take gives the waiter its turn. Its line is the last to have another.
 func (q *queue) take(w *waiter) {
-	q.waiting--
+	q.waits[w.cost]--
 	l := w.line
 	l.waiters.Remove(w.place)
 	switch {

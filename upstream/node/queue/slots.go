@@ -1,5 +1,6 @@
 // Package queue hands out the slots of an endpoint, in each of which one request
-// is asked: who waits for one, and whose turn it is.
+// is asked: how many there are (limit.go), who waits for one, whose turn it is
+// (lines.go), and how long a turn is likely to take (expected.go).
 package queue
 
 import (
@@ -21,41 +22,60 @@ var ErrLate = errors.New("no turn in time")
 // A Request is what waits for a slot.
 type Request struct {
 	Client     string // on whose behalf: clients take turns
-	Scan       bool   // it takes one of the slots that scans have, too
+	Cost       Cost   // a Scan takes one of the slots that scans have, too
 	Background bool   // yields to foreground requests, and waits for its turn until its context ends
 	Ahead      bool   // nobody waits for it: it does not wait for a turn, and leaves room for one that somebody waits for
 }
 
-// Slots are how many requests an endpoint is asked at a time: clients take turns
+// Options say how much an endpoint is asked.
+type Options struct {
+	Limit    int           // requests at a time, of whatever cost; 0: as much as the endpoint bears, from [Least] to [Most]
+	Scans    int           // of these, requests of cost Scan
+	Patience time.Duration // of the foreground; the background waits as long as its context
+	Headers  Headers       // nil: there are none
+}
+
+// Slots are how much an endpoint is asked at a time: clients take turns
 // (lines.go), foreground goes before background, and scans only into slots of
 // their own. They are safe for concurrent use.
 type Slots struct {
-	patience time.Duration // of the foreground; the background waits as long as its context
+	patience time.Duration
 
 	mu                     sync.Mutex
-	slots, free, freeScans int
+	limit                  limit
+	taken                  load
+	freeScans              int
 	foreground, background queue
-	run                    int // slots the foreground took since the background had to wait
+	run                    int              // slots the foreground took since the background had to wait
+	progress               [costs]time.Time // when a request of the cost ended last, or began while there was none
 }
 
-// New returns slots, all free, some of which scans may take. Foreground requests
-// wait for one for as long as the patience.
-func New(slots, scans int, patience time.Duration) *Slots {
-	return &Slots{patience: patience, slots: slots, free: slots, freeScans: scans}
+// New returns slots, all free.
+func New(o Options) *Slots {
+	return &Slots{patience: o.Patience, limit: newLimit(o.Limit, o.Headers), freeScans: o.Scans}
 }
 
-// Acquire waits for a slot; nil means Release must be called with the same
-// request. The error is ErrLate, upstream.ErrYielded or the context's.
-func (s *Slots) Acquire(ctx context.Context, r Request) error {
+// A Turn is a slot that is taken.
+type Turn struct {
+	slots *Slots
+	cost  Cost
+	began time.Time
+	calm  bool // little was asked then
+}
+
+// Acquire waits for a slot; its turn must be ended. The error is ErrLate,
+// upstream.ErrYielded or the context's.
+func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
+	r.Cost = r.Cost.known()
 	if r.Ahead {
-		return s.acquireSpare()
+		return s.acquireSpare(r)
 	}
 	queue := &s.foreground
 	if r.Background {
 		queue = &s.background
 	}
 	s.mu.Lock()
-	w := queue.push(r.Client, r.Scan)
+	w := queue.push(r.Client, r.Cost)
 	s.grant()
 	s.mu.Unlock()
 
@@ -63,24 +83,24 @@ func (s *Slots) Acquire(ctx context.Context, r Request) error {
 	if r.Background {
 		patience = forever
 	}
-	err := w.wait(ctx, patience)
-	if err == nil {
-		return nil
+	if err := w.wait(ctx, patience); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err = queue.giveUp(w, err); err != nil {
+			return nil, err
+		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return queue.giveUp(w, err)
+	return &Turn{s, r.Cost, time.Now(), w.calm}, nil
 }
 
 // acquireSpare takes a slot for a request that is no Scan and that nobody waits for.
-func (s *Slots) acquireSpare() error {
+func (s *Slots) acquireSpare(r Request) (*Turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasSpare() {
-		return upstream.ErrYielded
+		return nil, upstream.ErrYielded
 	}
-	s.free--
-	return nil
+	return &Turn{s, r.Cost, time.Now(), s.begin(r.Cost)}, nil
 }
 
 // Spare tells whether nobody waits for a slot, and one more than one is free.
@@ -91,56 +111,89 @@ func (s *Slots) Spare() bool {
 }
 
 func (s *Slots) hasSpare() bool {
-	return s.foreground.waiting+s.background.waiting == 0 && s.free > 1
+	return s.foreground.waits.requests()+s.background.waits.requests() == 0 && s.limit.now-s.taken.weight(&s.limit) >= 2
 }
 
-// Release gives the slot of a request back.
-func (s *Slots) Release(r Request) {
+// End gives the slot back. answered says that the endpoint was asked and has answered, or
+// let its time pass.
+func (t *Turn) End(answered bool) {
+	s, now := t.slots, time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free++
-	if r.Scan {
+	s.taken[t.cost]--
+	s.progress[t.cost] = now
+	if t.cost == Scan {
 		s.freeScans++
+	}
+	if answered {
+		s.limit.observe(t.cost, t.began, now, t.calm)
 	}
 	s.grant()
 }
 
 // grant hands the free slots to those whose turn it is. Call with mu held.
 func (s *Slots) grant() {
-	for s.free > 0 {
-		scan, ok := s.next()
-		if !ok {
+	for s.fits(Cheap) {
+		q, w := s.next()
+		if w == nil {
 			return
 		}
-		s.free--
-		if scan {
-			s.freeScans--
+		if !s.fits(w.cost) {
+			break
 		}
+		w.calm = s.begin(w.cost)
+		s.count(q)
+		q.take(w)
 	}
+	s.limit.full = s.limit.full || s.foreground.waits.requests()+s.background.waits.requests() > 0
 }
 
-// next gives the next waiter its turn; not ok where none can run now.
-func (s *Slots) next() (scan, ok bool) {
+// fits tells whether a request may begin: one may, however heavy it is.
+func (s *Slots) fits(c Cost) bool {
+	taken := s.taken.weight(&s.limit)
+	return taken == 0 || taken+s.limit.weight(c) <= s.limit.now
+}
+
+// begin takes a slot, and tells whether little is asked.
+func (s *Slots) begin(c Cost) (isCalm bool) {
+	if s.taken[c] == 0 {
+		s.progress[c] = time.Now()
+	}
+	if c == Scan {
+		s.freeScans--
+	}
+	s.taken[c]++
+	return s.taken.weight(&s.limit) <= calm
+}
+
+// next is the waiter whose turn it is, and where it waits; nil where none can run now.
+func (s *Slots) next() (*queue, *waiter) {
 	front, back := s.foreground.next(s.freeScans > 0), s.background.next(s.freeScans > 0)
+	if back != nil && (front == nil || s.run >= foregroundRun) {
+		return &s.background, back
+	}
+	return &s.foreground, front
+}
+
+// count notes whose turn it was.
+func (s *Slots) count(q *queue) {
 	switch {
-	case back != nil && (front == nil || s.run >= foregroundRun):
+	case q == &s.background:
 		s.run = 0
-		s.background.take(back)
-		return back.scan, true
-	case front != nil:
-		if back != nil {
-			s.run++
-		}
-		s.foreground.take(front)
-		return front.scan, true
-	default:
-		return false, false
+	case s.background.waits.requests() > 0:
+		s.run++
 	}
 }
 
-// Load is how many requests are in flight and how many wait.
-func (s *Slots) Load() (inFlight, waiting int) {
+// A Load is what an endpoint is asked, and how much it may be asked.
+type Load struct {
+	InFlight, Waiting int     // requests
+	Limit             float64 // of what is asked at a time: in requests, or, where it adapts, in lists
+}
+
+// Load is that of now.
+func (s *Slots) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.slots - s.free, s.foreground.waiting + s.background.waiting
+	return Load{s.taken.requests(), s.foreground.waits.requests() + s.background.waits.requests(), s.limit.now}
 }

@@ -21,22 +21,35 @@ type order struct {
 	names []string
 }
 
+// few are so many slots, one of them for a scan.
+func few(slots int, patience time.Duration) *Slots {
+	return New(Options{Limit: slots, Scans: 1, Patience: patience})
+}
+
+func costOf(name, scans string) Cost {
+	if strings.ContainsAny(name, scans) {
+		return Scan
+	}
+	return Page
+}
+
 // enter queues one request. Once it has a slot it holds it for a second, a
 // scan for ten.
 func (l *order) enter(name string, r Request) {
 	hold := time.Second
-	if r.Scan {
+	if r.Cost == Scan {
 		hold = 10 * time.Second
 	}
 	go func() {
-		if l.slots.Acquire(context.Background(), r) != nil {
+		turn, err := l.slots.Acquire(context.Background(), r)
+		if err != nil {
 			return
 		}
 		l.mu.Lock()
 		l.names = append(l.names, name)
 		l.mu.Unlock()
 		time.Sleep(hold)
-		l.slots.Release(r)
+		turn.End(true)
 	}()
 	synctest.Wait()
 }
@@ -57,9 +70,9 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &order{slots: New(tt.slots, 1, time.Hour)}
+				l := &order{slots: few(tt.slots, time.Hour)}
 				for _, c := range strings.Split(tt.enter, "") {
-					l.enter(c, Request{Scan: strings.ContainsAny(c, "stS"), Background: c == strings.ToUpper(c)})
+					l.enter(c, Request{Cost: costOf(c, "stS"), Background: c == strings.ToUpper(c)})
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -88,14 +101,14 @@ func TestClientsTakeTurns(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &order{slots: New(tt.slots, 1, time.Hour)}
+				l := &order{slots: few(tt.slots, time.Hour)}
 				for _, step := range strings.Fields(tt.enter) {
 					if step == "-" {
 						time.Sleep(time.Second)
 						synctest.Wait()
 						continue
 					}
-					l.enter(step[1:], Request{Client: step[:1], Scan: strings.ContainsAny(step, "stu")})
+					l.enter(step[1:], Request{Client: step[:1], Cost: costOf(step, "stu")})
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -112,16 +125,16 @@ func TestClientsTakeTurns(t *testing.T) {
 
 func TestNoMoreRunThanAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &order{slots: New(4, 1, time.Hour)}
+		l := &order{slots: few(4, time.Hour)}
 		for range 10 {
 			l.enter("page", Request{})
 		}
-		if inFlight, waiting := l.slots.Load(); inFlight != 4 || waiting != 6 {
-			t.Errorf("%d in flight, %d waiting; want 4 and 6", inFlight, waiting)
+		if diff := cmp.Diff(Load{4, 6, 4}, l.slots.Load()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 		time.Sleep(time.Minute)
-		if inFlight, waiting := l.slots.Load(); inFlight != 0 || waiting != 0 {
-			t.Errorf("%d in flight, %d waiting after all have gone", inFlight, waiting)
+		if diff := cmp.Diff(Load{0, 0, 4}, l.slots.Load()); diff != "" {
+			t.Errorf("after all have gone (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -141,22 +154,23 @@ func TestPatienceEnds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(1, 1, 2*time.Second)
-				if err := l.Acquire(t.Context(), Request{}); err != nil {
+				l := few(1, 2*time.Second)
+				turn, err := l.Acquire(t.Context(), Request{})
+				if err != nil {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 				defer cancel()
 				start := time.Now()
-				err := l.Acquire(ctx, Request{Background: tt.background})
+				_, err = l.Acquire(ctx, Request{Background: tt.background})
 				if !errors.Is(err, tt.want) || time.Since(start) != tt.after {
 					t.Errorf("error %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
 				}
-				if _, waiting := l.Load(); waiting != 0 {
+				if waiting := l.Load().Waiting; waiting != 0 {
 					t.Errorf("%d still wait", waiting)
 				}
-				l.Release(Request{})
-				if err := l.Acquire(t.Context(), Request{}); err != nil {
+				turn.End(false)
+				if _, err := l.Acquire(t.Context(), Request{}); err != nil {
 					t.Errorf("the slot is lost: %v", err)
 				}
 			})
@@ -180,23 +194,27 @@ func TestWhatNobodyWaitsForTakesASpareSlotOrNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := New(tt.slots, 1, time.Minute)
+				l := few(tt.slots, time.Minute)
+				turns := make(chan *Turn, tt.taken+tt.queued)
 				for range tt.taken + tt.queued {
-					go func() { _ = l.Acquire(t.Context(), Request{}) }()
+					go func() {
+						turn, _ := l.Acquire(t.Context(), Request{})
+						turns <- turn
+					}()
 				}
 				synctest.Wait()
 				if l.Spare() != tt.want {
 					t.Errorf("spare: %v", l.Spare())
 				}
-				err := l.Acquire(t.Context(), ahead)
+				_, err := l.Acquire(t.Context(), ahead)
 				if ok := err == nil; ok != tt.want || !ok && !errors.Is(err, upstream.ErrYielded) {
 					t.Errorf("a slot: %v", err)
 				}
-				if _, waiting := l.Load(); waiting != tt.queued {
+				if waiting := l.Load().Waiting; waiting != tt.queued {
 					t.Errorf("%d wait, want %d", waiting, tt.queued)
 				}
 				for range tt.queued { // whose time is over with the test
-					l.Release(Request{})
+					(<-turns).End(false)
 				}
 				synctest.Wait()
 			})

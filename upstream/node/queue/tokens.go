@@ -33,7 +33,7 @@ func (t *Tokens) Acquire(ctx context.Context, client string) error {
 		t.mu.Unlock()
 		return ErrLate
 	}
-	w := t.queue.push(client, false)
+	w := t.queue.push(client, Cheap)
 	t.grant()
 	t.mu.Unlock()
 	err := w.wait(ctx, t.patience)
@@ -55,7 +55,7 @@ func (t *Tokens) delay(tokens int) time.Duration {
 // grant hands out the tokens of now, and sets a timer for the next one if somebody
 // waits for it. Call with mu held.
 func (t *Tokens) grant() {
-	for t.queue.waiting > 0 {
+	for t.queue.waits.requests() > 0 {
 		if !t.bucket.Allow() {
 			t.arm()
 			return

@@ -51,8 +51,8 @@ func TestAClientThatFloodsTakesNoTokensOfAnother(t *testing.T) {
 		if all := honest.given.Load() + flood.given.Load(); all < 600 || all > 635 {
 			t.Errorf("%d tokens were given in a minute, want 10 a second", all)
 		}
-		if tokens.queue.waiting != 0 {
-			t.Errorf("%d still wait", tokens.queue.waiting)
+		if n := tokens.queue.waits.requests(); n != 0 {
+			t.Errorf("%d still wait", n)
 		}
 	})
 }

@@ -1,0 +1,97 @@
+package queue
+
+import "time"
+
+// A load is a number of requests, by cost.
+type load [costs]int
+
+func (n *load) requests() int { return n[Cheap] + n[Page] + n[Scan] }
+
+func (n *load) weight(l *limit) (sum float64) {
+	for c, some := range n {
+		sum += float64(some) * l.weight(Cost(c))
+	}
+	return sum
+}
+
+// work is how long an endpoint takes for the requests one after the other, by what such
+// took lately.
+func (n *load) work(l *limit) (sum float64) {
+	for c, some := range n {
+		sum += float64(some) * l.weight(Cost(c)) * float64(l.recent[c])
+	}
+	return sum
+}
+
+// Expected is how long it is likely to take until a request that comes now is answered: the
+// work ahead of its turn, as much of it at a time as the limit allows, and then what a read
+// of its cost took lately. Where no read of its cost has ended for longer, it is that.
+func (s *Slots) Expected(r Request) time.Duration {
+	r.Cost = r.Cost.known()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := s.limit.recent[r.Cost]
+	if r.Cost == Scan {
+		wait += s.behindScans(r)
+	} else {
+		wait += s.behind(r)
+	}
+	if s.taken[r.Cost] > 0 {
+		wait = max(wait, time.Since(s.progress[r.Cost]))
+	}
+	return wait
+}
+
+// behindScans is how long the scans take that wait, and those under way, which are half
+// done.
+func (s *Slots) behindScans(r Request) time.Duration {
+	if s.freeScans > 0 {
+		return s.behind(r)
+	}
+	ahead := s.foreground.waits[Scan]
+	if r.Background {
+		ahead += s.background.waits[Scan]
+	}
+	return s.limit.recent[Scan] * time.Duration(2*ahead+s.taken[Scan]) / time.Duration(2*max(s.taken[Scan], 1))
+}
+
+// behind is how long the work before the turn of a request takes: a part of what waits, and
+// half of what is under way. Scans hold nobody up but for the slots that they take.
+func (s *Slots) behind(r Request) time.Duration {
+	waits, taken := s.foreground.waits, s.taken
+	for c, some := range s.background.waits {
+		waits[c] += some
+	}
+	waits[Scan], taken[Scan] = 0, 0
+	waiting := waits.requests()
+	if waiting == 0 && s.fits(r.Cost) {
+		return 0
+	}
+	work := taken.work(&s.limit) / 2
+	if waiting > 0 {
+		work += waits.work(&s.limit) * float64(min(s.turns(r), waiting)) / float64(waiting)
+	}
+	slots := s.limit.now - float64(s.taken[Scan])*s.limit.weight(Scan)
+	return time.Duration(work / max(slots, weights[Cheap]))
+}
+
+// turns is how many of those who wait have their turns before a request.
+func (s *Slots) turns(r Request) int {
+	if r.Background {
+		behind := s.background.ahead(r.Client)
+		return behind + min(s.foreground.waits.requests(), foregroundRun*(behind+1))
+	}
+	front := s.foreground.ahead(r.Client)
+	return front + min(s.background.waits.requests(), front/foregroundRun)
+}
+
+// ahead is how many turns of a queue come before that of one more request of a client. All
+// lines count as if they were as long as the client's, so that nobody has to look at them.
+func (q *queue) ahead(client string) int {
+	l, fresh := q.lines[client], q.fresh.Len()
+	if l == nil {
+		return min(fresh+fresh/freshRun, q.waits.requests())
+	}
+	own, others := l.waiters.Len(), fresh+q.served.Len()-1
+	return min(own+(own+1)*others, q.waits.requests())
+}

@@ -1,0 +1,88 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What is expected is what a request takes that comes at that moment.
+func TestTheExpectedWaitIsWhatATurnTakes(t *testing.T) {
+	const slack = 60 * time.Millisecond
+	type group struct {
+		requests int
+		Request
+	}
+	own := func(client string, n int, r Request) group { r.Client = client; return group{n, r} }
+	page, background := Request{Cost: Page}, Request{Cost: Page, Background: true}
+	for name, tt := range map[string]struct {
+		waiting []group
+		each    int // more clients with a request each
+		asks    Request
+		want    time.Duration
+	}{
+		"nobody waits":                     {nil, 0, page, 10 * time.Millisecond},
+		"behind its own":                   {[]group{own("a", 100, page)}, 0, Request{Client: "a", Cost: Page}, 260 * time.Millisecond},
+		"behind the many of one other":     {[]group{own("a", 400, page)}, 0, Request{Client: "b", Cost: Page}, 15 * time.Millisecond},
+		"behind one each of many":          {nil, 200, page, 510 * time.Millisecond},
+		"in the background, behind many":   {nil, 200, background, 20 * time.Millisecond},
+		"before many of the background":    {[]group{own("a", 400, background)}, 0, page, 15 * time.Millisecond},
+		"behind its own, beside another's": {[]group{own("a", 50, page), own("b", 50, page)}, 0, Request{Client: "a", Cost: Page}, 260 * time.Millisecond},
+		"a scan behind scans":              {[]group{own("a", 3, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Scan}, 350 * time.Millisecond},
+		"an item behind what scans wait":   {[]group{own("a", 30, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Page}, 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newSlowNode(100)
+				n.Slots, n.takes = few(4, time.Hour), 10*time.Millisecond
+				for range 20 { // which teach it how long reads take
+					n.read(page)
+					n.read(Request{Cost: Scan})
+				}
+				for _, g := range tt.waiting {
+					for range g.requests {
+						go n.read(g.Request)
+						synctest.Wait()
+					}
+				}
+				for i := range tt.each {
+					go n.read(Request{Client: fmt.Sprint(i), Cost: Page})
+				}
+				synctest.Wait()
+				expected, begun := n.Expected(tt.asks), time.Now()
+				n.read(tt.asks)
+				took := time.Since(begun)
+				if d := expected - tt.want; d < -slack || d > slack {
+					t.Errorf("%v is expected, want %v", expected, tt.want)
+				}
+				if d := expected - took; d < -slack || d > slack {
+					t.Errorf("%v is expected, and it took %v", expected, took)
+				}
+				time.Sleep(time.Minute)
+			})
+		})
+	}
+}
+
+// A node that answers nothing any more keeps nobody waiting who knows that.
+func TestTheExpectedWaitGrowsWhileNothingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := few(4, time.Hour)
+		turn, err := s.Acquire(t.Context(), Request{Cost: Page})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if got := s.Expected(Request{Cost: Page}); got != 3*time.Second {
+			t.Errorf("%v is expected, want 3s", got)
+		}
+		if got := s.Expected(Request{Cost: Cheap}); got != 0 {
+			t.Errorf("%v is expected for another cost", got)
+		}
+		turn.End(false)
+		if got := s.Expected(Request{Cost: Page}); got != 0 {
+			t.Errorf("%v is expected when it has ended", got)
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package queue
+
+import "time"
+
+// Cost is how heavy a request is for an endpoint.
+type Cost int
+
+// The cost classes. Scans have a limit of their own inside the common one.
+const (
+	Cheap Cost = iota // one item: below a millisecond
+	Page              // a list of up to some hundred items: milliseconds
+	Scan              // a whole set: tens of milliseconds and more
+	costs
+)
+
+// String is the class as a metric label.
+func (c Cost) String() string { return [...]string{"cheap", "page", "scan"}[c.known()] }
+
+func (c Cost) known() Cost { return min(max(c, Cheap), Scan) }
+
+// weights are what requests count for while the limit adapts: one item is half a list.
+// Without a weight of its own a scan would be too heavy for the least limit.
+var weights = [costs]float64{Cheap: .5, Page: 1, Scan: 1}
+
+// The bounds of a limit that adapts, in requests for lists. Two to four keep a small node
+// busy. Twice the highest bound, all of them for long lists, stopped the blocks of a node
+// of two cores.
+const (
+	Least = 2
+	First = 4
+	Most  = 32
+
+	MostRequests = 2 * Most // if all are for one item
+)
+
+const (
+	calm      = Least                 // with no more under way, reads take what they take
+	tolerance = 1.5                   // times that a read may take
+	slack     = time.Millisecond      // and this much more, which schedulers take
+	fall      = .75                   // what is left of a limit under which something got worse
+	smoothing = 8                     // a new sample is so many'th part of a mean
+	leastBase = 50 * time.Microsecond // that a read takes
+)
+
+// Headers count the block headers of an endpoint: those that came as close behind their
+// own time as usual, and those that came later or are overdue. Neither count falls.
+type Headers func() (punctual, late int64)
+
+// A limit is how much an endpoint is asked at a time: so many requests of whatever cost,
+// or as much as it bears. It grows by one for every window of answers that took no longer
+// than they do while little is asked, and falls by a quarter where more than half of them
+// did. A header that is late while the endpoint is busy has it fall as well, once; from there
+// on it grows by one a block, if that block is in time.
+type limit struct {
+	adapts  bool
+	now     float64
+	ceiling float64 // above which it grows by the block
+	headers Headers
+
+	recent [costs]time.Duration // that reads took, smoothed
+	base   [costs]time.Duration // that they take while little is asked: a running median
+
+	answers, slow  int  // of the window
+	busy           int  // of these, of reads that were not calm
+	full           bool // in the window somebody had to wait
+	punctual, late int64
+	fell           time.Time
+}
+
+func newLimit(fixed int, headers Headers) limit {
+	if fixed > 0 {
+		return limit{now: float64(fixed)}
+	}
+	l := limit{adapts: true, now: First, ceiling: Most, headers: headers}
+	if headers == nil {
+		l.headers = func() (punctual, late int64) { return 0, 0 }
+	}
+	return l
+}
+
+func (l *limit) weight(c Cost) float64 {
+	if !l.adapts {
+		return 1
+	}
+	return weights[c]
+}
+
+// observe takes in the answer to a read that began then; calm tells whether little was
+// asked. A read that began before the limit fell says nothing of what it is since.
+func (l *limit) observe(c Cost, began, now time.Time, calm bool) {
+	took := now.Sub(began)
+	if l.recent[c] == 0 {
+		l.recent[c], l.base[c] = took, max(took, leastBase)
+	}
+	l.recent[c] += (took - l.recent[c]) / smoothing
+	if calm {
+		l.base[c] = stepTowards(l.base[c], took)
+	}
+	if !l.adapts || began.Before(l.fell) {
+		return
+	}
+	if !calm {
+		l.busy++
+	}
+	if took > time.Duration(tolerance*float64(l.base[c]))+slack {
+		l.slow++
+	}
+	if l.answers++; float64(l.answers) >= 2*l.now/weights[Cheap] {
+		l.adapt(now)
+		l.answers, l.slow, l.busy, l.full = 0, 0, 0, false
+	}
+}
+
+// stepTowards is the next estimate of a median.
+func stepTowards(median, sample time.Duration) time.Duration {
+	if sample > median {
+		return median + median/smoothing/2
+	}
+	return max(median-median/smoothing/2, leastBase)
+}
+
+// adapt ends a window.
+func (l *limit) adapt(now time.Time) {
+	punctual, late := l.headers()
+	isPunctual, isLate := punctual > l.punctual, late > l.late
+	l.punctual, l.late = punctual, late
+	switch {
+	case isLate && 2*l.busy > l.answers: // else it is not for what is asked
+		l.now, l.fell = max(l.now*fall, Least), now
+		l.ceiling = l.now
+	case 2*l.slow > l.answers:
+		l.now, l.fell = max(l.now*fall, Least), now
+	case !l.full || 4*l.slow > l.answers:
+	case l.now+1 <= l.ceiling:
+		l.now++
+	case isPunctual:
+		l.ceiling = min(l.ceiling+1, Most)
+		l.now = min(l.now+1, l.ceiling)
+	}
+}
