@@ -168,7 +168,8 @@ func (p *parser) appendPath(text []byte, path string) ([]byte, error) {
 		if seg.Literal != "" {
 			continue
 		}
-		param, ok := &p.path[i], false
+		param := &p.path[i]
+		var ok bool
 		if value == "." || value == ".." { // segments that stand for another path
 			return nil, &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(text[len(p.prefix):])+value)}
 		}

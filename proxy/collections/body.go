@@ -54,7 +54,7 @@ func unreadable(err error) error {
 	var (
 		limited *http.MaxBytesError
 		slow    net.Error
-		refusal *limits.Refusal
+		refusal *web.Failure
 	)
 	switch {
 	case errors.As(err, &refusal):

@@ -9,7 +9,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/queue"
@@ -91,7 +90,7 @@ func unreadable(err error) error {
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return &web.Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: "the body is larger than this server passes on"}
 	}
-	if refusal := new(limits.Refusal); errors.As(err, &refusal) {
+	if refusal := new(web.Failure); errors.As(err, &refusal) {
 		return err
 	}
 	return web.BadInput("the body did not arrive whole")

@@ -9,7 +9,7 @@ import (
 
 // AdmitAddress lets a request pass for as long as its client's address may ask,
 // and says in headers of the answer how the client stands. Without a limit every
-// request passes. The error is a *Refusal.
+// request passes. The error is a *failure.Failure.
 func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer http.Header) error {
 	rate := a.Limits.Load().Address
 	if rate == (Rate{}) { // a reload may have taken it away after the caller has looked

@@ -11,7 +11,7 @@ const sharedEvent = time.Second
 
 // Renew is the client of a request that was admitted before, by the keys and the trusted
 // proxies in force now; keyed says that it was admitted by its key. The error is a
-// *Refusal.
+// *failure.Failure.
 func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 	c.Address = a.AddressOf(r)
 	if keyed {

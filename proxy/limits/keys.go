@@ -5,6 +5,8 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"slices"
+
+	"github.com/tipcache/tipcache/proxy/failure"
 )
 
 // KeyHeader carries the key of a client.
@@ -25,11 +27,11 @@ func (k *Key) owner() owner { return owner{kind: "key", name: k.Name} }
 func (a *Admission) keyOf(r *http.Request) (found Key, err error) {
 	presented, keys := r.Header.Get(KeyHeader), *a.keys.Load()
 	if len(keys) == 0 {
-		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "this is closed, for no API key is configured: " +
+		return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: "this is closed, for no API key is configured: " +
 			"whoever runs the server adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none"}
 	}
 	if presented == "" {
-		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " header is required"}
+		return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " header is required"}
 	}
 	digest, known := sha256.Sum256([]byte(presented)), false
 	for _, key := range keys {
@@ -38,7 +40,7 @@ func (a *Admission) keyOf(r *http.Request) (found Key, err error) {
 		}
 	}
 	if !known {
-		return Key{}, &Refusal{Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " is not valid"}
+		return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " is not valid"}
 	}
 	return found, nil
 }

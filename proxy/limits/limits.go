@@ -22,6 +22,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/proxy/failure"
 )
 
 // A Rate is how often somebody may ask: as fast as a bucket of Burst requests
@@ -50,22 +52,6 @@ type Shared struct {
 	Redis     redis.UniversalClient // asked only where there is a limit; wants ContextTimeoutEnabled. The caller closes it
 	Timeout   time.Duration         // longest wait for it, after which this process decides alone; 0: as long as the request may take
 	Namespace func() string         // that of the chain: services of different chains share no limits; nil = ""
-}
-
-// A Refusal is why a request is not answered.
-type Refusal struct {
-	Status     int           // 401, 429 or 503
-	Public     string        // for the client
-	RetryAfter time.Duration // with 429 and 503
-	Err        error         // for the log; may be nil
-}
-
-// Error is what the log says.
-func (r *Refusal) Error() string {
-	if r.Err == nil {
-		return r.Public
-	}
-	return r.Err.Error()
 }
 
 // A Client is whom a request is counted as.
@@ -110,8 +96,8 @@ func (a *Admission) admit(ctx context.Context, who owner, rate Rate, answer http
 	if s.allowed {
 		return nil
 	}
-	return &Refusal{
-		Status: http.StatusTooManyRequests, RetryAfter: s.retry, Err: errors.New("rate limit of " + who.kind + " " + who.String()),
+	return &failure.Failure{
+		Status: http.StatusTooManyRequests, Expected: true, RetryAfter: s.retry, Err: errors.New("rate limit of " + who.kind + " " + who.String()),
 		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", who.kind, rate.Requests, rate.Per),
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tipcache/tipcache/proxy/failure"
 )
 
 // Places are what requests hold while they last: those that wait for a block hold a
@@ -54,7 +56,7 @@ func (p *Places) Visit(r *http.Request, tenant string, retry time.Duration) *Vis
 	return &Visit{places: p, client: p.admission.Name(r, tenant), exempt: p.admission.isMany(r, tenant), retry: retry}
 }
 
-// Take takes some places more. The error is a *Refusal: 429 where the client holds
+// Take takes some places more. The error is a *failure.Failure: 429 where the client holds
 // its share, 503 where too few are left.
 func (v *Visit) Take(places int) error {
 	p := v.places
@@ -62,9 +64,9 @@ func (v *Visit) Take(places int) error {
 	defer p.mu.Unlock()
 	switch {
 	case p.taken+places > p.most:
-		return &Refusal{Status: http.StatusServiceUnavailable, RetryAfter: v.retry, Public: "too many requests " + p.doing}
+		return &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: v.retry, Public: "too many requests " + p.doing}
 	case p.taken+places > p.most/2+1 && p.held[v.client]+places > p.most/Shares && !v.exempt:
-		return &Refusal{Status: http.StatusTooManyRequests, RetryAfter: v.retry, Public: "too many requests of this client " + p.doing}
+		return &failure.Failure{Expected: true, Status: http.StatusTooManyRequests, RetryAfter: v.retry, Public: "too many requests of this client " + p.doing}
 	}
 	v.held += places
 	p.taken += places

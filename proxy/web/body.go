@@ -20,7 +20,7 @@ func (s *Stack) NewBodies(largest int64) *limits.Places {
 
 // ReadBody reads a body of at most so many bytes, of which from makes sure. It takes
 // places for them as they come: a client that announces much and sends nothing holds
-// next to nothing. The error is from's, or a *limits.Refusal.
+// next to nothing. The error is from's, or a *Failure.
 func ReadBody(from io.Reader, largest int64, v *limits.Visit) ([]byte, error) {
 	const first = 4 << 10
 	var body []byte

@@ -4,39 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A Failure is an error with both its audiences: the status and text for the
-// client, and the cause for the log.
-type Failure struct {
-	Status     int
-	Public     string        // for the client: nothing internal
-	RetryAfter time.Duration // 429 and 503 get one in any case
-	Err        error         // for the log; may be nil
-	Expected   bool          // clients bring it about as they like: no error of ours, whatever the status
-	NullMsg    bool          // the envelope's msg is null, as the node has it, and not empty
-}
-
-// Error is what the log says.
-func (f *Failure) Error() string {
-	if f.Err == nil {
-		return f.Public
-	}
-	return f.Err.Error()
-}
-
-// Unwrap gives the cause.
-func (f *Failure) Unwrap() error { return f.Err }
+// A Failure is an error that a client is told of.
+type Failure = failure.Failure
 
 // BadInput is the client's mistake, found before the origin was asked.
 func BadInput(format string, args ...any) error {
@@ -50,15 +28,12 @@ const statusClientGone = 499
 // FailureOf is the one table that turns errors into statuses.
 func FailureOf(err error) *Failure {
 	var (
-		known   *Failure
-		refusal *limits.Refusal
-		silent  *upstream.Error
+		known  *Failure
+		silent *upstream.Error
 	)
 	switch {
 	case errors.As(err, &known):
 		return known
-	case errors.As(err, &refusal):
-		return &Failure{Status: refusal.Status, Public: refusal.Public, RetryAfter: refusal.RetryAfter, Err: refusal, Expected: true}
 	case errors.As(err, &silent):
 		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Kind == upstream.Overloaded}
 	case errors.Is(err, cache.ErrOverloaded):
@@ -75,19 +50,6 @@ func FailureOf(err error) *Failure {
 // A Renderer renders a failure in the form of its interface, and sets the headers that go
 // with it.
 type Renderer func(r *http.Request, h http.Header, f *Failure) (status int, typ string, body []byte)
-
-// SetAdvice tells the client what would help: a key, or trying again later, in whole
-// seconds, at least one, and always with 429 and 503.
-func (f *Failure) SetAdvice(h http.Header) {
-	if f.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", `ApiKey header="X-Api-Key"`)
-	}
-	refused := f.Status == http.StatusServiceUnavailable || f.Status == http.StatusTooManyRequests
-	if f.RetryAfter <= 0 && !refused {
-		return
-	}
-	h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(f.RetryAfter.Seconds())))))
-}
 
 // explain notes what the client is told of an error, and tells it unless an answer
 // has gone out already.
