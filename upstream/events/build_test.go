@@ -1,6 +1,8 @@
 package events
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -125,5 +127,21 @@ func TestEventsAreInTheNodesOrder(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%d events in another order than the %d of the node", len(got), len(want))
+	}
+}
+
+func TestATransactionIsThatOfTheMethodTx(t *testing.T) {
+	text, err := os.ReadFile("testdata/tx_74_2.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := recordedBlocks(t)["74.json"]
+	b, err := FromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, _ := base64.StdEncoding.DecodeString(b.parts.Data.Txs[2])
+	if diff := cmp.Diff(string(result(t, string(text)).Result), string(b.tx(2, sha256.Sum256(raw)))); diff != "" {
+		t.Errorf("the result of tx (-node +here):\n%s", diff)
 	}
 }

@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -238,6 +239,29 @@ func TestATransactionIsNotWaitedForForLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestATransactionThatIsNeverIndexedIsKept(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		w.listen(blocks)
+		synctest.Wait()
+		w.txs[101], w.txs[102] = 2, 1
+		w.nodes[0].indexed = 100
+		w.move(101, 0) // the node was stopped before it announced it
+		time.Sleep(3 * time.Second)
+		hash := sha256.Sum256([]byte("101/1"))
+		want := fmt.Sprintf(`{"hash":"%X","height":"101","index":1,"tx_result":{"code":0,"events":[{"type":"t","attributes":[{"key":"i","value":"1"}]}]},"tx":"%s"}`, hash, raw(101, 1))
+		if got := string(w.feed.Unindexed(hash)); got != want {
+			t.Errorf("kept %s, want %s", got, want)
+		}
+		w.nodes[0].with(func(n *node) { n.indexed = 102 })
+		w.nodes[0].announce(102)
+		w.move(102, 0)
+		time.Sleep(3 * time.Second)
+		if got := w.feed.Unindexed(sha256.Sum256([]byte("102/0"))); got != nil {
+			t.Errorf("kept %s, which can be found", got)
+		}
+	})
 }
 
 func TestNobodyIsAskedForTransactionsThatNobodyWants(t *testing.T) {

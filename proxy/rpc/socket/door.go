@@ -96,7 +96,8 @@ func (d *Door) count() int {
 	return len(d.open)
 }
 
-// ServeHTTP serves a connection until it ends.
+// ServeHTTP begins to serve a connection, which outlives the call: what the server
+// holds for a request would be most of what a connection takes.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !upgrades(r):
@@ -113,12 +114,15 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
 	}
-	defer d.leave(c)
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
-		return // it has answered
+		d.leave(c) // the client has its answer
+		return
 	}
-	c.serve(ws)
+	go func() { // Drain waits for it
+		defer d.leave(c)
+		c.serve(ws)
+	}()
 }
 
 // upgrades says whether a request asks for a WebSocket.
