@@ -31,7 +31,7 @@ type topic struct {
 	news    atomic.Pointer[news]
 
 	subscribers map[*client]*subscription // guarded by topics.mu
-	waking      []*client                 // by publish
+	waking      []*client                 // the same as publish wakes them; nil since one came or left. Its elements do not change
 	cancel      context.CancelFunc
 	done        chan struct{}
 }
@@ -99,7 +99,7 @@ func (ts *topics) subscribe(s subject, c *client, sub *subscription) *topic {
 			ts.follow(ctx, t)
 		}()
 	}
-	t.subscribers[c] = sub
+	t.subscribers[c], t.waking = sub, nil
 	return t
 }
 
@@ -110,6 +110,7 @@ func (s *subject) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
 func (ts *topics) unsubscribe(t *topic, c *client) {
 	ts.mu.Lock()
 	delete(t.subscribers, c)
+	t.waking = nil
 	last := len(t.subscribers) == 0 && ts.byKey[t.key] == t
 	if last {
 		delete(ts.byKey, t.key)
@@ -130,15 +131,17 @@ const batch = 32
 // publish wakes the subscribers of a topic, and lets others run in between.
 func (ts *topics) publish(t *topic) {
 	ts.mu.Lock()
-	t.waking = slices.AppendSeq(t.waking[:0], maps.Keys(t.subscribers))
+	if t.waking == nil {
+		t.waking = slices.Collect(maps.Keys(t.subscribers))
+	}
+	waking := t.waking
 	ts.mu.Unlock()
-	for some := range slices.Chunk(t.waking, batch) {
+	for some := range slices.Chunk(waking, batch) {
 		for _, c := range some {
 			c.notify()
 		}
 		runtime.Gosched()
 	}
-	clear(t.waking)
 }
 
 // notifyAll notifies the subscribers of all topics.
