@@ -14,7 +14,7 @@ var codes = map[int]int{
 	http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5,
 	http.StatusRequestEntityTooLarge: 3, http.StatusRequestURITooLong: 3, http.StatusRequestHeaderFieldsTooLarge: 3,
 	http.StatusTooManyRequests: 8, http.StatusInternalServerError: 2, http.StatusNotImplemented: 12,
-	http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
+	http.StatusMethodNotAllowed: 12, http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
 }
 
 // grpcUnknown is the code of what has no other.
