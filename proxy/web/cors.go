@@ -53,6 +53,17 @@ func newCORS(origins, heightHeaders []string) cors {
 // selective says that the answer to one origin is not that to another.
 func (c cors) selective() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
 
+// Connects says whether a page of a request's origin may open a WebSocket, which browsers
+// leave to the server: those that may read answers may, and those of our own host.
+func (c cors) Connects(r *http.Request) bool {
+	sent := r.Header["Origin"]
+	if len(sent) == 0 || c.origins[anyOrigin] != nil {
+		return true // no browser, or any page
+	}
+	_, host, _ := strings.Cut(sent[0], "://")
+	return len(sent) == 1 && (c.origins[sent[0]] != nil || strings.EqualFold(host, r.Host))
+}
+
 // originLines are those headers as they are sent.
 func (c cors) originLines(request http.Header) (lines []byte) {
 	h := http.Header{}

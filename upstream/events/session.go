@@ -14,8 +14,9 @@ const (
 	maxHold     = 3 * time.Second        // for a block that was announced to become readable
 	firstDelay  = 100 * time.Millisecond // before a read that failed is tried again
 	maxDelay    = 2 * time.Second
-	maxSilence  = 3 // blocks that a node did not announce, before another one is listened to
-	maxDisputes = 5 // reads of a block that does not follow the last one, before it is believed
+	maxSilence  = 3   // blocks that a node did not announce, before another one is listened to
+	maxPending  = 500 // events that wait for a block before them
+	maxDisputes = 5   // reads of a block that does not follow the last one, before it is believed
 )
 
 var (
@@ -60,12 +61,15 @@ func (f *Feed) follow(ctx context.Context, wide bool, waits *sync.WaitGroup) {
 	defer cancel()
 	s.workers.Go(func() { s.ear.listen(ctx) })
 	for {
-		moved := f.o.Heights.Moved()
+		moved, arrivals := f.o.Heights.Moved(), s.ear.arrivals
+		if len(s.pending) >= maxPending {
+			arrivals = nil // until those before are told of
+		}
 		timer := time.NewTimer(s.advance(ctx))
 		select {
 		case <-moved:
 		case <-timer.C:
-		case a := <-s.ear.arrivals:
+		case a := <-arrivals:
 			s.pending = append(s.pending, a)
 		case r := <-s.reads:
 			s.reading = false
