@@ -94,7 +94,7 @@ func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 	}
 	if err := r.failing(at); err != nil {
 		r.revalidate(ctx, at)
-		return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil //nolint:nilerr // the entry is the answer
+		return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil
 	}
 	r.noteAhead(at)
 	defer r.c.waiting.Add(-1)
