@@ -54,9 +54,9 @@ func Default() Config {
 			Budget: provider.Budget, Timeout: provider.Timeout,
 		},
 		HTTP: HTTP{
-			FastLane: true,
-			Request:  public.RequestTimeout,
-			Rate:     "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
+			FastLane: true, Immutable: !public.Resettable,
+			Request: public.RequestTimeout,
+			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 			Drain: 20 * time.Second,
 		},
 		Log:     Log{Level: "info", Format: "auto", Access: true, Sample: 1},

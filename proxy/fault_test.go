@@ -225,7 +225,7 @@ func TestANodeThatIsBehindFailsNobodyWhoHasAnOlderAnswer(t *testing.T) {
 				t.Errorf("status %d: %s", got.status, got.body)
 			}
 			got.has(t, "X-Block-Height", "228")
-			got.has(t, "Cache-Control", "public, max-age=0")
+			got.has(t, "Cache-Control", "public, max-age=0, s-maxage=0")
 			if got := s.get(t, "/mint/params"); got.status < 500 {
 				t.Errorf("a request that was never answered got %d", got.status)
 			}

@@ -13,6 +13,8 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -67,23 +69,23 @@ func fails(f *fakeChain) { f.fails(errors.New("gone")) }
 func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
 	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, nothingHappens, [2]string{},
-			told{"public, max-age=20", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
+			told{"public, max-age=20, s-maxage=10", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
 		{"later it has one, and what is left is less", 3500 * time.Millisecond, nothingHappens, [2]string{},
-			told{"public, max-age=19", "3", `tipcache; hit; ttl=16; detail="memory"`}},
+			told{"public, max-age=19, s-maxage=6", "3", `tipcache; hit; ttl=16; detail="memory"`}},
 		{"a block that is on time changes neither", 6500 * time.Millisecond, pass(1), [2]string{},
-			told{"public, max-age=20", "10", `tipcache; hit; ttl=10; detail="memory"`}},
+			told{"public, max-age=20, s-maxage=10", "10", `tipcache; hit; ttl=10; detail="memory"`}},
 		{"when the next is late, nothing is promised", 25 * time.Second, nothingHappens, [2]string{},
-			told{"public, max-age=0", "35", `tipcache; hit; ttl=0; detail="memory"`}},
+			told{"public, max-age=0, s-maxage=0", "35", `tipcache; hit; ttl=0; detail="memory"`}},
 		{"a client that must see the newest block has it read", 0, nothingHappens, [2]string{"X-Min-Block-Height", "229"},
-			told{"public, max-age=10", "", `tipcache; fwd=request; stored; ttl=10`}},
+			told{"public, max-age=10, s-maxage=0", "", `tipcache; fwd=request; stored; ttl=10`}},
 		{"past its blocks it is stale", time.Second, func(f *fakeChain) { f.grow(2); fails(f) }, [2]string{},
-			told{"public, max-age=0", "1", `tipcache; fwd=stale; ttl=0; detail="memory stale-while-revalidate"`}},
+			told{"public, max-age=0, s-maxage=0", "1", `tipcache; fwd=stale; ttl=0; detail="memory stale-while-revalidate"`}},
 		{"and the more so", 2 * time.Second, nothingHappens, [2]string{},
-			told{"public, max-age=0", "3", `tipcache; fwd=stale; ttl=-2; detail="memory stale-while-revalidate"`}},
+			told{"public, max-age=0, s-maxage=0", "3", `tipcache; fwd=stale; ttl=-2; detail="memory stale-while-revalidate"`}},
 		{"while the node fails it serves for longer", 0, pass(3), [2]string{},
-			told{"public, max-age=0", "3", `tipcache; hit; ttl=-30; detail="memory stale-if-error"`}},
+			told{"public, max-age=0, s-maxage=0", "3", `tipcache; hit; ttl=-30; detail="memory stale-if-error"`}},
 		{"without a height source its age is in seconds", 57 * time.Second, (*fakeChain).deafen, [2]string{},
-			told{"public, max-age=0", "60", `tipcache; hit; ttl=0; detail="memory seconds"`}},
+			told{"public, max-age=0, s-maxage=0", "60", `tipcache; hit; ttl=0; detail="memory seconds"`}},
 	})
 }
 
@@ -109,45 +111,60 @@ func TestWhatIsToldWhereTheNodeHasMuchToDo(t *testing.T) {
 func TestWhatIsToldOfAgeInSeconds(t *testing.T) {
 	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, (*fakeChain).deafen, [2]string{},
-			told{"public, max-age=60", "", `tipcache; fwd=uri-miss; stored; ttl=60; detail="seconds"`}},
+			told{"public, max-age=60, s-maxage=1", "", `tipcache; fwd=uri-miss; stored; ttl=60; detail="seconds"`}},
 		{"later it has one", 59 * time.Second, nothingHappens, [2]string{},
-			told{"public, max-age=60", "59", `tipcache; hit; ttl=1; detail="memory seconds"`}},
+			told{"public, max-age=60, s-maxage=1", "59", `tipcache; hit; ttl=1; detail="memory seconds"`}},
 		{"then it is stale", 2500 * time.Millisecond, fails, [2]string{},
-			told{"public, max-age=0", "61", `tipcache; fwd=stale; ttl=-2; detail="memory stale-while-revalidate seconds"`}},
+			told{"public, max-age=0, s-maxage=0", "61", `tipcache; fwd=stale; ttl=-2; detail="memory stale-while-revalidate seconds"`}},
 		{"then it serves because the node fails", time.Minute, nothingHappens, [2]string{},
-			told{"public, max-age=0", "121", `tipcache; hit; ttl=-62; detail="memory stale-if-error seconds"`}},
+			told{"public, max-age=0, s-maxage=0", "121", `tipcache; hit; ttl=-62; detail="memory stale-if-error seconds"`}},
 		{"a known tip makes it stale at once", 0, func(f *fakeChain) { f.tip.Known, f.tip.Height = true, 300 }, [2]string{},
-			told{"public, max-age=0", "121", `tipcache; hit; ttl=0; detail="memory stale-if-error"`}},
+			told{"public, max-age=0, s-maxage=0", "121", `tipcache; hit; ttl=0; detail="memory stale-if-error"`}},
 	})
 }
 
 func TestWhatIsToldOfAPastBlock(t *testing.T) {
 	pinned := [2]string{"X-Block-Height", "100"}
 	age(t, anyPath, proxy.Options{}, []aging{
-		{"others may keep it for a day", 0, nothingHappens, pinned,
-			told{"public, max-age=86400", "", `tipcache; fwd=uri-miss; stored`}},
+		{"the client may keep it for a day", 0, nothingHappens, pinned,
+			told{"private, max-age=86400", "", `tipcache; fwd=uri-miss; stored`}},
 		{"whatever comes", time.Hour, pass(1000), pinned,
-			told{"public, max-age=90000", "3600", `tipcache; hit; detail="memory"`}},
+			told{"private, max-age=90000", "3600", `tipcache; hit; detail="memory"`}},
 		{"even nothing", time.Hour, (*fakeChain).deafen, pinned,
-			told{"public, max-age=93600", "7200", `tipcache; hit; detail="memory"`}},
+			told{"private, max-age=93600", "7200", `tipcache; hit; detail="memory"`}},
 	})
+	age(t, anyPath+"?x-block-height=100", proxy.Options{}, []aging{
+		{"whose URL names it: others may keep it, too", 0, nothingHappens, [2]string{},
+			told{"public, max-age=86400, immutable", "", `tipcache; fwd=uri-miss; stored`}},
+		{"whether or not the header says so, too", 0, nothingHappens, pinned,
+			told{"public, max-age=86400, immutable", "0", `tipcache; hit; detail="memory"`}},
+	})
+	for name, o := range map[string]proxy.Options{
+		"private, max-age=86400": {Chain: chain.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("a", "key")}}},
+		"public, max-age=86400":  {Web: web.Options{Resettable: true}},
+	} {
+		age(t, anyPath+"?x-block-height=100", o, []aging{
+			{"where a key is required, or the chain may be reset", 0, nothingHappens, [2]string{"X-Api-Key", "key"},
+				told{name, "", `tipcache; fwd=uri-miss; stored`}},
+		})
+	}
 }
 
 func TestWhatIsToldOfAnAnswerThatSaysNo(t *testing.T) {
 	o := proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"validator": aged}}}
 	age(t, "/staking/validators/"+nobody, o, []aging{
 		{"it lives for its own time", 0, nothingHappens, [2]string{},
-			told{"public, max-age=3", "", `tipcache; fwd=uri-miss; stored; ttl=3`}},
+			told{"public, max-age=3, s-maxage=3", "", `tipcache; fwd=uri-miss; stored; ttl=3`}},
 		{"which passes", 2 * time.Second, nothingHappens, [2]string{},
-			told{"public, max-age=3", "2", `tipcache; hit; ttl=1; detail="memory"`}},
+			told{"public, max-age=3, s-maxage=1", "2", `tipcache; hit; ttl=1; detail="memory"`}},
 		{"and is over", time.Second, nothingHappens, [2]string{},
-			told{"public, max-age=3", "", `tipcache; fwd=stale; stored; ttl=3`}},
+			told{"public, max-age=3, s-maxage=3", "", `tipcache; fwd=stale; stored; ttl=3`}},
 		{"but a node that fails puts nothing in its place", 4 * time.Second, func(f *fakeChain) { f.grow(2); fails(f) }, [2]string{},
-			told{"public, max-age=0", "4", `tipcache; fwd=stale; ttl=-1; detail="memory stale-while-revalidate"`}},
+			told{"public, max-age=0, s-maxage=0", "4", `tipcache; fwd=stale; ttl=-1; detail="memory stale-while-revalidate"`}},
 		{"nor does one that says so", 2 * time.Second, func(f *fakeChain) { f.says(500, `{"code":500,"error":"disk full"}`) }, [2]string{},
-			told{"public, max-age=0", "6", `tipcache; fwd=stale; ttl=-3; detail="memory stale-while-revalidate"`}},
+			told{"public, max-age=0, s-maxage=0", "6", `tipcache; fwd=stale; ttl=-3; detail="memory stale-while-revalidate"`}},
 		{"however long that lasts", 0, pass(50), [2]string{},
-			told{"public, max-age=0", "6", `tipcache; hit; ttl=-500; detail="memory stale-if-error"`}},
+			told{"public, max-age=0, s-maxage=0", "6", `tipcache; hit; ttl=-500; detail="memory stale-if-error"`}},
 	})
 }
 

@@ -36,7 +36,7 @@ func TestAPastBlockIsReadOnceAndForever(t *testing.T) {
 	for range 2 {
 		got := s.get(t, anyPath, "X-Block-Height", "100")
 		got.has(t, "X-Block-Height", "100")
-		got.has(t, "Cache-Control", "public, max-age=86400")
+		got.has(t, "Cache-Control", "private, max-age=86400")
 		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
 		s.chain.grow(10_000)
 	}
@@ -166,7 +166,7 @@ func TestNodesThatCatchUpAreNotServedAsCurrent(t *testing.T) {
 	for _, status := range []string{`tipcache; fwd=uri-miss; stored; ttl=0; detail="catching-up"`, `tipcache; fwd=stale; stored; ttl=0; detail="catching-up"`} {
 		got := s.get(t, anyPath)
 		got.has(t, "X-Block-Height", "128")
-		got.has(t, "Cache-Control", "public, max-age=0")
+		got.has(t, "Cache-Control", "public, max-age=0, s-maxage=0")
 		got.has(t, "Cache-Status", status)
 	}
 	s.get(t, anyPath, "X-Min-Block-Height", "200").refuses(t, 504, `{"code":504,"msg":{},"error":"block 200 has not come; the newest is 228"}`+"\n")

@@ -161,11 +161,12 @@ func wantsStream(r *http.Request) bool {
 	return weight >= once
 }
 
-// tidied is the request without what only streams read, and with its path in its one spelling: a trailing
-// slash and doubled slashes are the same resource. The node of Story answers them with a 404 and an empty
-// redirect; one of the SDK tells spellings apart.
+// tidied is the request without what only streams read and without the heights that its URL names, which both
+// are found nonetheless, and with its path in its one spelling: a trailing slash and doubled slashes are the
+// same resource. The node of Story answers them with a 404 and an empty redirect; one of the SDK tells
+// spellings apart.
 func (v *surface) tidied(r *http.Request) *http.Request {
-	r = stream.TakeOptions(r)
+	r = blocks.TakeHeights(stream.TakeOptions(r))
 	path := tidyPath(r.URL.Path)
 	if path == r.URL.Path || v.exact && !strings.HasPrefix(path, collections.Prefix) {
 		return r

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // varyOn are the request headers that choose between answers of a URL: heights,
@@ -25,7 +26,11 @@ func (r *Reader) tell(rec *web.Record, q *Query, a *Answer, now time.Time) web.A
 	told := web.Answer{
 		Result: a.Result, Key: a.Asked.Key, Policy: a.Asked.Policy, Now: now, Until: a.freshUntil(now),
 		CatchingUp: a.Tip.CatchingUp && !immutable,
-		Seconds:    !a.Tip.Known && !immutable, Private: r.o.Auth, Vary: varyOn,
+		Seconds:    !a.Tip.Known && !immutable, Private: r.o.Auth || q.Pinned > 0 && !q.InURL, Vary: varyOn,
+		Immutable: q.InURL || q.Kind.Class.Fixed(),
+	}
+	if !immutable {
+		told.SharedUntil = a.sharedUntil(now)
 	}
 	if q.Kind.Tell != nil {
 		told = q.Kind.Tell(told)
@@ -67,8 +72,23 @@ func (a *Answer) freshUntil(now time.Time) time.Time {
 	if height == 0 || tip.CatchingUp { // of a time when no tip was known, so of any block; or not of the newest
 		return now
 	}
-	since := min(now.Sub(tip.Seen), tip.Interval)
-	return now.Add(time.Duration(height+a.Asked.Policy.FreshBlocks+1-tip.Height)*tip.Interval - since)
+	return blockEnd(tip, now).Add(time.Duration(height+a.Asked.Policy.FreshBlocks-tip.Height) * tip.Interval)
+}
+
+// sharedUntil is until when a cache before us may give an answer to others: until the
+// block ends, also where the class is fresh for longer, or that cache would have answers
+// whose blocks are further apart than ours. Without a tip it is the shortest time that
+// caches know.
+func (a *Answer) sharedUntil(now time.Time) time.Time {
+	if !a.Tip.Known {
+		return now.Add(time.Second)
+	}
+	return blockEnd(a.Tip, now)
+}
+
+// blockEnd is when the block after the tip is expected, or now if it is late.
+func blockEnd(tip node.Tip, now time.Time) time.Time {
+	return now.Add(tip.Interval - min(now.Sub(tip.Seen), tip.Interval))
 }
 
 // A recollection answers a query again, at the newest block or at the one that it

@@ -22,13 +22,6 @@ type Kind struct {
 	policy atomic.Pointer[cache.Policy] // of reads at the newest block
 }
 
-// Heights are the blocks that a request names: at most one to be read at, and one
-// that must have been seen.
-type Heights struct {
-	Pinned, Min int64 // 0 for none
-	EVM         int64 // the execution client's block that must have been seen; 0 for none
-}
-
 // A Query is one read. Equal ones have the same Key, however their requests were
 // spelled.
 type Query struct {

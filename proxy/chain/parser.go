@@ -77,7 +77,7 @@ func (p *parser) parse(r *http.Request) (*Question, error) {
 	}
 	q := &question{parser: p}
 	q.Kind, q.Origin, q.Cost = p.kind, q, p.Cost
-	if err := readHeights(&q.Heights, r.Header, p.asSent); err != nil {
+	if err := readHeights(&q.Heights, r, p.asSent); err != nil {
 		return nil, err
 	}
 	if err := p.read(q, r.URL.Path, r.URL.RawQuery); err != nil {
@@ -100,9 +100,10 @@ func hasBody(r *http.Request) bool {
 	return n > 0
 }
 
-// readHeights reads the headers that name blocks. The height to read at is read as the
-// node reads it where requests go to the node asSent.
-func readHeights(h *blocks.Heights, header http.Header, asSent bool) (err error) {
+// readHeights reads the headers and parameters that name blocks. The header of the height to
+// read at is read as the node reads it where requests go to the node asSent.
+func readHeights(h *blocks.Heights, r *http.Request, asSent bool) (err error) {
+	header := r.Header
 	if h.Min, err = web.ReadBlock(web.MinHeightHeader, header[web.MinHeightHeader]); err != nil {
 		return err
 	}
@@ -111,15 +112,16 @@ func readHeights(h *blocks.Heights, header http.Header, asSent bool) (err error)
 	}
 	if asSent {
 		h.Pinned, err = nodeHeight(header[web.HeightHeader])
-		return err
+	} else {
+		h.Pinned, err = web.ReadBlock(web.HeightHeader, header[web.HeightHeader])
 	}
-	if h.Pinned, err = web.ReadBlock(web.HeightHeader, header[web.HeightHeader]); err != nil {
-		return err
+	if err == nil {
+		err = h.ReadURL(r)
 	}
-	if h.Pinned > 0 && h.Min > h.Pinned {
+	if err == nil && !asSent && h.Pinned > 0 && h.Min > h.Pinned {
 		return web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, web.HeightHeader)
 	}
-	return nil
+	return err
 }
 
 // nodeHeight reads a height as the node does.

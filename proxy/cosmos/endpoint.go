@@ -54,7 +54,7 @@ func (ep *endpoint) parse(r *http.Request) (*chain.Question, error) {
 		q.Cost = node.Scan
 	}
 	var err error
-	q.Heights, err = readHeights(r.Header)
+	q.Heights, err = readHeights(r)
 	if !ep.Class.Pinned() && ep.Class != Never {
 		q.Pinned = 0
 	}

@@ -126,6 +126,7 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 func redirect(c *gin.Context, _ *web.Record) error {
 	target := *c.Request.URL
 	target.Scheme, target.Host, target.Path, target.RawPath = "", "", clean(target.Path), ""
+	target.RawQuery = blocks.RestoreHeights(c.Request)
 	c.Writer.Header().Set("Location", target.String())
 	c.Writer.WriteHeader(http.StatusMovedPermanently)
 	return nil

@@ -18,27 +18,34 @@ const (
 	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
 )
 
-// readHeights reads the headers that name blocks. Where two heights are given, even equal ones, the node
-// reads the latest instead and says nothing: that is refused here.
-func readHeights(h http.Header) (hs blocks.Heights, err error) {
-	if hs.Min, err = web.ReadBlock(web.MinHeightHeader, h[web.MinHeightHeader]); err != nil {
+// readHeights reads the headers and parameters that name blocks.
+func readHeights(r *http.Request) (hs blocks.Heights, err error) {
+	if hs.Min, err = web.ReadBlock(web.MinHeightHeader, r.Header[web.MinHeightHeader]); err != nil {
 		return hs, err
 	}
-	ours, theirs := h[web.HeightHeader], slices.Concat(h[cosmosHeader], h[metadataHeader])
-	switch given := len(ours) + len(theirs); {
-	case given == 0:
-		return hs, nil
-	case given > 1:
-		return hs, web.BadInput("the height to read at is given %d times", given)
-	case len(ours) == 1:
-		hs.Pinned, err = web.ReadBlock(web.HeightHeader, ours)
-	default:
-		hs.Pinned, err = nodeHeight(theirs[0])
+	if hs.Pinned, err = readPinned(r.Header); err == nil {
+		err = hs.ReadURL(r)
 	}
 	if err == nil && hs.Pinned > 0 && hs.Min > hs.Pinned {
 		err = web.BadInput("%s is above the height to read at: no answer can be both", web.MinHeightHeader)
 	}
 	return hs, err
+}
+
+// readPinned reads the headers of the height to read at. Where two are given, even equal ones, the node
+// reads the latest instead and says nothing: that is refused here.
+func readPinned(h http.Header) (height int64, err error) {
+	ours, theirs := h[web.HeightHeader], slices.Concat(h[cosmosHeader], h[metadataHeader])
+	switch given := len(ours) + len(theirs); {
+	case given == 0:
+		return 0, nil
+	case given > 1:
+		return 0, web.BadInput("the height to read at is given %d times", given)
+	case len(ours) == 1:
+		return web.ReadBlock(web.HeightHeader, ours)
+	default:
+		return nodeHeight(theirs[0])
+	}
 }
 
 // nodeHeight reads a height as the node does, in its words. Not all nodes refuse what is none, so that

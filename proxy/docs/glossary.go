@@ -29,8 +29,8 @@ var parameterTexts = map[string]parameterText{
 	chain.PageCountTotal: {"Whether to count all items, into `pagination.total`. Not done with a `pagination.key`; always done without a limit.", booleanValue},
 	chain.PageReverse:    {"Whether the last items come first.", booleanValue},
 
-	web.HeightHeader:    {"Read at this block in place of the newest. What has been read once never changes.", heightValue},
-	web.MinHeightHeader: {"Wait until this block has come, then read the newest.", heightValue},
+	web.HeightHeader:    {"Read at this block in place of the newest. What has been read once never changes. `?x-block-height=` in the query means the same, to caches that key by the URL alone, too.", heightValue},
+	web.MinHeightHeader: {"Wait until this block has come, then read the newest. `?x-min-block-height=` in the query means the same.", heightValue},
 	web.MinEVMHeader:    {"Wait until this block of the execution chain counts, so that a client sees its own stake or registration: in the chain's state, which takes in what a block did with the block after it, or in the store of collections. Refused where no node tells of such blocks, or no indexer fills the store.", heightValue},
 	ifNoneMatch:         {"The `ETag` of what the client has. If that is still the answer, the status is 304 and there is no body.", textValue},
 }
@@ -40,7 +40,7 @@ var headerTexts = map[string]struct{ doc, example string }{
 	web.HeightHeader:    {"The block the answer holds at. Absent while the newest block is not known, and where the chain was not asked.", "228"},
 	web.EVMBlockHeader:  {"Everything up to this block of the execution chain is counted on the page. Absent where that is not known: no indexer fills the store, for one.", "18400000"},
 	etagHeader:          {"Changes with the content, not with the block.", `"bj2GbHE0Ff_1oc0SKSHQGw"`},
-	cacheControlHeader:  {"How long the answer may be used without asking again.", "public, max-age=61"},
+	cacheControlHeader:  {"How long the answer may be used without asking again, by a cache that others ask for `s-maxage` seconds: until the block ends. A 200 at the block that the URL names is `immutable`, one at the block of a header is `private`.", "public, max-age=3, s-maxage=2"},
 	ageHeader:           {"Seconds since the answer was last known to be true; absent when it was read for this request.", "0"},
 	cacheStatusHeader:   {"Where the answer came from, and for how many more seconds it is fresh (RFC 9211). The `detail` says when it is stale, when freshness is in seconds because the newest block is not known, and when the nodes are catching up with their chain.", "tipcache; hit; ttl=61; detail=memory"},
 	linkHeader:          {"With `rel=\"next\"`, the next page. With `rel=\"describedBy\"`, the schema of the body.", `</api/v4/CollectionPage.json>; rel="describedBy"`},

@@ -123,7 +123,7 @@ func (p *product) play(script []byte) string {
 
 var (
 	heads        = regexp.MustCompile(`(?s)HTTP/1\.1 \d{3} .*?\r\n\r\n`)
-	passing      = regexp.MustCompile(`(Date|Age|Retry-After): .*\r\n|ttl=-?\d+|max-age=\d+|[0-9a-f]{32}|;r=\d+;t=\d+`)
+	passing      = regexp.MustCompile(`(Date|Age|Retry-After): .*\r\n|ttl=-?\d+|max-age=\d+|s-maxage=\d+|[0-9a-f]{32}|;r=\d+;t=\d+`)
 	passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+|[0-9a-f]{32}`)
 )
 

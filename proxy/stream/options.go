@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -50,85 +49,33 @@ func TakeOptions(r *http.Request) *http.Request {
 		return r
 	}
 	taken := url.Values{}
-	query, found := without(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
+	query, found := web.EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
 		switch {
 		case isOption(name):
-			taken.Add(name, unescape(rawValue))
+			taken.Add(name, web.Unescape(rawValue))
 			return "", true
 		case name == PathParameter:
-			instead, found = withoutNested(unescape(rawValue))
+			instead, found = withoutNested(web.Unescape(rawValue))
 		}
 		return instead, found
 	})
 	if !found {
 		return r
 	}
-	r = r.Clone(context.WithValue(r.Context(), optionsKey{}, taken))
-	r.URL.RawQuery = query
-	r.RequestURI = r.URL.RequestURI()
-	return r
+	return web.WithQuery(r.WithContext(context.WithValue(r.Context(), optionsKey{}, taken)), query)
 }
 
 // withoutNested is the parameter of a path that has a stream's parameters in its own
 // query, without them. A stream of several does not read them there.
 func withoutNested(value string) (instead string, found bool) {
 	path, query, _ := strings.Cut(value, "?")
-	query, found = without(query, func(name, _ string) (string, bool) { return "", isOption(name) })
+	query, found = web.EditQuery(query, func(name, _ string) (string, bool) { return "", isOption(name) })
 	return PathParameter + "=" + url.QueryEscape(path+"?"+query), found
 }
 
 func isOption(name string) bool {
 	const prefix = "stream."
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
-}
-
-// without is a query with something else in place of the pairs that replace finds, or
-// nothing. Semicolons, which some take for separators, are such.
-func without(query string, replace func(name, rawValue string) (instead string, found bool)) (rest string, replaced bool) {
-	var kept []byte
-	copied := 0
-	for start := 0; start < len(query); {
-		end := start + 1
-		for end < len(query) && query[end] != '&' && query[end] != ';' {
-			end++
-		}
-		rawName, rawValue, _ := strings.Cut(strings.TrimLeft(query[start:end], "&;"), "=") // the separator is before it
-		if instead, found := replace(unescape(rawName), rawValue); found {
-			kept = append(kept, query[copied:start]...)
-			if instead != "" {
-				kept = append(append(kept, '&'), instead...)
-			}
-			replaced, copied = true, end
-		}
-		start = end
-	}
-	if !replaced {
-		return query, false
-	}
-	return strings.TrimLeft(string(append(kept, query[copied:]...)), "&;"), true
-}
-
-// unescape decodes what it can: what is malformed is no reason to let a key pass.
-func unescape(text string) string {
-	if !strings.ContainsAny(text, "%+") {
-		return text
-	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '%' && i+2 < len(text) {
-			if code, err := strconv.ParseUint(text[i+1:i+3], 16, 8); err == nil {
-				b.WriteByte(byte(code))
-				i += 2
-				continue
-			}
-		}
-		if text[i] == '+' {
-			b.WriteByte(' ')
-		} else {
-			b.WriteByte(text[i])
-		}
-	}
-	return b.String()
 }
 
 // asHeaders is a request whose options are the headers that they stand for; a header that

@@ -13,20 +13,22 @@ import (
 // about it.
 type Answer struct {
 	cache.Result
-	Key        string        // the query's: of the entry that what is encoded is kept with
-	Policy     cache.Policy  // the query's, for the remaining lifetime
-	Now        time.Time     // when the headers hold
-	Until      time.Time     // when the answer ceases to be fresh; zero: as the policy says by time
-	Vary       string        // request headers the answer depends on, beside those of every answer
-	Control    string        // Cache-Control; "" derives one from the lifetime
-	Private    bool          // of the derived one: not for caches that others ask
-	EVMBlock   int64         // newest block of the execution chain that the answer holds at; 0: none is known
-	Behind     time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
-	CatchingUp bool          // the answer is of nodes that are behind their peers
-	Own        cache.Entry   // room for an Entry that is made for this answer
-	Seconds    bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
-	More       []Line        // headers of the interface's own, where the height is told
-	NoHeight   bool          // the entry's height is when it was read, not what it says: it is not told
+	Key         string        // the query's: of the entry that what is encoded is kept with
+	Policy      cache.Policy  // the query's, for the remaining lifetime
+	Now         time.Time     // when the headers hold
+	Until       time.Time     // when the answer ceases to be fresh; zero: as the policy says by time
+	SharedUntil time.Time     // of the derived one: until when a cache that others ask may give the answer to them; zero: as long as it is fresh
+	Vary        string        // request headers the answer depends on, beside those of every answer
+	Control     string        // Cache-Control; "" derives one from the lifetime
+	Private     bool          // of the derived one: not for caches that others ask
+	Immutable   bool          // of the derived one: a 200 that never changes is called so, as its URL alone says what it is
+	EVMBlock    int64         // newest block of the execution chain that the answer holds at; 0: none is known
+	Behind      time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
+	CatchingUp  bool          // the answer is of nodes that are behind their peers
+	Own         cache.Entry   // room for an Entry that is made for this answer
+	Seconds     bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
+	More        []Line        // headers of the interface's own, where the height is told
+	NoHeight    bool          // the entry's height is when it was read, not what it says: it is not told
 }
 
 // A Line is a header of an answer.
@@ -50,7 +52,7 @@ func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) 
 // status and the body that go with them.
 func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
-	a.freshness(h)
+	a.freshness(h, !rs.resettable)
 	status, body = e.Status, e.Body
 	if status == http.StatusOK {
 		status, body = rs.negotiate(h, a, from)
@@ -98,23 +100,38 @@ const longest = 24 * time.Hour
 // freshness sets the headers that say how old the answer is, how long it will
 // serve and which part of the cache it came from: Age, Cache-Control (RFC
 // 9111) and Cache-Status (RFC 9211).
-func (a *Answer) freshness(h *headers) {
+func (a *Answer) freshness(h *headers, forGood bool) {
 	left, age := a.lifetime(), int64(0)
 	if a.Outcome != cache.Miss || a.Collapsed { // an Age says that the origin was not asked for this request
 		age = max(0, int64(a.Now.Sub(a.Entry.ReadAt)/time.Second))
 		h.setInt("Age", age)
 	}
-	switch {
-	case a.Control != "":
+	if a.Control != "" {
 		h.set("Cache-Control", a.Control)
-	case left < time.Second || a.Outcome == cache.StaleError || a.CatchingUp:
-		h.set("Cache-Control", a.audience()+", max-age=0")
-	default:
-		// A cache behind us subtracts the Age it is told, so the age goes on top.
-		text := append(append(h.begin("Cache-Control"), a.audience()...), ", max-age="...)
-		h.finish(strconv.AppendInt(text, age+seconds(min(left, longest)), 10))
+	} else {
+		h.finish(a.appendControl(h.begin("Cache-Control"), left, age, forGood))
 	}
 	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
+}
+
+// appendControl renders the derived Cache-Control.
+func (a *Answer) appendControl(b []byte, left time.Duration, age int64, forGood bool) []byte {
+	b = append(append(b, a.audience()...), ", max-age="...)
+	marked := a.Outcome == cache.StaleHit || a.Outcome == cache.StaleError || a.CatchingUp
+	if left < time.Second || marked {
+		left, age = 0, 0
+	}
+	// A cache behind us subtracts the Age it is told, so the age goes on top.
+	b = strconv.AppendInt(b, age+seconds(min(left, longest)), 10)
+	switch {
+	case a.Private:
+	case !a.SharedUntil.IsZero(): // not here: nginx does not look at the Age, and would keep the answer for that much longer
+		b = append(b, ", s-maxage="...)
+		b = strconv.AppendInt(b, seconds(max(0, min(left, a.SharedUntil.Sub(a.Now)))), 10)
+	case a.Immutable && forGood && left == forever && a.Entry.Status == http.StatusOK:
+		b = append(b, ", immutable"...)
+	}
+	return b
 }
 
 func (a *Answer) audience() string {

@@ -29,8 +29,9 @@ type encodedBodies interface {
 
 // A responder writes answers.
 type responder struct {
-	bodies   encodedBodies
-	byOrigin bool // the answer to one origin is not that to another
+	bodies     encodedBodies
+	byOrigin   bool // the answer to one origin is not that to another
+	resettable bool // no answer is called immutable
 }
 
 // setVary names the request headers that choose between answers of one URL.

@@ -52,6 +52,7 @@ type Options struct {
 
 	PublicURL     string   // scheme and host of the URLs in answers; "" takes those of the request
 	CORSOrigins   []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
+	Resettable    bool     // the chain may begin anew: no answer is called immutable
 	HeightHeaders []string // beside X-Block-Height, by which clients ask for a height and are told one; pages may use them
 
 	Keys         []limits.Key  // who may ask where a key is required; SetKeys replaces them
@@ -82,7 +83,7 @@ func New(o Options, bodies encodedBodies) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{
-		responder: &responder{bodies: bodies, byOrigin: cors.selective()},
+		responder: &responder{bodies: bodies, byOrigin: cors.selective(), resettable: o.Resettable},
 		cors:      cors,
 		o:         o,
 		admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),

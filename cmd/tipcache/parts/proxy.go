@@ -21,6 +21,7 @@ func Proxy(cfg config.Config) proxy.Options {
 			RequestTimeout: public.Request,
 			PublicURL:      pages.PublicURL,
 			CORSOrigins:    public.CORSOrigins,
+			Resettable:     !public.Immutable,
 			Keys:           Keys(cfg),
 			Limits:         Limits(cfg),
 			SharedLimits:   limits.Shared{Timeout: cfg.Redis.Timeout},

@@ -1,0 +1,103 @@
+package blocks
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Names of the query parameters that mean what the headers mean: a cache that keys by
+// the URL alone tells such requests apart.
+const (
+	HeightParameter    = "x-block-height"
+	MinHeightParameter = "x-min-block-height"
+)
+
+// Heights are the blocks that a request names: at most one to be read at, and one
+// that must have been seen.
+type Heights struct {
+	Pinned, Min int64 // 0 for none
+	EVM         int64 // the execution client's block that must have been seen; 0 for none
+	InURL       bool  // the URL names Pinned
+}
+
+type heightsKey struct{}
+
+// TakeHeights is the request without the parameters that name blocks, however they are
+// spelled: no node, no key of the cache and no log has them. Heights.ReadURL finds them
+// nonetheless, and those that were taken from a request of which this one is a part.
+func TakeHeights(r *http.Request) *http.Request {
+	var taken url.Values
+	query, found := web.EditQuery(r.URL.RawQuery, func(name, rawValue string) (_ string, found bool) {
+		for _, parameter := range [...]string{HeightParameter, MinHeightParameter} {
+			if strings.EqualFold(name, parameter) {
+				if taken == nil {
+					taken = maps.Clone(inURL(r))
+				}
+				if taken == nil {
+					taken = url.Values{}
+				}
+				taken[parameter] = append(slices.Clip(taken[parameter]), web.Unescape(rawValue))
+				return "", true
+			}
+		}
+		return "", false
+	})
+	if !found {
+		return r
+	}
+	return web.WithQuery(r.WithContext(context.WithValue(r.Context(), heightsKey{}, taken)), query)
+}
+
+// inURL are the parameters that were taken from a request.
+func inURL(r *http.Request) url.Values {
+	taken, _ := r.Context().Value(heightsKey{}).(url.Values)
+	return taken
+}
+
+// RestoreHeights puts the parameters that were taken from a request back into its query, for
+// a client that is sent elsewhere.
+func RestoreHeights(r *http.Request) string {
+	query, taken := r.URL.RawQuery, inURL(r)
+	if query != "" && len(taken) > 0 {
+		query += "&"
+	}
+	return query + taken.Encode()
+}
+
+// ReadURL adds the heights that the URL of a request names to those of its headers. The
+// error is the client's.
+func (h *Heights) ReadURL(r *http.Request) error {
+	taken := inURL(r)
+	if taken == nil {
+		return nil
+	}
+	h.InURL = len(taken[HeightParameter]) > 0
+	if err := agree(&h.Pinned, HeightParameter, taken, web.HeightHeader); err != nil {
+		return err
+	}
+	return agree(&h.Min, MinHeightParameter, taken, web.MinHeightHeader)
+}
+
+// agree reads a parameter, all of whose values name one block: that of the header, if the
+// request has it.
+func agree(height *int64, parameter string, taken url.Values, header string) error {
+	for i, value := range taken[parameter] {
+		n, err := web.ReadBlock(parameter, []string{value})
+		switch {
+		case err != nil:
+			return err
+		case *height > 0 && *height != n && i == 0:
+			return web.BadInput("%s is %d and %s is %d: no answer can be both", header, *height, parameter, n)
+		case *height > 0 && *height != n:
+			return web.BadInput("%s is %d and %d: no answer can be both", parameter, *height, n)
+		}
+		*height = n
+	}
+	return nil
+}

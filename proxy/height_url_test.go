@@ -1,0 +1,124 @@
+package proxy_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+const validatorsAt100 = "/staking/validators?pagination.limit=2&x-block-height=100"
+
+func TestAHeightInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
+	for _, target := range []string{
+		validatorsAt100, "/staking/validators?X-Block-Height=100&pagination.limit=2", "/staking/validators?pagination.limit=2;x%2Dblock%2Dheight=%3100",
+		validatorsAt100 + "&x-block-height=100", validatorsAt100 + "&x-min-block-height=99",
+	} {
+		s := startChain(t, proxy.Options{})
+		got := s.get(t, target)
+		got.has(t, "X-Block-Height", "100")
+		got.has(t, "X-Unknown-Parameters", "")
+		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
+		s.get(t, "/staking/validators?pagination.limit=2", "X-Block-Height", "100").has(t, "X-Block-Height", "100")
+		want := []node.Request{{Path: "/staking/validators", Query: "pagination.limit=2", Height: 100, Cost: node.Page, Client: "127.0.0.1"}}
+		if diff := cmp.Diff(want, s.chain.asked); diff != "" {
+			t.Errorf("%s: asked (-want +got):\n%s", target, diff)
+		}
+	}
+}
+
+func TestALeastHeightInTheURLIsWaitedFor(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	got := make(chan exchange)
+	go func() { got <- s.get(t, anyPath+"?x-min-block-height=230") }()
+	s.chain.grow(1)
+	s.chain.grow(1)
+	(<-got).has(t, "X-Block-Height", "230")
+}
+
+func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
+	for target, want := range map[string]string{
+		"?x-block-height=":                           `x-block-height is \"\"; expected a positive integer`,
+		"?x-block-height=0":                          `x-block-height is \"0\"; expected a positive integer`,
+		"?x-min-block-height=latest":                 `x-min-block-height is \"latest\"; expected a positive integer`,
+		"?x-block-height=+5":                         `x-block-height is \" 5\"; expected a positive integer`,
+		"?x-block-height=100&x-block-height=101":     `x-block-height is 100 and 101: no answer can be both`,
+		"?x-block-height=101":                        `X-Block-Height is 100 and x-block-height is 101: no answer can be both`,
+		"?x-min-block-height=51":                     `X-Min-Block-Height is 50 and x-min-block-height is 51: no answer can be both`,
+		"?x-block-height=100&x-block-height=100,100": `x-block-height is \"100,100\"; expected a positive integer`,
+	} {
+		for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+			s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+			got := s.get(t, anyPath+target, "X-Block-Height", "100", "X-Min-Block-Height", "50")
+			if got.status != http.StatusBadRequest || !strings.Contains(got.body, want) || s.chain.calls() > 0 {
+				t.Errorf("%s: %d %s", target, got.status, got.body)
+			}
+		}
+	}
+	s := startChain(t, proxy.Options{})
+	s.get(t, anyPath+"?x-block-height=229").refuses(t, 400, `{"code":400,"msg":{},"error":"block 229 is in the future; the newest is 228"}`+"\n")
+}
+
+func TestTheNodesOfTheSDKAreReadAtAHeightInTheURL(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	s.advance(t)
+	for target, want := range map[string][3]string{
+		sdkPool + "?x-block-height=1000":                                                  {"200", "1000", "public, max-age=86400, immutable"},
+		"/cosmos/base/tendermint/v1beta1/blocks/1000":                                     {"200", "", "public, max-age=86400, immutable"},
+		"/no/such/path?x-block-height=1000":                                               {"501", "", ""},
+		sdkPool + "?x-block-height=x":                                                     {"400", "", ""},
+		"/cosmos//staking/v1beta1/pool?x-min-block-height=7&pagination.limit=1&x=2&y=%3d": {"301", "", ""},
+	} {
+		resp, body := s.get(t, target)
+		if got := resp.Header.Get("Cache-Control"); got != want[2] && want[2] != "" {
+			t.Errorf("%s: Cache-Control: %s", target, got)
+		}
+		if got := resp.Header.Get("X-Cosmos-Block-Height"); resp.Status[:3] != want[0] || got != want[1] && want[1] != "" {
+			t.Errorf("%s: %s at %q: %s", target, resp.Status, got, body)
+		}
+		if to := resp.Header.Get("Location"); want[0] == "301" && to != sdkPool+"?pagination.limit=1&x=2&y=%3d&x-min-block-height=7" {
+			t.Errorf("sent to %s", to)
+		}
+	}
+	resp, _ := s.get(t, sdkPool+"?x-block-height=1000", "X-Cosmos-Block-Height", "1001")
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("two heights: %s", resp.Status)
+	}
+}
+
+func TestAStreamIsPinnedByItsURLAndByThatOfAPath(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	for target, want := range map[string]string{
+		anyPath + "?x-block-height=100":                                       "id: 100.",
+		"/live?path=" + anyPath + "%3Fx-block-height%3D100":                   `"height":100`,
+		"/live?x-block-height=100&path=" + anyPath:                            `"height":100`,
+		"/live?x-block-height=99&path=" + anyPath + "%3Fx-block-height%3D100": "x-block-height is 99 and 100",
+	} {
+		if got := s.stream(t, target).next(); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", target, got)
+		}
+	}
+}
+
+func TestAHeightInTheURLIsExplainedAndNotLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
+	e := explain(t, s.proxy, proxy.Inquiry{URL: validatorsAt100})
+	if !strings.HasSuffix(e.Asks, " at block 100") || e.Class != "pinned" {
+		t.Errorf("explained as %s, %s", e.Class, e.Asks)
+	}
+	s.get(t, validatorsAt100)
+	s.Close()
+	if text := log.String(); !strings.Contains(text, "pagination.limit=2") || strings.Contains(text, "x-block-height") {
+		t.Errorf("logged: %s", text)
+	}
+}

@@ -1,0 +1,66 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// EditQuery is a query with something else in place of the pairs that replace finds, or
+// nothing. A name is given decoded, a value as it stands. Semicolons, which some take for
+// separators, are such.
+func EditQuery(query string, replace func(name, rawValue string) (instead string, found bool)) (rest string, replaced bool) {
+	var kept []byte
+	copied := 0
+	for start := 0; start < len(query); {
+		end := start + 1
+		for end < len(query) && query[end] != '&' && query[end] != ';' {
+			end++
+		}
+		rawName, rawValue, _ := strings.Cut(strings.TrimLeft(query[start:end], "&;"), "=") // the separator is before it
+		if instead, found := replace(Unescape(rawName), rawValue); found {
+			kept = append(kept, query[copied:start]...)
+			if instead != "" {
+				kept = append(append(kept, '&'), instead...)
+			}
+			replaced, copied = true, end
+		}
+		start = end
+	}
+	if !replaced {
+		return query, false
+	}
+	return strings.TrimLeft(string(append(kept, query[copied:]...)), "&;"), true
+}
+
+// Unescape decodes what it can of a name or a value in a query: what is malformed is no
+// reason to let it pass.
+func Unescape(text string) string {
+	if !strings.ContainsAny(text, "%+") {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if code, err := strconv.ParseUint(text[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(code))
+				i += 2
+				continue
+			}
+		}
+		if text[i] == '+' {
+			b.WriteByte(' ')
+		} else {
+			b.WriteByte(text[i])
+		}
+	}
+	return b.String()
+}
+
+// WithQuery is a shallow copy of a request with another query.
+func WithQuery(r *http.Request, query string) *http.Request {
+	edited, u := *r, *r.URL
+	u.RawQuery = query
+	edited.URL, edited.RequestURI = &u, u.RequestURI()
+	return &edited
+}
