@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
@@ -238,16 +240,18 @@ func TestClientsCannotFloodTheErrorLog(t *testing.T) {
 		name    string
 		fails   error
 		headers []string
+		fault   string // as the metrics and the alert have it
 	}{
-		{"a request that is shed", &upstream.Error{Kind: upstream.Overloaded, Msg: "the node is busy"}, nil},
-		{"too many requests that wait", cache.ErrOverloaded, nil},
-		{"a block that does not come", nil, []string{"X-Min-Block-Height", "999999"}},
+		{"a request that is shed", &upstream.Error{Kind: upstream.Overloaded, Msg: "the node is busy"}, nil, "server"},
+		{"too many requests that wait", cache.ErrOverloaded, nil, "server"},
+		{"a block that does not come", nil, []string{"X-Min-Block-Height", "999999"}, "input"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var log logtest.Log
+			registry := prometheus.NewPedanticRegistry()
 			s := startChain(t, proxy.Options{
-				Web:   web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+				Web:   web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: registry},
 				Chain: chain.Options{MinHeightWait: time.Millisecond},
 			})
 			if tt.fails != nil {
@@ -256,6 +260,9 @@ func TestClientsCannotFloodTheErrorLog(t *testing.T) {
 			got := s.get(t, anyPath, tt.headers...)
 			if text := log.String(); got.status < 500 || !strings.Contains(text, `"level":"WARN"`) || strings.Contains(text, "ERROR") {
 				t.Errorf("status %d, logged: %s", got.status, text)
+			}
+			if all := strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n"); !strings.Contains(all, fmt.Sprintf("fault:%q ", tt.fault)) {
+				t.Errorf("counted %s, want fault %q", all, tt.fault)
 			}
 		})
 	}

@@ -42,7 +42,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_proxy_requests_total",
-			Help: "Requests answered, by route, method, status, what came of asking the cache, and for a status of 500 and more whose fault it is: input (the node answers so to what was asked) or server.",
+			Help: "Requests answered, by route, method, status, what came of asking the cache, and for a status of 500 and more whose fault it is: input (what was asked brings it about) or server.",
 		}, []string{"route", "method", "status", "outcome", "fault"}),
 		durations: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_request_duration_seconds",

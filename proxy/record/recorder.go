@@ -97,11 +97,13 @@ func endingOf(rec *Record, end *End) ending {
 }
 
 // fault says whose fault a status of 500 and more is: that of the input, or of a server.
+// Clients have it as they like to ask for a block that does not come; a 503 says that
+// something is short here.
 func fault(rec *Record, end *End) string {
 	switch {
 	case end.Status < http.StatusInternalServerError:
 		return ""
-	case rec.Blameless && rec.Err == nil:
+	case rec.Err == nil && rec.Blameless, rec.Err != nil && rec.Expected && end.Status != http.StatusServiceUnavailable:
 		return "input"
 	}
 	return "server"
@@ -161,9 +163,9 @@ func (r *Recorder) log(rec *Record, end *End) {
 	}
 	level := slog.LevelInfo
 	switch {
-	case fault(rec, end) != "server":
-	case rec.Err != nil && rec.Expected:
+	case end.Status >= http.StatusInternalServerError && rec.Err != nil && rec.Expected:
 		level = slog.LevelWarn
+	case fault(rec, end) != "server":
 	default:
 		level = slog.LevelError
 	}
