@@ -43,8 +43,8 @@ func (s *cometServer) serveURI(w http.ResponseWriter, r *http.Request) {
 func (s *cometServer) dispatch(r rpcRequest) (json.RawMessage, *rpcError) {
 	var params struct{ Height json.RawMessage }
 	_ = json.Unmarshal(r.Params, &params) // lists of arguments are not read
-	if r.Method == "tx" {
-		return s.node.tx(r)
+	if method := ofTxs[r.Method]; method != nil {
+		return method(s.node, r)
 	}
 	return s.call(r.Method, string(params.Height), "json")
 }

@@ -2,9 +2,10 @@ package devnet
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -60,20 +61,59 @@ func (c *chain) txIndex() string {
 // indexedBlocks is for how many blocks transactions can be found by the method tx.
 const indexedBlocks = 256
 
+// ofTxs are the methods about transactions. Lists of arguments are not read.
+var ofTxs = map[string]func(*Node, rpcRequest) (json.RawMessage, *rpcError){
+	"tx": (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
+}
+
 // tx is a transaction by its hash.
 func (n *Node) tx(r rpcRequest) (json.RawMessage, *rpcError) {
+	var params struct{ Hash []byte }
+	_ = json.Unmarshal(r.Params, &params)
 	if n.chain.txIndex() == "off" {
 		return nil, internalError("transaction indexing is disabled")
 	}
-	var params struct{ Hash string }
-	_ = json.Unmarshal(r.Params, &params) // lists of arguments are not read
-	wanted, _ := base64.StdEncoding.DecodeString(params.Hash)
+	if found := n.find(params.Hash); found != nil {
+		return found, nil
+	}
+	return nil, internalError(fmt.Sprintf("tx (%X) not found", params.Hash))
+}
+
+func (n *Node) find(wanted []byte) json.RawMessage {
 	for h := n.Height(); h > max(0, n.Height()-indexedBlocks); h-- {
 		for i, t := range n.chain.transactions(h) {
 			if hash := sha256.Sum256(t.Raw); string(wanted) == string(hash[:]) {
-				return fmt.Appendf(nil, `{"hash":"%X","height":"%d","index":%d,"tx_result":%s,"tx":%q}`, hash, h, i, t.Result, base64Text(t.Raw)), nil
+				return fmt.Appendf(nil, `{"hash":"%X","height":"%d","index":%d,"tx_result":%s,"tx":%q}`, hash, h, i, t.Result, base64Text(t.Raw))
 			}
 		}
 	}
-	return nil, internalError(fmt.Sprintf("tx (%X) not found", wanted))
+	return nil
+}
+
+// searchedHash is the one search that is understood.
+var searchedHash = regexp.MustCompile(`^tx\.hash\s*=\s*'([0-9A-Fa-f]{64})'$`)
+
+func (n *Node) searchTxs(r rpcRequest) (json.RawMessage, *rpcError) {
+	var params struct{ Query string }
+	_ = json.Unmarshal(r.Params, &params)
+	if m := searchedHash.FindStringSubmatch(params.Query); m != nil {
+		hash, _ := hex.DecodeString(m[1]) // it has its form
+		if found := n.find(hash); found != nil {
+			return fmt.Appendf(nil, `{"txs":[%s],"total_count":"1"}`, found), nil
+		}
+	}
+	return json.RawMessage(`{"txs":[],"total_count":"0"}`), nil
+}
+
+func (n *Node) broadcastTx(r rpcRequest) (json.RawMessage, *rpcError) {
+	var params struct{ Tx []byte }
+	_ = json.Unmarshal(r.Params, &params)
+	if n.chain.cosmos == nil {
+		return nil, &rpcError{Code: -32601, Message: "Method not found"}
+	}
+	result, known := n.chain.cosmos.Broadcast(sdkNode{n}, params.Tx)
+	if known {
+		return nil, internalError("tx already exists in cache")
+	}
+	return json.RawMessage(result), nil
 }

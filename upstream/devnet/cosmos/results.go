@@ -1,6 +1,10 @@
 package cosmos
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/tidwall/gjson"
+)
 
 // A Transaction is one from outside that a block has taken in.
 type Transaction struct {
@@ -34,4 +38,14 @@ func happening(kind string, attributes ...string) string {
 		separator = ","
 	}
 	return text + "]}"
+}
+
+// Broadcast takes a transaction in as REST does in the mode SYNC, and says what the RPC
+// says of it. It is known where it was taken in before.
+func (c *Chain) Broadcast(n nodeView, raw []byte) (result string, known bool) {
+	q := &query{chain: c, node: n, now: n.Now(), posted: txRequest{Bytes: raw, Mode: "BROADCAST_MODE_SYNC"}}
+	q.state = c.at(q.now.Height, n)
+	text, _ := broadcastTx(q) // it has the mode
+	r := gjson.Get(text, "tx_response")
+	return fmt.Sprintf(`{"code":%s,"data":"","log":%s,"codespace":%s,"hash":%q}`, r.Get("code"), r.Get("raw_log").Raw, r.Get("codespace").Raw, hashOf(raw)), r.Get("code").Int() == 19
 }
