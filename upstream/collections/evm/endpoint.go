@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -17,9 +16,9 @@ type Endpoint struct {
 	name   string // its host: the rest of the URL may be a key
 	outage *upstream.Outage
 
-	verified atomic.Bool // its chain id is the right one
-
 	mu       sync.Mutex
+	verified time.Time     // when its chain id was found right; zero: it is to be asked for
+	useful   bool          // it has answered anything since
 	window   window        // blocks that it gives at once
 	batch    adaptive      // calls that it takes at once
 	pause    time.Duration // of the last rest; 0 when it is well
@@ -136,6 +135,32 @@ func (e *Endpoint) called(calls int, err error) (less bool) {
 	return less && f.Reason == Refused
 }
 
+// verifiedFor is how long an endpoint that answers nothing else is taken for the one
+// whose chain id was right.
+const verifiedFor = time.Minute
+
+func (e *Endpoint) isVerified() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.verified.IsZero()
+}
+
+func (e *Endpoint) verify() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.verified, e.useful = time.Now(), false
+}
+
+// unverify has its chain id asked for again after a silence, once it has answered, or
+// after a while: if that alone were answered there would be no progress.
+func (e *Endpoint) unverify() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.useful || time.Since(e.verified) > verifiedFor {
+		e.verified = time.Time{}
+	}
+}
+
 // available returns until when the endpoint rests, or why it is not asked again.
 func (e *Endpoint) available() (until time.Time, excluded error) {
 	e.mu.Lock()
@@ -153,7 +178,7 @@ func (e *Endpoint) exclude(why error) {
 // Well notes an answer.
 func (e *Endpoint) Well() {
 	e.mu.Lock()
-	e.pause, e.refusals, e.failures, e.trouble = 0, 0, 0, nil
+	e.pause, e.refusals, e.failures, e.trouble, e.useful = 0, 0, 0, nil, true
 	e.mu.Unlock()
 	e.outage.End()
 }

@@ -108,6 +108,24 @@ func (c *client) callFailure(e gjson.Result) *Failure {
 	return f
 }
 
+// codeReverted is what JSON-RPC's error code is when a contract refuses a call.
+const codeReverted = 3
+
+// Reverted reports whether the contract failed, and not the endpoint. Older
+// clients say so in words only.
+func (f *Failure) Reverted() bool {
+	if f.Reason != Refused {
+		return false
+	}
+	said := strings.ToLower(f.Error())
+	for _, words := range []string{"revert", "invalid opcode", "invalid jump", "stack underflow", "out of gas", "vm execution"} {
+		if strings.Contains(said, words) {
+			return true
+		}
+	}
+	return f.Code == codeReverted
+}
+
 // excerpt is the beginning of what the endpoint said, on one line. It is cut
 // after it was redacted: half a key would not be found.
 func (c *client) excerpt(said string) string {

@@ -98,21 +98,24 @@ func (p *Pool) Window() (blocks, perCall int64) { return p.at(p.current.Load()).
 // Try lets the work be done with one endpoint after the other until it succeeds.
 // Errors that are no *Failure end it, as does ctx. ErrForbidden and ErrOtherChain
 // are those of a Pool that is not patient.
-func (p *Pool) Try(ctx context.Context, work func(*Endpoint) error) error {
+func (p *Pool) Try(ctx context.Context, work func(*Session) error) error {
 	return p.TryOther(ctx, nil, work)
 }
 
 // TryOther is Try with another endpoint than one, where another is to be had at
 // present.
-func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Endpoint) error) error {
+func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Session) error) error {
+	sessions := map[*Endpoint]*Session{}
 	for {
 		e, err := p.pick(ctx, than)
 		if err != nil {
 			return err
 		}
+		s := cmp.Or(sessions[e], newSession(e))
+		sessions[e] = s
 		began := time.Now()
 		if err = p.verify(ctx, e); err == nil {
-			err = work(e)
+			err = s.try(work)
 		}
 		f, ok := errors.AsType[*Failure](err)
 		if !ok {
@@ -190,7 +193,7 @@ func (p *Pool) at(i int64) *Endpoint { return p.endpoints[i%int64(len(p.endpoint
 // verify makes sure that the endpoint is of the chain: on the first request, and
 // again after it was silent, for what comes back may be another.
 func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
-	if e.verified.Load() {
+	if e.isVerified() {
 		return nil
 	}
 	answers, err := e.each(ctx, min(e.timeout, pollTimeout), Call{Method: "eth_chainId"})
@@ -208,7 +211,7 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	if id != p.o.ChainID {
 		return &Failure{Reason: OtherChain, err: fmt.Errorf("%w: its chain id is %d, the network's is %d", ErrOtherChain, id, p.o.ChainID)}
 	}
-	e.verified.Store(true)
+	e.verify()
 	return nil
 }
 
@@ -229,7 +232,7 @@ func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 		e.rest(began, p.o.Pause, maxPause, 0)
 	default:
 		if f.Reason == Silent {
-			e.verified.Store(false)
+			e.unverify()
 		}
 		e.noteFailure(began, f.Reason)
 		e.rest(began, p.o.Pause, maxPause, f.After)

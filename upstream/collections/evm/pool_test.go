@@ -13,8 +13,8 @@ func TestOneWrongAnswerExcludesNoEndpoint(t *testing.T) {
 	for name, f := range map[string]*Failure{"another chain": chainSaid, "no access": {Reason: Forbidden, err: errors.New("no")}} {
 		synctest.Test(t, func(t *testing.T) {
 			p, failures := newTestPool(t, Options{}), 0
-			work := func(most int) func(*Endpoint) error {
-				return func(*Endpoint) error {
+			work := func(most int) func(*Session) error {
+				return func(*Session) error {
 					if failures++; failures <= most {
 						return f
 					}
@@ -37,7 +37,7 @@ func TestAnotherEndpointIsAskedWhereThereIsOne(t *testing.T) {
 		p := newTestPool(t, Options{})
 		only := p.endpoints[0]
 		asked := func() (by *Endpoint) {
-			if err := p.TryOther(t.Context(), only, func(e *Endpoint) error { by = e; return nil }); err != nil {
+			if err := p.TryOther(t.Context(), only, func(s *Session) error { by = s.Endpoint; return nil }); err != nil {
 				t.Error(err)
 			}
 			return by

@@ -39,7 +39,7 @@ func TestFailuresOfWorkThatWasUnderWayTogetherCountOnce(t *testing.T) {
 		for i := range workers {
 			work.Go(func() {
 				var failed time.Time
-				err := p.Try(t.Context(), func(*Endpoint) error {
+				err := p.Try(t.Context(), func(*Session) error {
 					if failed.IsZero() {
 						time.Sleep(time.Duration(i+1) * 10 * pause) // apart by more than a rest
 						failed = time.Now()

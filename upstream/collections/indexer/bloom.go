@@ -90,8 +90,8 @@ func (x *Indexer) question(ctx context.Context, b *blocks) error {
 // They are none where none of them takes a hash.
 func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
 	refusals := 0
-	err = x.within(ctx, than, func(e *evm.Endpoint) error {
-		answers, err := e.AtHeadOnce(ctx, block, getLogs(x.filterHash(hash.String())))
+	err = x.within(ctx, than, func(e *evm.Session) error {
+		_, answers, err := e.AtHeadOnce(ctx, block, getLogs(x.filterHash(hash.String())))
 		if err != nil {
 			return err
 		}

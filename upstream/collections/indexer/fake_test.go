@@ -56,6 +56,8 @@ type faults struct {
 	echoes       string  // the body of refusals, by status
 	status       int     // of every answer
 	failures     int     // of so many answers only; 0 for all
+	sense        int     // one in so many answers makes sense, the last; 0 for all
+	way          int     // how the others do not: one of misbehave's, or noResult
 }
 
 // Which answers with logs hold none of them.
@@ -63,6 +65,9 @@ const (
 	dropsRanges = iota + 1 // those of ranges; those by a block's hash hold all
 	dropsAll
 )
+
+// noResult is an answer to each call that is none. Misbehave lets it pass.
+const noResult = 7
 
 // refusals are ways of saying that a range is too great.
 var refusals = []func(w http.ResponseWriter) (code int, message string){
@@ -149,7 +154,8 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, cmp.Or(f.echoes, "not for you"), f.status)
 		return
 	}
-	if rand.Float64() < f.rate && !misbehave(w) {
+	raves := f.sense > 0 && requests%f.sense != 0
+	if rand.Float64() < f.rate && !misbehave(w, rand.IntN(8)) || raves && !misbehave(w, f.way) {
 		return
 	}
 	calls, batched, err := readCalls(r.Body)
@@ -185,6 +191,11 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			answers[i].Error = failure
 		} else if answers[i].Result = result; result == nil {
 			answers[i].Result = json.RawMessage("null")
+		}
+	}
+	for i := range answers {
+		if raves {
+			answers[i].Result, answers[i].Error = json.RawMessage("null"), nil
 		}
 	}
 	if f.spoiled && rand.IntN(2) == 0 {
@@ -253,8 +264,8 @@ func spoil(answers []rpcAnswer, calls []rpcCall, way int) {
 }
 
 // misbehave fails a request in one of many ways, or lets it pass.
-func misbehave(w http.ResponseWriter) (pass bool) {
-	switch rand.IntN(8) {
+func misbehave(w http.ResponseWriter, way int) (pass bool) {
+	switch way {
 	case 0:
 		w.Header().Set("Retry-After", "0")
 		http.Error(w, "slow down", http.StatusTooManyRequests)

@@ -64,7 +64,7 @@ func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error
 func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err error) {
 	ctx, traced := x.startTrace(ctx, "indexer.fetch", t.span)
 	defer func() { endTrace(traced, part, err) }()
-	err = x.within(ctx, nil, func(e *evm.Endpoint) (err error) {
+	err = x.within(ctx, nil, func(e *evm.Session) (err error) {
 		for {
 			size, perCall := e.Window()
 			asked := t
@@ -101,9 +101,9 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err erro
 // within has endpoints do a piece of work as TryOther does, and gives up where they
 // go on contradicting what is known, or lag for long: what they are asked for may
 // follow from a wrong answer itself.
-func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm.Endpoint) error) error {
+func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm.Session) error) error {
 	began, contradictions := time.Now(), 0
-	return x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
+	return x.pool.TryOther(ctx, than, func(e *evm.Session) error {
 		err := work(e)
 		f, failed := errors.AsType[*evm.Failure](err)
 		switch {
@@ -121,7 +121,7 @@ func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm
 // request asks an endpoint for a span, in calls of so many blocks. An endpoint
 // that has not got so far answers with no logs, which is no answer: AtHead sees to
 // that.
-func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, t task, perCall int64) (*blocks, error) {
+func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall int64) (*blocks, error) {
 	if e.Single() {
 		return x.requestSingly(ctx, e, t)
 	}
@@ -136,7 +136,7 @@ func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, t task, perCall 
 	for _, part := range parts {
 		calls = append(calls, getLogs(x.filter(part)))
 	}
-	answers, err := e.AtHeadOnce(ctx, t.to, calls...)
+	_, answers, err := e.AtHeadOnce(ctx, t.to, calls...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (x *Indexer) request(ctx context.Context, e *evm.Endpoint, t task, perCall 
 	if err != nil {
 		return nil, err
 	}
-	return x.readBlocks(e, t, parts, numbers, results)
+	return x.readBlocks(e.Endpoint, t, parts, numbers, results)
 }
 
 // readBlocks reads the headers of blocks, and behind them the logs of parts that
@@ -175,7 +175,7 @@ const safeDepth = 256
 // requestSingly asks an endpoint that takes one call at once. Logs of the newest
 // blocks are asked for by the hash of each block, which a server that does not
 // have it refuses; those of older ones by their numbers.
-func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, t task) (*blocks, error) {
+func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*blocks, error) {
 	head, answers, err := e.AtHead(ctx, t.to, getHeader(t.from))
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, t task) (*
 	if s.from == s.to {
 		numbers, calls = numbers[:1], []evm.Call{getLogs(x.filterHash(answers[0].Result.Get("hash").Str))}
 	}
-	more, err := e.Each(ctx, calls...)
+	_, more, err := e.AtHeadOnce(ctx, t.to, calls...)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Endpoint, t task) (*
 	if err != nil {
 		return nil, err
 	}
-	return x.readBlocks(e, t, []span{s}, numbers, results)
+	return x.readBlocks(e.Endpoint, t, []span{s}, numbers, results)
 }
 
 func getLogs(filter map[string]any) evm.Call {

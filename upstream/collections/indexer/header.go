@@ -99,8 +99,10 @@ func (x *Indexer) date(ctx context.Context, b *blocks) error {
 			missing = append(missing, event.Block)
 		}
 	}
-	if err := x.readTimes(ctx, b, missing); err != nil {
-		return err
+	if len(missing) > 0 {
+		if err := x.readTimes(ctx, b, missing); err != nil {
+			return err
+		}
 	}
 	for i := range b.events {
 		if h, known := b.headers[b.events[i].Block]; known {
@@ -110,29 +112,25 @@ func (x *Indexer) date(ctx context.Context, b *blocks) error {
 	return nil
 }
 
-// readTimes reads the headers of blocks. What was answered before a failure stays.
+// readTimes reads the headers of blocks.
 func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) error {
-	for len(numbers) > 0 {
-		err := x.within(ctx, nil, func(e *evm.Endpoint) error {
-			_, answers, err := e.AtHead(ctx, b.to, getHeaders(numbers)...)
-			results, refused := evm.Results(answers)
-			if refused != nil {
-				return refused
-			}
-			got, unread := readHeaders(numbers[:len(results)], results)
-			if unread != nil {
-				return unread
-			}
-			if unread = (&blocks{headers: got, events: b.events}).agree(); unread != nil {
-				return unread
-			}
-			maps.Copy(b.headers, got)
-			numbers = numbers[len(results):]
-			return err
-		})
+	return x.within(ctx, nil, func(s *evm.Session) error {
+		_, answers, err := s.AtHead(ctx, b.to, getHeaders(numbers)...)
 		if err != nil {
 			return err
 		}
-	}
-	return nil
+		results, err := evm.Results(answers)
+		if err != nil {
+			return err
+		}
+		got, err := readHeaders(numbers, results)
+		if err != nil {
+			return err
+		}
+		if err := (&blocks{headers: got, events: b.events}).agree(); err != nil {
+			return err
+		}
+		maps.Copy(b.headers, got)
+		return nil
+	})
 }

@@ -220,3 +220,24 @@ func TestManyUnknownIDsAreFoundOfAnEndpointThatTakesHardlyAnyCalls(t *testing.T)
 		}
 	}
 }
+
+func TestEachAnswerThatMakesSenseIsProgress(t *testing.T) {
+	h := newHistory(7) // without times in its logs
+	h.grow(10)
+	for otherwise, way := range map[string]int{"silence": 2, "half an answer": 3, "no result": noResult} {
+		for _, one := range []int{2, 3} {
+			for _, most := range []int{0, 1} {
+				t.Run(fmt.Sprintf("one in %d of %d calls at most, otherwise %s", one, most, otherwise), func(t *testing.T) {
+					t.Parallel()
+					evm := serveEVM(t, h, faults{sense: one, way: way, maxCalls: most})
+					store := open(t, memory(t))
+					o := quick(store, evm)
+					o.From, o.Ahead, o.Follow = 12, 1, true // no other work gets it out of step
+					follow(t, o)
+					await(t, store, h.head())
+					expect(t, store, h.count(12)) // IPs and disputes of before are resolved by calls
+				})
+			}
+		}
+	}
+}

@@ -108,13 +108,12 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 }
 
 // words are those of callWords by endpoints other than one, where others are to be
-// had, and the last of these. What came before a failure stays.
+// had, and the last of these.
 func (x *Indexer) words(ctx context.Context, than *evm.Endpoint, calls []ethCall, index int, head int64) (words []ledger.Address, by *evm.Endpoint, err error) {
-	for len(words) < len(calls) {
-		err := x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
-			some := calls[len(words):min(len(words)+callsAtOnce, len(calls))]
-			got, err := someWords(ctx, e, some, index, head)
-			words, by = append(words, got...), e
+	for some := range slices.Chunk(calls, callsAtOnce) {
+		err := x.pool.TryOther(ctx, than, func(s *evm.Session) error {
+			got, err := someWords(ctx, s, some, index, head)
+			words, by = append(words, got...), s.Endpoint
 			return err
 		})
 		if err != nil {
@@ -127,11 +126,11 @@ func (x *Indexer) words(ctx context.Context, than *evm.Endpoint, calls []ethCall
 // callsAtOnce is how many calls are a piece of work.
 const callsAtOnce = 500
 
-// someWords returns those before the first that is not had, with the error.
-func someWords(ctx context.Context, e *evm.Endpoint, some []ethCall, index int, head int64) ([]ledger.Address, error) {
+// someWords returns all words, or none.
+func someWords(ctx context.Context, s *evm.Session, some []ethCall, index int, head int64) ([]ledger.Address, error) {
 	state := "latest"
-	if e.Single() { // the next call may come to a server that lags, which refuses the number of a block it lacks
-		newest, _, err := e.Poll(ctx, head)
+	if s.Single() { // the next call may come to a server that lags, which refuses the number of a block it lacks
+		newest, _, err := s.Poll(ctx, head)
 		if err != nil {
 			return nil, err
 		}
@@ -141,20 +140,21 @@ func someWords(ctx context.Context, e *evm.Endpoint, some []ethCall, index int, 
 	for i, c := range some {
 		calls[i] = evm.Call{Method: "eth_call", Params: []any{c, state}}
 	}
-	_, answers, err := e.AtHead(ctx, head, calls...)
-	words := make([]ledger.Address, 0, len(answers))
-	for _, a := range answers {
-		word, unread := readWord(a, index)
-		if unread != nil {
-			return words, unread
-		}
-		words = append(words, word)
+	_, answers, err := s.AtHead(ctx, head, calls...)
+	if err != nil {
+		return nil, err
 	}
-	return words, err
+	words := make([]ledger.Address, len(answers))
+	for i, a := range answers {
+		if words[i], err = readWord(a, index); err != nil {
+			return nil, err
+		}
+	}
+	return words, nil
 }
 
 func readWord(a evm.Answer, index int) (word ledger.Address, err error) {
-	if a.Err != nil && reverted(a.Err) {
+	if a.Err != nil && a.Err.Reverted() {
 		return word, nil
 	}
 	said, err := a.Text()
@@ -169,22 +169,4 @@ func readWord(a evm.Answer, index int) (word ledger.Address, err error) {
 		return word, nil
 	}
 	return word, nil // it is no address
-}
-
-// codeReverted is what JSON-RPC's error code is when a contract refuses a call.
-const codeReverted = 3
-
-// reverted reports whether the contract failed, and not the endpoint. Older
-// clients say so in words only.
-func reverted(f *evm.Failure) bool {
-	if f.Reason != evm.Refused {
-		return false
-	}
-	said := strings.ToLower(f.Error())
-	for _, words := range []string{"revert", "invalid opcode", "invalid jump", "stack underflow", "out of gas", "vm execution"} {
-		if strings.Contains(said, words) {
-			return true
-		}
-	}
-	return f.Code == codeReverted
 }

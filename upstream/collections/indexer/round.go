@@ -100,8 +100,8 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) 
 	if cursor.Chain != 0 {
 		numbers = []int64{cursor.Block, b.to}
 	}
-	return x.pool.TryOther(ctx, b.source, func(e *evm.Endpoint) error {
-		if e == b.source {
+	return x.pool.TryOther(ctx, b.source, func(e *evm.Session) error {
+		if e.Endpoint == b.source {
 			return nil // there is no other at present
 		}
 		_, answers, err := e.Poll(ctx, b.to, getHeaders(numbers)...)

@@ -151,7 +151,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		calls = append(calls, getHeader(cursor.Block))
 	}
 	began, contradictions := time.Now(), 0
-	err = x.pool.Try(ctx, func(e *evm.Endpoint) error {
+	err = x.pool.Try(ctx, func(e *evm.Session) error {
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
@@ -188,7 +188,7 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error)
 		numbers[i] = before.Block
 	}
 	to := -1
-	err = x.within(ctx, nil, func(e *evm.Endpoint) error {
+	err = x.within(ctx, nil, func(e *evm.Session) error {
 		_, answers, err := e.AtHead(ctx, trail[0].Block, getHeaders(numbers)...)
 		for i, a := range answers {
 			if h, unread := readHeader(a.Result, numbers[i]); unread == nil && h.hash == trail[i].Hash {

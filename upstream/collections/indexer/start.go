@@ -97,8 +97,8 @@ var errNoState = errors.New("the state is not told")
 // is not there at the second try either.
 func (x *Indexer) codes(ctx context.Context, than *evm.Endpoint, block int64) (codes []bool, by *evm.Endpoint, err error) {
 	refusals := 0
-	err = x.pool.TryOther(ctx, than, func(e *evm.Endpoint) error {
-		by = e
+	err = x.pool.TryOther(ctx, than, func(e *evm.Session) error {
+		by = e.Endpoint
 		codes, err = haveCode(ctx, e, x.o.Network.contracts(), block)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Refused && errors.Is(err, errNoState) {
 			if refusals++; refusals > 2*x.pool.Len() {
@@ -111,7 +111,7 @@ func (x *Indexer) codes(ctx context.Context, than *evm.Endpoint, block int64) (c
 	return codes, by, err
 }
 
-func haveCode(ctx context.Context, e *evm.Endpoint, contracts [3]ledger.Address, block int64) ([]bool, error) {
+func haveCode(ctx context.Context, e *evm.Session, contracts [3]ledger.Address, block int64) ([]bool, error) {
 	var calls []evm.Call
 	for _, c := range contracts {
 		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{c.String(), evm.Hex(block)}})
