@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
@@ -112,6 +113,7 @@ func follow(t *testing.T, c *cache.Cache, q cache.Query) <-chan cache.Result {
 }
 
 func TestFollowersOfALease(t *testing.T) {
+	t.Parallel()
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	short := redis.Options{Lease: 300 * time.Millisecond}
 	long := redis.Options{Lease: time.Hour}
@@ -161,18 +163,13 @@ func TestFollowersOfALease(t *testing.T) {
 		}
 	})
 	t.Run("wait for a holder that is slow but alive", func(t *testing.T) {
-		renewed := redis.Options{Lease: 9 * time.Second} // every 3 s, which a busy machine can keep
-		addr := startRedis(t).addr
-		left := func() time.Duration { return client(t, addr).PTTL(t.Context(), "tipcache:1:{story-1:k}:l").Val() }
-		a, b := replica(t, addr, renewed), replica(t, addr, renewed)
+		store := miniredis.RunT(t) // in which no time passes, so that a busy machine cannot lose the lease
+		a, b := replica(t, store.Addr(), short), replica(t, store.Addr(), short)
 		answers, _ := hold(t, a, q)
 		got := follow(t, b, q)
-		least := left()
-		eventually(t, "the lease is renewed", func() bool {
-			now := left()
-			least = min(least, now)
-			return now > least
-		})
+		const lease = "tipcache:1:{story-1:k}:l"
+		store.SetTTL(lease, time.Millisecond)
+		eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
 			t.Errorf("the follower got %s", line)
@@ -281,6 +278,7 @@ func TestAnswerThatLivesOnIsFoundByAReplicaWithoutMemoryWhileTheOriginIsDown(t *
 
 // All that one operation touches has to be in one slot.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	addr := startCluster(t)
 	open := func() *cache.Cache {
 		rdb := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{addr}, ContextTimeoutEnabled: true})

@@ -28,6 +28,7 @@ var stocked = []string{
 }
 
 func TestSelectionsPurgeWhatTheySay(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		sel  cache.Selection

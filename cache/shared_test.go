@@ -29,6 +29,7 @@ func mustServe(t *testing.T, c *cache.Cache, tip int64, n int) {
 }
 
 func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
+	t.Parallel()
 	// Of 100 misses, with two operations each, hardly any are to wait for the store:
 	// the others find that it is left alone.
 	const misses, enough = 100, 50

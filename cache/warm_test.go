@@ -19,7 +19,7 @@ func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 		return c
 	}
 	const keys = 600 // more than one round trip
-	mustServe(t, start(time.Second), 100, keys)
+	mustServe(t, start(20*time.Millisecond), 100, keys)
 	eventually(t, "the keys are noted", func() bool {
 		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
 		return len(noted) == keys
@@ -40,9 +40,13 @@ func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 
 func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
 	store := miniredis.RunT(t)
-	first := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: time.Second}, redis.Options{})
+	first := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
 	first.SetNamespace("story-1")
-	mustServe(t, first, 100, 2000)
+	entries := map[string]*cache.Entry{}
+	for i := range 2000 {
+		entries[fmt.Sprint("k", i)] = entry(100, "body")
+	}
+	first.Save(t.Context(), entries, time.Hour)
 	eventually(t, "the keys are noted", func() bool {
 		noted, _ := store.ZMembers("tipcache:1:hot:{story-1}")
 		return len(noted) == 2000

@@ -114,6 +114,7 @@ func (f lookupFunc) Lookup(_ context.Context, addresses []string) (map[string]js
 }
 
 func TestDegradedPageIsKeptBriefly(t *testing.T) {
+	t.Parallel()
 	provider := &sickDescriber{budget: 20 * time.Millisecond}
 	s := startList(t, listing.Options{Metadata: provider, DegradedTTL: 4 * time.Second})
 	for range 3 {

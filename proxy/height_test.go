@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -78,6 +79,7 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 }
 
 func TestAPrunedBlockIsNotFound(t *testing.T) {
+	t.Parallel()
 	s := startChain(t, proxy.Options{Chain: chain.Options{Classes: blocks.Classes{Negative: 2 * time.Second}}})
 	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "pruned_height_1").answer(), nil })
 	want := `{"code":404,"msg":{},"error":"failed to create query context: failed to load state at height 1; version mismatch on immutable IAVL tree; ` +
@@ -112,12 +114,18 @@ func TestReadersOfTheirOwnWritesWait(t *testing.T) {
 }
 
 func TestWaitingForABlockEnds(t *testing.T) {
-	t.Run("when the block does not come in time", func(t *testing.T) {
-		s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: 20 * time.Millisecond}})
-		got := s.get(t, anyPath, "X-Min-Block-Height", "400")
-		got.refuses(t, 504, `{"code":504,"msg":{},"error":"block 400 has not come; the newest is 228"}`+"\n")
-		got.has(t, "Retry-After", "2")
-	})
+	bounds := map[string]proxy.Options{
+		"when the block does not come in time": {Chain: chain.Options{MinHeightWait: 20 * time.Millisecond}},
+		"when the time of the request is over": {Web: web.Options{RequestTimeout: 200 * time.Millisecond}},
+	}
+	for name, o := range bounds {
+		t.Run(name, func(t *testing.T) {
+			s := startChain(t, o)
+			got := s.get(t, anyPath, "X-Min-Block-Height", "400")
+			got.refuses(t, 504, `{"code":504,"msg":{},"error":"block 400 has not come; the newest is 228"}`+"\n")
+			got.has(t, "Retry-After", "2")
+		})
+	}
 	t.Run("at once when no height source is known", func(t *testing.T) {
 		s := startChain(t, proxy.Options{})
 		s.chain.deafen()

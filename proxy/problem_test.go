@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -185,7 +186,7 @@ func TestSchemaURLIsWhereTheClientFoundUs(t *testing.T) {
 }
 
 func TestSlowBodiesAreNotWaitedFor(t *testing.T) {
-	s := startList(t, listing.Options{})
+	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.RequestTimeout = 200 * time.Millisecond })
 	slow, end := io.Pipe()
 	defer end.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+listPath, slow)
