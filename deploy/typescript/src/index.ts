@@ -13,6 +13,8 @@ export interface ClientOptions<D extends Dialect = Dialect> {
   dialect?: D
   /** Sent with every request, where the server asks for one. */
   apiKey?: string
+  /** Names blocks in the URL, as caches want that do not look at headers; for a server behind a CDN. Default: in headers. */
+  heightsInUrl?: boolean
   /** Stands in for the global fetch. */
   fetch?: typeof fetch
 }
@@ -48,7 +50,7 @@ export class Tipcache<D extends Dialect = 'story'> {
 
   /** Reads a path and query that the document does not have, such as those of a chain's own module. */
   async read<M = any>(pathAndQuery: string, options: ReadOptions = {}): Promise<Answer<M>> {
-    const response = await this.#fetch(this.#base + pathAndQuery, { headers: this.#headers(options), signal: options.signal ?? null })
+    const response = await this.#fetch(this.#base + this.#named(pathAndQuery, options), { headers: this.#headers(options), signal: options.signal ?? null })
     const { msg } = unwrap(await bodyOf(response))
     const height = response.headers.get('X-Block-Height')
     return { msg, height: height ? Number(height) : undefined, etag: response.headers.get('ETag') ?? '', response }
@@ -103,14 +105,27 @@ export class Tipcache<D extends Dialect = 'story'> {
     return this.#follower.follow(target(path, options?.params), listener)
   }
 
+  // named is the target with the blocks that it is to name.
+  #named(pathAndQuery: string, options: ReadOptions): string {
+    const query = new URLSearchParams(this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', options) : {}).toString()
+    return query === '' ? pathAndQuery : pathAndQuery + (pathAndQuery.includes('?') ? '&' : '?') + query
+  }
+
   #headers(options: ReadOptions): Record<string, string> {
     const headers: Record<string, string> = {}
     if (this.#options.apiKey) headers['X-Api-Key'] = this.#options.apiKey
-    if (options.height !== undefined) headers['X-Block-Height'] = String(options.height)
-    if (options.minHeight !== undefined) headers['X-Min-Block-Height'] = String(options.minHeight)
+    if (!this.#options.heightsInUrl) Object.assign(headers, heights('X-Block-Height', 'X-Min-Block-Height', options))
     if (options.minEvmBlock !== undefined) headers['X-Min-Evm-Block'] = String(options.minEvmBlock)
     return headers
   }
+}
+
+// heights are the blocks that a request names, by the names that they go by.
+function heights(at: string, min: string, { height, minHeight }: ReadOptions): Record<string, string> {
+  const named: Record<string, string> = {}
+  if (height !== undefined) named[at] = String(height)
+  if (minHeight !== undefined) named[min] = String(minHeight)
+  return named
 }
 
 // target fills the parameters into the path, and the others into its query.

@@ -42,6 +42,16 @@ test('a walk follows the Link of a list that is all there is', { skip }, async (
   assert.ok(pages >= 1)
 })
 
+test('a client behind a CDN names its blocks in the URL', { skip }, async () => {
+  const asked = []
+  const chain = new Tipcache(url, { heightsInUrl: true, fetch: (input, init) => { asked.push([input, init.headers]); return fetch(input, init) } })
+  const { height } = await chain.get('/staking/validators', { minHeight: 1, params: { 'pagination.limit': 1 } })
+  const pinned = await chain.get('/staking/pool', { height: height - 1 })
+  assert.equal(pinned.height, height - 1)
+  assert.match(pinned.response.headers.get('Cache-Control'), /public, max-age=\d+, immutable/)
+  assert.deepEqual(asked, [[`${url}/staking/validators?pagination.limit=1&x-min-block-height=1`, {}], [`${url}/staking/pool?x-block-height=${height - 1}`, {}]])
+})
+
 test('waitFor returns once the block has come', { skip }, async () => {
   const chain = new Tipcache(url)
   const { height } = await chain.get('/staking/pool', { minHeight: 1 })

@@ -1,0 +1,37 @@
+vcl 4.1;
+# Varnish as an edge before tipcache on 127.0.0.1:8080, tried with 7.1: see "A CDN" in deploy/README.md.
+#
+#   varnishd -a 127.0.0.1:8111 -f varnish.vcl -s malloc,512m -p default_grace=0
+#
+# It keeps answers as long as Cache-Control says: those whose URL names their block for a day, those of the newest block
+# for what is left of the block in whole seconds (s-maxage).
+import std;
+backend tipcache {
+  .host = "127.0.0.1"; .port = "8080";
+  .between_bytes_timeout = 60s;               # above the pause between two events or comments of a stream
+}
+sub vcl_recv {
+  if (req.method != "GET" && req.method != "HEAD") { return (pass); }
+  if (req.http.Accept ~ "text/event-stream") { return (pipe); }
+  # The key has no request header: what names its block or its user by one goes past the cache.
+  if (req.http.X-Block-Height || req.http.X-Min-Block-Height || req.http.X-Min-Evm-Block
+      || req.http.X-Cosmos-Block-Height || req.http.Grpc-Metadata-X-Cosmos-Block-Height
+      || req.http.X-Api-Key || req.http.Authorization) { return (pass); }
+  return (hash);                              # cookies, too: no answer depends on them
+}
+sub vcl_pipe { set bereq.http.Connection = "close"; }
+sub vcl_backend_response {
+  set beresp.grace = 0s;                      # 10 s by default, in which the answer of a block before is given
+  set beresp.keep = 60s;                      # asks with If-None-Match
+  if (beresp.http.Cache-Control ~ "(?i)(no-store|private|no-cache)" || beresp.http.Set-Cookie) {
+    return (pass(1s));
+  }
+  # What is left of the block, from now on: Varnish takes the Age off, as of the max-age that it is a part of.
+  if (beresp.http.Cache-Control ~ "s-maxage=[0-9]+") {
+    set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, "^.*s-maxage=([0-9]+).*$", "\1s"), 0s);
+  }
+  if (beresp.ttl <= 0s) {
+    return (pass(1s));                        # nobody waits for another's answer; the built-in's hit-for-miss lasts 120 s
+  }
+  return (deliver);
+}

@@ -1,0 +1,266 @@
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestEdgesDoNotMixHeights reads through the caches of the folder edge, and through an nginx
+// that honours Vary, while blocks come: an answer is of the block that the request names, by
+// header or in the URL, and one of the newest block is at most a block behind any that
+// the edge has given before.
+func TestEdgesDoNotMixHeights(t *testing.T) {
+	wanted, err := strconv.Atoi(os.Getenv("TIPCACHE_TEST_EDGE"))
+	if err != nil {
+		t.Skip("skipped: TIPCACHE_TEST_EDGE is not the number of answers to be read; .ci/http sets it")
+	}
+	origin := startOrigin(t)
+	edges := []*edge{
+		{name: "nginx, told to ignore Vary", at: startNginx(t, "edge/nginx.conf", origin)},
+		{name: "nginx, by Vary", at: startNginx(t, writeFile(t, "nginx.conf", byVary), origin)},
+		{name: "Varnish", at: startVarnish(t, origin)},
+	}
+	var readers sync.WaitGroup
+	for _, e := range edges {
+		for range 8 {
+			readers.Go(func() { e.read(t, int64(wanted/len(edges))) })
+		}
+	}
+	readers.Wait()
+	for _, e := range edges {
+		t.Logf("%s: %d answers of %d blocks, %d marked as older, %d by the edge itself", e.name, e.answers.Load(), e.newest.Load()-e.first.Load(), e.marked.Load(), e.hits.Load())
+		if blocks := e.newest.Load() - e.first.Load(); blocks < leastBlocks || e.hits.Load() == 0 {
+			t.Errorf("%s: %d answers in %d blocks came from the edge", e.name, e.hits.Load(), blocks)
+		}
+	}
+}
+
+// leastBlocks come while an edge is read.
+const leastBlocks = 4
+
+// byVary is an nginx as one would write it: it honours Vary, and its key is the URL.
+const byVary = `
+worker_processes 1;
+pid /run/tipcache-edge.pid;
+error_log stderr warn;
+events {}
+http {
+  access_log off;
+  proxy_cache_path /var/cache/tipcache-edge keys_zone=edge:10m;
+  upstream tipcache { server 127.0.0.1:8080; keepalive 64; }
+  proxy_http_version 1.1;
+  proxy_set_header Connection "";
+  server {
+    listen 127.0.0.1:8443;
+    location / { proxy_cache edge; proxy_pass http://tipcache; add_header X-Cache $upstream_cache_status; }
+  }
+}`
+
+// An edge is a cache before tipcache, and what was read of it.
+type edge struct {
+	name, at string
+
+	answers, hits, marked atomic.Int64
+	first, newest         atomic.Int64 // blocks
+	etags                 sync.Map     // by path and block
+}
+
+// edgePaths are of the classes live and params.
+var edgePaths = []string{"/staking/pool", "/staking/params", "/mint/params?x=1", "/distribution/params"}
+
+// read asks for so many answers, and until blocks have come.
+func (e *edge) read(t *testing.T, wanted int64) {
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 1}}
+	defer client.CloseIdleConnections()
+	for !t.Failed() && t.Context().Err() == nil && (e.answers.Load() < wanted || e.newest.Load()-e.first.Load() < leastBlocks) {
+		path, newest := edgePaths[rand.IntN(len(edgePaths))], e.newest.Load()
+		var pinned int64
+		target, header := path, ""
+		if kind := rand.IntN(4); kind >= 2 && newest > 0 {
+			pinned = max(1, newest-rand.Int64N(3))
+			if header = strconv.FormatInt(pinned, 10); kind == 3 {
+				target, header = target+map[bool]string{true: "&", false: "?"}[strings.Contains(target, "?")]+"x-block-height="+header, ""
+			}
+		}
+		h, err := get(t.Context(), client, e.at+target, header)
+		if err != nil {
+			t.Errorf("%s: %s: %v", e.name, target, err)
+			return
+		}
+		e.judge(t, target, path, h, pinned, newest)
+	}
+}
+
+// judge looks at the header of an answer; newest was given before it was asked for.
+func (e *edge) judge(t *testing.T, target, path string, h http.Header, pinned, newest int64) {
+	e.answers.Add(1)
+	if h.Get("X-Cache") == "HIT" || strings.Contains(h.Get("X-Varnish"), " ") {
+		e.hits.Add(1)
+	}
+	height, err := strconv.ParseInt(h.Get("X-Block-Height"), 10, 64)
+	switch marked := strings.Contains(h.Get("Cache-Status"), "stale-"); {
+	case err != nil || pinned > 0 && height != pinned:
+		t.Errorf("%s: %s at block %d is of %q: %v", e.name, target, pinned, h.Get("X-Block-Height"), h)
+	case marked:
+		e.marked.Add(1)
+	case pinned == 0 && height < newest-1:
+		t.Errorf("%s: %s is of block %d after an answer of %d: %v", e.name, target, height, newest, h)
+	}
+	etag, _, _ := strings.Cut(strings.TrimPrefix(h.Get("Etag"), "W/"), "-gzip")
+	if was, known := e.etags.LoadOrStore(fmt.Sprint(path, " at ", height), strings.Trim(etag, `"`)); known && was != strings.Trim(etag, `"`) {
+		t.Errorf("%s: %s at block %d is %s and %s", e.name, path, height, was, etag)
+	}
+	if pinned > 0 {
+		return
+	}
+	e.first.CompareAndSwap(0, height)
+	for old := e.newest.Load(); old < height && !e.newest.CompareAndSwap(old, height); old = e.newest.Load() {
+	}
+}
+
+func get(ctx context.Context, client *http.Client, target, height string) (http.Header, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	if height != "" {
+		r.Header.Set("X-Block-Height", height)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return resp.Header, err
+}
+
+// startOrigin starts tipcache before a simulated chain, and returns its address.
+func startOrigin(t *testing.T) string {
+	t.Helper()
+	var at [7]string
+	for i := range at {
+		at[i] = freeAddress(t)
+	}
+	start(t, program, "devnet", "--block-time", "3s", "--node-listen", at[0], "--comet-listen", at[1], "--evm-listen", at[2], "--metadata-listen", at[3], "--control-listen", at[4])
+	await(t, "http://"+at[0]+"/staking/pool")
+	start(t, program, "serve", "--listen", at[5], "--admin", at[6], "--store", "sqlite::memory:", "--collections-auth", "none", "--node", "http://"+at[0], "--comet", "http://"+at[1])
+	await(t, "http://"+at[6]+"/readyz")
+	return at[5]
+}
+
+// startNginx starts nginx with a configuration before tipcache at another address.
+func startNginx(t *testing.T, config, origin string) (url string) {
+	t.Helper()
+	installed(t, "nginx")
+	dir, at := t.TempDir(), freeAddress(t)
+	file := rewritten(t, config, "127.0.0.1:8080", origin, "127.0.0.1:8443", at, "/run/tipcache-edge.pid", filepath.Join(dir, "pid"), "/var/cache/tipcache-edge", filepath.Join(dir, "cache"))
+	global := "daemon off; master_process off;" // a master as root would have workers that may not write here
+	start(t, "nginx", "-p", dir, "-e", "stderr", "-c", file, "-g", global)
+	await(t, "http://"+at+"/staking/pool")
+	return "http://" + at
+}
+
+// startVarnish starts Varnish before tipcache.
+func startVarnish(t *testing.T, origin string) (url string) {
+	t.Helper()
+	installed(t, "varnishd")
+	host, port, err := net.SplitHostPort(origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := freeAddress(t)
+	file := rewritten(t, "edge/varnish.vcl", `.host = "127.0.0.1"; .port = "8080"`, fmt.Sprintf(`.host = %q; .port = %q`, host, port))
+	start(t, "varnishd", "-F", "-j", "none", "-n", t.TempDir(), "-a", at, "-f", file, "-s", "malloc,64m", "-p", "default_grace=0")
+	await(t, "http://"+at+"/staking/pool")
+	return "http://" + at
+}
+
+func installed(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("skipped: %s is not installed", name)
+	}
+}
+
+// rewritten is a file with other texts in place of some that it has.
+func rewritten(t *testing.T, file string, pairs ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(string(text), pairs[i]) {
+			t.Fatalf("%s has no %s", file, pairs[i])
+		}
+	}
+	return writeFile(t, filepath.Base(file), strings.NewReplacer(pairs...).Replace(string(text)))
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// start starts a program that ends with the test.
+func start(t *testing.T, name string, args ...string) {
+	t.Helper()
+	var said strings.Builder
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if text := said.String(); t.Failed() {
+			t.Logf("%s: %s", name, text[max(0, len(text)-2000):])
+		}
+	})
+}
+
+// await waits until a server answers with 200.
+func await(t *testing.T, url string) {
+	t.Helper()
+	client := &http.Client{Timeout: time.Second}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := get(t.Context(), client, url, ""); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%s does not answer: %v", url, err)
+		}
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
