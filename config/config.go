@@ -133,7 +133,7 @@ type HTTP struct {
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
 	Immutable         bool          `yaml:"immutable" doc:"call an answer immutable in Cache-Control whose URL alone names its block; false: browsers ask again on a reload, as for a devnet that is reset"`
-	FastLane          bool          `yaml:"fast_lane" doc:"answer requests whose bytes were answered from memory before without parsing them again; false: net/http sees every request"`
+	FastLane          bool          `yaml:"fast_lane" doc:"answer requests that memory can answer before net/http sees them; false: net/http sees every request"`
 	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`
 	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`

@@ -131,7 +131,7 @@ func startList(t *testing.T, o listing.Options, change ...func(*proxy.Options)) 
 // startListWithout starts one whose fast lane is that of the options, or none.
 func startListWithout(t testing.TB, o listing.Options, change ...func(*proxy.Options)) *listService {
 	t.Helper()
-	var fast *lane.Lane
+	var fast web.Lane
 	change = append([]func(*proxy.Options){knownAs("https://host")}, append(change, func(o *proxy.Options) { fast = o.Web.Lane })...)
 	p, store := newListProxy(t, o, change...)
 	return &listService{Server: startServer(t, p.Handler(), fast, nil), proxy: p, store: store}

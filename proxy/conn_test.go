@@ -13,7 +13,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -21,7 +20,7 @@ import (
 // conns makes the connections that answers leave whole on.
 type conns struct {
 	*net.TCPListener
-	lane  *lane.Lane
+	lane  web.Lane
 	ended func()
 }
 
@@ -34,7 +33,7 @@ func (c conns) Accept() (net.Conn, error) {
 }
 
 // startServer serves as serve does, with or without a fast lane.
-func startServer(t testing.TB, h http.Handler, fast *lane.Lane, ended func()) *httptest.Server {
+func startServer(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httptest.Server {
 	t.Helper()
 	s := unstarted(t, h, fast, ended)
 	s.Start()
@@ -42,7 +41,7 @@ func startServer(t testing.TB, h http.Handler, fast *lane.Lane, ended func()) *h
 }
 
 // unstarted is what startServer starts.
-func unstarted(t testing.TB, h http.Handler, fast *lane.Lane, ended func()) *httptest.Server {
+func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Listener = conns{s.Listener.(*net.TCPListener), fast, ended}

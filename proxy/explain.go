@@ -46,7 +46,7 @@ type Explanation struct {
 
 	ReadAhead bool `json:"read_ahead,omitempty"` // it is read when the next block comes, before anybody asks, if it is asked for as often in this one
 
-	FastLane string `json:"fast_lane,omitempty"` // yes: a request of the same bytes as one before would be answered there now; or no, and why
+	FastLane string `json:"fast_lane,omitempty"` // yes: a request that means the same as one before would be answered there now; or no, and why
 
 	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused
 	Why     string `json:"why"`
@@ -178,7 +178,7 @@ func (s *Server) fastLane(found cache.Inspection) string {
 		why = "memory has no fresh answer"
 	}
 	if why == "" {
-		return "yes, for bytes that were answered before"
+		return "yes, for what was asked before"
 	}
 	return "no: " + why
 }

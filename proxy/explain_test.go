@@ -75,7 +75,7 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 		Route:   "validators", Class: "live", Asks: "the node for /staking/validators?status=BOND_STATUS_BONDED",
 		Key:    "documented/staking/validators?status=BOND_STATUS_BONDED",
 		Policy: &proxy.ExplainedClass{StaleBlocks: 5, ErrorBlocks: 1000, Fresh: "2s", Stale: "15s", StaleIfError: "30m0s"},
-		Tip:    228, RedisState: "off", Verdict: "hit", FastLane: "yes, for bytes that were answered before",
+		Tip:    228, RedisState: "off", Verdict: "hit", FastLane: "yes, for what was asked before",
 		Memory: &proxy.ExplainedEntry{State: "fresh", Height: 228, Status: 200, Bytes: got.Memory.Bytes, ETag: got.Memory.ETag},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

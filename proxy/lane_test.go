@@ -195,7 +195,7 @@ func hitsOf(t *testing.T, registry prometheus.Gatherer) int {
 }
 
 func TestHitsInTheLaneAreCountedAndLoggedLikeOthers(t *testing.T) {
-	told := func(fast *lane.Lane) (metrics, log string) {
+	told := func(fast web.Lane) (metrics, log string) {
 		registry, lines := prometheus.NewRegistry(), &bytes.Buffer{}
 		s := startChainWithout(t, proxy.Options{Web: web.Options{Lane: fast, Registerer: registry, AccessLog: lines}})
 		conn := dial(t, s.Listener.Addr())

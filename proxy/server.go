@@ -130,7 +130,7 @@ func (s *Server) Handler() http.Handler { return s }
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.stack.Arrived(w, r)
-	web.Serve(s.engine, w, s.now().tidied(r))
+	s.stack.Serve(s.engine, w, s.now().tidied(r))
 }
 
 // serve answers a request that has its path in its one spelling.

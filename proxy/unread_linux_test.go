@@ -52,7 +52,7 @@ func heldAt(t *testing.T, address net.Addr) int {
 // there are slots, and the next client gets one of theirs.
 func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
 	const large = "GET /staking/validators?pagination.limit=1 HTTP/1.1\r\nHost: x\r\n\r\n"
-	for name, fast := range map[string]*lane.Lane{"in the lane": lane.New(lane.Options{}), "by net/http": nil} {
+	for name, fast := range map[string]web.Lane{"in the lane": lane.New(lane.Options{}), "by net/http": nil} {
 		t.Run(name, func(t *testing.T) {
 			const most, readers = 8, 20
 			p, nodes := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}, Web: web.Options{Lane: fast}})

@@ -91,15 +91,15 @@ func blockEnd(tip node.Tip, now time.Time) time.Time {
 	return now.Add(tip.Interval - min(now.Sub(tip.Seen), tip.Interval))
 }
 
-// A recollection answers a query again, at the newest block or at the one that it
+// A replayer answers a query again, at the newest block or at the one that it
 // names. Pages of a walk are not among these queries.
-type recollection struct {
+type replayer struct {
 	*Reader
 	q *Query
 }
 
-// Recall answers as long as memory can.
-func (m *recollection) Recall(rec *web.Record, told *web.Answer) bool {
+// Replay answers as long as memory can.
+func (m *replayer) Replay(rec *web.Record, told *web.Answer) bool {
 	tip := m.Nodes.Tip()
 	if m.q.waits(rec, tip) {
 		return false
@@ -113,4 +113,4 @@ func (m *recollection) Recall(rec *web.Record, told *web.Answer) bool {
 	return ok
 }
 
-var _ web.Memory = (*recollection)(nil)
+var _ web.Replayer = (*replayer)(nil)

@@ -45,7 +45,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 			}
 		}
 	} else if rec.Repeatable() {
-		rec.Repeat(&recollection{r, q})
+		rec.Repeat(&replayer{r, q})
 	}
 	return r.get(ctx, from, rec, q, tip)
 }

@@ -48,7 +48,7 @@ func (ep *Endpoint) Serve(c *gin.Context, rec *web.Record) error {
 func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *Question) error {
 	if q.Misspelt != "" {
 		c.Header(web.UnknownHeader, q.Misspelt)
-		rec.Once()
+		rec.KeepOutOfLane()
 	}
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()

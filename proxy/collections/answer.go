@@ -37,16 +37,16 @@ func naming(page *cache.Content, url string) *cache.Content {
 	return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
 }
 
-// A memory answers a request for a listing again.
-type memory struct {
+// A replayer answers a request for a listing again.
+type replayer struct {
 	*Handler
 	asked     listing
 	least     int64 // block of the execution chain that the client has to see
 	schemaURL string
 }
 
-// Recall answers from the page that memory has.
-func (m *memory) Recall(rec *web.Record, a *web.Answer) bool {
+// Replay answers from the page that memory has.
+func (m *replayer) Replay(rec *web.Record, a *web.Answer) bool {
 	p := m.progress()
 	if p.Block < m.least {
 		return false

@@ -155,7 +155,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	query := h.query(asked, progress)
 	if rec.Repeatable() {
-		rec.Repeat(&memory{h, asked, least, h.schemaURL(r, PageSchema)})
+		rec.Repeat(&replayer{h, asked, least, h.schemaURL(r, PageSchema)})
 	}
 	res, err := h.cache.Get(ctx, query, h.origin(asked))
 	if err != nil {

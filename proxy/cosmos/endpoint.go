@@ -67,7 +67,7 @@ func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *chain.Question, b
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	q.Heights = blocks.Heights{}
-	rec.Once() // the answer is not that of the same request without a height
+	rec.KeepOutOfLane() // the answer is not that of the same request without a height
 	a, err := ep.Lookup(ctx, c.Request, rec, &q.Query, ep.Nodes.Tip())
 	if err != nil || a.Entry.Status != http.StatusNotImplemented {
 		return bad

@@ -5,8 +5,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
+	"unsafe"
+
+	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A Conn is a client's connection on which the lane answers. It wraps the
@@ -14,7 +19,7 @@ import (
 // SetReadDeadline on to it, and the states of http.Server.ConnState.
 type Conn struct {
 	net.Conn
-	Owner any // what its user knows it by
+	client *web.Conn // nil in no product
 
 	lane   *Lane
 	direct *direct // nil: reads and writes are package net's
@@ -24,8 +29,10 @@ type Conn struct {
 	given    boundary // what net/http was given since the lane was open last
 	lines    preamble
 	deadline deadlines
-	found    look // of what was read last
-	next     candidate
+	held     *beginning    // of a request; nil: none
+	ahead    pipeline      // what net/http gets before what is read next
+	request  heads.Request // read last
+	asked    asked         // of it
 }
 
 // The phases of a connection. While an answer is in progress, Close on another
@@ -46,8 +53,7 @@ func (l *Lane) NewConn(c net.Conn) *Conn {
 
 // State is to be told every state of the connection, in http.Server.ConnState.
 // The lane opens with a new connection and wherever net/http is done with the
-// request before; a connection that does not announce itself as new, as one below
-// TLS does not, has no lane.
+// request before; a connection that does not announce itself as new has no lane.
 func (c *Conn) State(s http.ConnState) {
 	switch s {
 	case http.StateNew:
@@ -64,13 +70,14 @@ func (c *Conn) State(s http.ConnState) {
 // settle opens the lane if net/http has consumed just what it was given. A request
 // of which it has the first byte is net/http's, and the lane may open behind it.
 func (c *Conn) settle() {
+	c.asked.wants = false
 	switch ahead, ok := c.given.ahead(); {
 	case !ok || ahead > 1:
 	case ahead == 1:
-		c.next.remember(c)
 		c.given = from(c.given.latest)
+	case !c.ahead.empty():
+		c.given = boundary{}
 	default:
-		c.next.remember(c)
 		c.open = true
 	}
 }
@@ -96,37 +103,73 @@ func (c *Conn) serve(p []byte) (n int, err error) {
 	} else {
 		n, err = c.serveThrough(p)
 	}
-	if errors.Is(err, errUseless) {
+	switch {
+	case errors.Is(err, errUseless):
 		c.finish()
 		err = io.EOF // other errors might be answered
+	case err != nil && c.held != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF)):
+		n, err = c.giveUp(p), nil // net/http waits for the rest, or finds that there is none
 	}
 	return n, err
 }
 
 func (c *Conn) serveThrough(p []byte) (n int, err error) {
 	for n == 0 && err == nil {
-		if n, err = c.Conn.Read(p); n > 0 {
-			n, err = c.take(p[:n], time.Now())
+		if n, err = c.Conn.Read(c.room(p)); n > 0 {
+			n, err = c.take(p, n, time.Now())
 		}
 	}
 	return n, err
 }
 
-// errUseless is that of a connection on which an answer failed, or that is closed.
+// errUseless is that of a connection that ends: after an answer that is the last or has failed, or
+// because it is closed.
 var errUseless = errors.New("lane: the connection is of no use any more")
 
-// take answers what was read, or returns how many bytes of it net/http is to get.
+// take answers what was read, n bytes more, or returns how many bytes in p net/http is to get.
 // It does not close the connection: that would wait for the turn that it is part of.
-func (c *Conn) take(request []byte, now time.Time) (n int, err error) {
-	c.found = c.lane.look(request)
-	switch c.answer(request, now) {
-	case done:
+func (c *Conn) take(p []byte, n int, now time.Time) (int, error) {
+	var text []byte
+	if c.held == nil {
+		text = p[:n]
+	} else {
+		text = c.held.more(n)
+	}
+	left, first, came := c.answerAll(text, now)
+	switch came {
+	case short:
+		c.hold(left, now)
 		return 0, nil
 	case failed:
 		return 0, errUseless
-	case notMine:
+	case notMine, done:
 	}
-	return len(request), nil
+	return c.release(p, left, first), nil
+}
+
+// answerAll answers the requests that a text begins with, one after the other, and returns what is left
+// of it, and how much of that the first request is.
+func (c *Conn) answerAll(text []byte, now time.Time) (left []byte, first int, came attempt) {
+	for came = done; came == done && len(text) > 0; {
+		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // which nobody writes until the next read
+		first = n
+		switch verdict {
+		case heads.Odd:
+			c.lane.requests.unknown.Inc()
+			first, came = len(text), notMine
+		case heads.Short:
+			came = short
+		case heads.Taken:
+			if came = c.answer(now); came != done {
+				break
+			}
+			text, first = text[n:], 0
+			if c.request.Close {
+				came = failed
+			}
+		}
+	}
+	return text, first, came
 }
 
 // finish closes the connection, also for a Close that has left that to the goroutine
@@ -140,11 +183,10 @@ func (c *Conn) finish() {
 
 // readOn reads for net/http.
 func (c *Conn) readOn(p []byte) (n int, err error) {
-	if len(c.lines.ahead) > 0 {
-		n = copy(p, c.lines.ahead)
-		c.lines.ahead = c.lines.ahead[n:]
-	} else {
+	if c.ahead.empty() {
 		n, err = c.Conn.Read(p)
+	} else {
+		n = c.ahead.read(p)
 	}
 	c.given.give(p[:n])
 	return n, err
@@ -153,13 +195,12 @@ func (c *Conn) readOn(p []byte) (n int, err error) {
 // handOver shuts the lane and gives net/http the first n bytes in p, or as many
 // as it returns: none if net/http would have passed over all of them.
 func (c *Conn) handOver(p []byte, n int) (int, error) {
-	n, err := c.lines.adjust(c.Conn, c.deadline.fresh, p, n)
+	n, err := c.lines.adjust(c, p, n)
 	if n == 0 || err != nil {
 		return 0, err
 	}
 	c.open, c.given = false, boundary{}
 	c.deadline.handOver(c)
-	c.next.begin(p[:n], &c.found)
 	c.given.give(p[:n])
 	return n, nil
 }
@@ -169,15 +210,20 @@ type attempt int
 
 const (
 	notMine attempt = iota // net/http has to
+	short                  // more of the request has to come
 	done
-	failed // the connection is of no use any more
+	failed // the connection ends
 )
 
-// answer answers a request if it is known and memory has the answer.
-func (c *Conn) answer(request []byte, now time.Time) (came attempt) {
+// answer answers the request that was read if it is known and memory has the answer.
+func (c *Conn) answer(now time.Time) (came attempt) {
+	a := &c.asked
+	a.table, a.key, a.wants = c.lane.table.Load(), c.request.AppendKey(a.key[:0]), false
+	known := a.table.find(a.key)
 	switch {
-	case c.found.known == nil:
+	case known == nil:
 		c.lane.requests.unknown.Inc()
+		a.wants = true
 		return notMine
 	case c.lane.draining.Load():
 		return notMine
@@ -189,27 +235,22 @@ func (c *Conn) answer(request []byte, now time.Time) (came attempt) {
 			came = failed
 		}
 	}()
-	return c.hit(request, now)
+	return c.answerBy(known, now)
 }
 
-func (c *Conn) hit(request []byte, now time.Time) attempt {
-	found := &c.found
+func (c *Conn) answerBy(known Handler, now time.Time) attempt {
 	h := hits.Get().(*Hit) //nolint:forcetypeassert // the pool has no others
 	defer hits.Put(h)
-	h.Start, h.Conn, h.Head, h.Body, h.ID = now, c, h.Head[:0], nil, nil
-	if id := found.cuts.id; id >= 0 {
-		value := found.cuts.at[id]
-		h.ID = request[value.from:value.to]
-	}
-	if !h.answeredBy(found.known.shortcut) {
+	h.Start, h.Request, h.Conn, h.Head, h.Body = now, &c.request, c, h.Head[:0], nil
+	if !h.answeredBy(known) {
 		c.lane.requests.declined.Inc()
 		return notMine
 	}
 	c.lane.requests.answered.Inc()
 	c.deadline.renew(c, h.Start)
 	err := h.write()
-	found.known.shortcut.Sent(h)
-	c.lines.answered(found.known.post)
+	known.Sent(h)
+	c.lines.answered(c.request.Method == http.MethodPost)
 	if err != nil {
 		return failed
 	}

@@ -8,6 +8,7 @@ type deadlines struct {
 	fresh    bool      // net/http waits for the connection's first request
 	began    time.Time // when it began to
 	answered bool      // the lane has answered meanwhile
+	short    bool      // it was shortened to wait for the rest of a request
 	renewed  time.Time
 	late     time.Duration // by how much net/http's next deadline is to be postponed
 }
@@ -23,10 +24,10 @@ func (d *deadlines) renew(c *Conn, now time.Time) {
 		d.answered = true
 		c.lane.track(c)
 	}
-	if now.Sub(d.renewed) < renewal {
+	if now.Sub(d.renewed) < renewal && !d.short {
 		return
 	}
-	d.renewed = now
+	d.renewed, d.short = now, false
 	_ = c.Conn.SetReadDeadline(after(now, c.lane.o.IdleTimeout))
 	_ = c.Conn.SetWriteDeadline(after(now, c.lane.o.WriteTimeout))
 }
@@ -38,16 +39,27 @@ func after(now time.Time, timeout time.Duration) time.Time {
 	return now.Add(timeout)
 }
 
+// shorten bounds the wait for the rest of a request. net/http sets its own deadline when it has the
+// beginning.
+func (d *deadlines) shorten(c *Conn, t time.Time) {
+	d.short = true
+	_ = c.Conn.SetReadDeadline(t)
+}
+
 // handOver puts in force what net/http believes to be: on a new connection, that
 // the time for the header has been running since it was accepted.
 func (d *deadlines) handOver(c *Conn) {
-	if !d.fresh || !d.answered {
-		return
+	short := d.short
+	d.short = false
+	switch {
+	case d.fresh && d.answered:
+		now := time.Now()
+		d.answered, d.late = false, now.Sub(d.began)
+		_ = c.Conn.SetReadDeadline(after(now, c.lane.o.ReadHeaderTimeout))
+		c.lane.untrack(c)
+	case d.fresh && short:
+		_ = c.Conn.SetReadDeadline(after(d.began, c.lane.o.ReadHeaderTimeout))
 	}
-	now := time.Now()
-	d.answered, d.late = false, now.Sub(d.began)
-	_ = c.Conn.SetReadDeadline(after(now, c.lane.o.ReadHeaderTimeout))
-	c.lane.untrack(c)
 }
 
 // SetReadDeadline sets the deadline. The first one after the lane has answered on

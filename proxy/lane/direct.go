@@ -27,6 +27,13 @@ type Socket interface {
 	Heard(at time.Time)
 }
 
+// listened is a connection that may be a Socket by its descriptor.
+type listened interface {
+	net.Conn
+	syscall.Conn
+	Heard(at time.Time)
+}
+
 // direct reads requests and writes answers during a socket's turns.
 type direct struct {
 	Socket
@@ -39,9 +46,9 @@ type direct struct {
 	err error
 }
 
-// directly gives nil for a connection that is no Socket.
+// directly gives nil for a connection that can be no Socket.
 func directly(c *Conn) *direct {
-	if s, ok := c.Conn.(Socket); ok {
+	if s := socketOf(c.Conn); s != nil {
 		return &direct{Socket: s, turn: c.turn}
 	}
 	return nil
@@ -61,7 +68,7 @@ func (c *Conn) turn(fd uintptr) (done bool) {
 	d := c.direct
 	d.fd = fd
 	for d.n == 0 && d.err == nil {
-		n, err := d.TryRead(fd, d.p)
+		n, err := d.TryRead(fd, c.room(d.p))
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
 			return false
@@ -72,7 +79,7 @@ func (c *Conn) turn(fd uintptr) (done bool) {
 		default:
 			now := time.Now()
 			d.Heard(now)
-			d.n, d.err = c.take(d.p[:n], now)
+			d.n, d.err = c.take(d.p, n, now)
 		}
 	}
 	return true

@@ -4,16 +4,29 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
-// A Hit is one use of a Shortcut. It is the Shortcut's until Sent returns.
+// A Handler answers the requests of one key, from memory alone. Many connections use it at
+// the same time.
+type Handler interface {
+	// Answer appends the answer's head to hit.Head and sets hit.Body. It neither
+	// waits nor fails: where memory alone does not answer, it returns false and
+	// has had no effect.
+	Answer(hit *Hit) bool
+	// Sent is called once the answer is written, or cannot be.
+	Sent(hit *Hit)
+}
+
+// A Hit is one request that a Handler answers. It is the Handler's until Sent returns.
 type Hit struct {
-	Start time.Time // when the request came
-	ID    []byte    // the request's X-Request-Id where it varies; nil: the one that the Shortcut was made with
-	Conn  *Conn     // the client's
-	Head  []byte    // of the answer, with the empty line at its end
-	Body  []byte    // not copied unless it is short, and not changed
-	Note  any       // the Shortcut's own, kept from one hit to the next
+	Start   time.Time      // when the request came
+	Request *heads.Request // whose texts are good until Sent returns
+	Conn    *Conn          // the client's
+	Head    []byte         // of the answer, with the empty line at its end
+	Body    []byte         // not copied unless it is short, and not changed
+	Note    any            // the Handler's own, kept from one hit to the next
 
 	pieces  [2][]byte
 	buffers net.Buffers // pieces, while they are written
@@ -21,9 +34,9 @@ type Hit struct {
 
 var hits = sync.Pool{New: func() any { return &Hit{Head: make([]byte, 0, 2<<10)} }}
 
-// answeredBy declines for a shortcut that panics: net/http's handler is about to
+// answeredBy declines for a handler that panics: net/http's is about to
 // do so, too, and what it says is logged and answered.
-func (h *Hit) answeredBy(s Shortcut) bool {
+func (h *Hit) answeredBy(s Handler) bool {
 	defer func() { _ = recover() }() // false is returned then
 	return s.Answer(h)
 }

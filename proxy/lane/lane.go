@@ -1,24 +1,27 @@
-// Package lane answers repeated requests inside a connection's Read, while
-// net/http waits there for the next request.
+// Package lane answers requests that memory can answer inside a connection's Read,
+// while net/http waits there for the next request.
 //
-// net/http owns the connection and parses every request that is new. A handler
-// that answered one from memory leaves a [Shortcut] behind, and the lane remembers
-// it under the very bytes of the request. The same bytes mean the same request, so
-// no second parser is needed:
+// net/http owns the connection, and a request that is new goes to it and to its handler. A
+// handler that answered one from memory leaves a [Handler] behind, which the lane
+// remembers under what the request means:
 //
 //  1. net/http calls Read between two requests (conn.go);
-//  2. the bytes that came are compared, whole, with the requests remembered
-//     (table.go), apart from values that vary from one to the next (cut.go);
-//  3. the request's Shortcut makes the answer, the lane writes it, and Read
-//     goes on waiting;
-//  4. whatever is not exactly one whole remembered request goes to net/http
+//  2. package heads reads what came, strictly: of what it takes net/http would
+//     understand the same. Its key is the method, the target and the few headers that
+//     choose between answers (table.go);
+//  3. the key's Handler makes the answer for the values of this request, the lane writes it
+//     (hit.go), and goes on to the next request;
+//  4. whatever is not a whole request of a key that is known goes to net/http
 //     unchanged, and shuts the lane until net/http has provably consumed just
 //     that (boundary.go).
+//
+// replay.go has the handlers that the stack of package web leaves behind, and line.go their
+// lines of the access log. multiplexed.go answers requests that came by HTTP/2.
 package lane
 
 import (
 	"context"
-	"hash/maphash"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -26,6 +29,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Options configure a Lane. The times are those of its http.Server.
@@ -34,14 +39,19 @@ type Options struct {
 	ReadHeaderTimeout time.Duration // how long a request's header may take; 0: any time
 	WriteTimeout      time.Duration // how long an answer may take to be written; 0: any time
 
+	Memory     Memory                // that what is remembered takes its room from; nil: 8 MiB of its own
 	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// A Memory sets bytes aside, or takes them back where they are negative; *cache.Cache has one.
+type Memory interface {
+	Reserve(bytes int64) (ok bool)
 }
 
 // A Lane has what the connections of one http.Server have in common. It is
 // safe for concurrent use.
 type Lane struct {
 	o        Options
-	seed     maphash.Seed
 	table    atomic.Pointer[table]
 	draining atomic.Bool
 	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but not to be answered from memory now
@@ -51,9 +61,12 @@ type Lane struct {
 	lingering sync.WaitGroup // connections that are closed after the answer in progress
 }
 
+var _ web.Lane = (*Lane)(nil)
+
 // New returns a lane that knows no request yet.
 func New(o Options) *Lane {
-	l := &Lane{o: o, seed: maphash.MakeSeed(), unserved: map[*Conn]bool{}}
+	l := &Lane{o: o, unserved: map[*Conn]bool{}}
+	l.table.Store(newTable(o.Memory))
 	total := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_fast_lane_requests_total",
 		Help: "Requests looked up in the fast lane, by result: answered, declined (known, but not to be answered from memory now) or unknown.",
@@ -61,7 +74,6 @@ func New(o Options) *Lane {
 	l.requests.answered = total.WithLabelValues("answered")
 	l.requests.declined = total.WithLabelValues("declined")
 	l.requests.unknown = total.WithLabelValues("unknown")
-	l.Forget()
 	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_proxy_fast_lane_bytes",
 		Help: "Memory taken by the requests that the fast lane remembers.",
@@ -69,17 +81,39 @@ func New(o Options) *Lane {
 	return l
 }
 
-// Forget empties the lane. Whatever a shortcut was made of may change before
+// Forget empties the lane. Whatever a handler was made of may change before
 // Forget is called: requests that arrive after it has returned are answered by
 // net/http's handler first, and what handlers are about to leave behind that
 // began before it is dropped.
-func (l *Lane) Forget() { l.table.Store(newTable()) }
+func (l *Lane) Forget() { l.table.Swap(newTable(l.o.Memory)).drop() }
 
 // Bytes is what the requests remembered take, or so.
 func (l *Lane) Bytes() int { return l.table.Load().bytes() }
 
 // Drain ends answering: net/http gets all requests from now on.
 func (l *Lane) Drain() { l.draining.Store(true) }
+
+// Wrap gives the connection that http.Server is to read: below carries the requests of its client's
+// connection.
+func (l *Lane) Wrap(of *web.Conn, below net.Conn) web.LaneConn {
+	c := l.NewConn(below)
+	c.client = of
+	return c
+}
+
+// PlaceOf is where the answer to a request may be left that came on a connection, nil for nowhere.
+func (l *Lane) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
+	if l.draining.Load() {
+		return nil
+	}
+	if r.ProtoMajor > 1 {
+		return l.table.Load()
+	}
+	if c, ok := on.(*Conn); ok && c.Wants() {
+		return c
+	}
+	return nil
+}
 
 // CloseNew closes the connections that wait for a request and of which net/http
 // believes that the first one is still to come: http.Server.Shutdown would give
@@ -120,26 +154,4 @@ func (l *Lane) untrack(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.unserved, c)
-}
-
-// A Shortcut answers one request again and again. Many connections use it at
-// the same time.
-type Shortcut interface {
-	// Answer appends the answer's head to hit.Head and sets hit.Body. It neither
-	// waits nor fails: where memory alone does not answer, it returns false and
-	// has had no effect.
-	Answer(hit *Hit) bool
-	// Sent is called once the answer is written, or cannot be.
-	Sent(hit *Hit)
-}
-
-// varying are the headers whose values make no difference to what is answered,
-// and are other ones in every request where an ingress sets them.
-var varying = [...]string{"X-Request-Id", "Traceparent"}
-
-// recognisable says of a request whether its bytes may stand for it: the
-// connection outlives its answer, and the answer depends on nothing that came
-// before or after.
-func recognisable(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && !r.Close && r.Header["Upgrade"] == nil && r.Trailer == nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,14 +15,20 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 )
 
-func TestRequestsComeThroughTheLaneOnTheirThirdSight(t *testing.T) {
+func TestRequestsComeThroughTheLaneOnTheirSecondSight(t *testing.T) {
 	for name, request := range map[string]string{
-		"a GET":                              getA,
-		"a HEAD":                             "HEAD /memory/a HTTP/1.1\r\nHost: x\r\n\r\n",
-		"a POST with its body":               "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\r\n\r\n",
-		"an answer that is not short":        "GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n",
-		"a request id that is always same":   "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-Id: 7\r\n\r\n",
-		"a request id that nobody could use": "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-Id: a b\r\n\r\n",
+		"a GET":                            getA,
+		"a HEAD":                           "HEAD /memory/a HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a POST with its body":             "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\r\n\r\n",
+		"an answer that is not short":      "GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a request with an id":             "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-Id: 7\r\n\r\n",
+		"a head longer than a read":        "GET /memory/a HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", 8000) + "\r\n\r\n",
+		"a body longer than a read":        "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 16384\r\n\r\n" + strings.Repeat("x", 16384),
+		"a length of a GET without a body": "GET /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"trailers that are accepted":       "GET /memory/a HTTP/1.1\r\nHost: x\r\nte: trailers\r\n\r\n",
+		"an upgrade to nothing":            "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\n\r\n",
+		"a connection that is to be kept":  "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive\r\n\r\n",
+		"an odd name, which nothing reads": "GET /memory/a HTTP/1.1\r\nHost: x\r\nX_A~!#:\t1 \r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, newLane())
@@ -31,8 +37,8 @@ func TestRequestsComeThroughTheLaneOnTheirThirdSight(t *testing.T) {
 				w.send([]byte(request))
 				w.settle()
 			}
-			if hits, handled := s.hits.Load(), s.handled.Load(); hits != 3 || handled != 2 {
-				t.Errorf("%d came through the lane and %d through the handler; want 3 and 2", hits, handled)
+			if hits, handled := s.hits.Load(), s.handled.Load(); hits != 4 || handled != 1 {
+				t.Errorf("%d came through the lane and %d through the handler; want 4 and 1", hits, handled)
 			}
 			said := w.said()
 			fifth := len(said) / 5
@@ -46,14 +52,13 @@ func TestRequestsComeThroughTheLaneOnTheirThirdSight(t *testing.T) {
 func TestRequestsDoNotComeThroughTheLane(t *testing.T) {
 	for name, request := range map[string]string{
 		"answered without memory":          "GET /other HTTP/1.1\r\nHost: x\r\n\r\n",
-		"of HTTP/1.0":                      "GET /memory/a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
+		"of HTTP/1.0 that stay":            "GET /memory/a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
 		"with a body in chunks":            "POST /memory/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
 		"with a line that ends bare":       "GET /memory/a HTTP/1.1\nHost: x\r\n\r\n",
 		"with an end that is bare":         "GET /memory/a HTTP/1.1\r\nHost: x\r\n\n",
 		"with a folded line":               "GET /memory/a HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
 		"that expect to be continued":      "POST /memory/a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx",
-		"two in one piece":                 getA + getA,
-		"of more than may be remembered":   "GET /memory/a HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", 4096) + "\r\n\r\n",
+		"of a long target":                 "GET /memory/" + strings.Repeat("x", 256) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		"that want to be another protocol": "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,22 +77,128 @@ func TestRequestsDoNotComeThroughTheLane(t *testing.T) {
 	}
 }
 
-func TestWhatComesInPiecesGoesToTheHandlerAndTheLaneOpensBehindIt(t *testing.T) {
+// A client is asked for what it says of itself, and not by it.
+func TestAnotherClientIsAnsweredInTheLaneAtOnce(t *testing.T) {
 	s := startServer(t, newLane())
 	know(s, getA)
-	w := s.dial()
-	for i := 1; i < len(getA); i++ {
-		w.send([]byte(getA[:i]))
+	for i := range 100 {
+		w := s.dial()
+		w.send(fmt.Appendf(nil, "GET /memory/a HTTP/1.1\r\nUser-Agent: browser %d\r\nAccept-Encoding: gzip, deflate;q=0.%d\r\nX-Forwarded-For: 192.0.2.%d\r\nhost: x\r\nCookie: a=%d\r\n\r\n", i, i, i, i))
 		w.settle()
-		w.send([]byte(getA[i:]))
-		w.settle()
-		before := s.hits.Load()
-		w.send([]byte(getA))
-		w.settle()
-		if s.hits.Load() != before+1 {
-			t.Errorf("split after %d bytes: the next request did not come through the lane", i)
+	}
+	if hits, handled := s.hits.Load(), s.handled.Load(); hits != 100 || handled != 1 {
+		t.Errorf("%d came through the lane and %d through the handler; want 100 and 1", hits, handled)
+	}
+}
+
+func TestWhatChoosesAnAnswerIsKnownApart(t *testing.T) {
+	s := startServer(t, newLane())
+	know(s, getA)
+	for _, line := range []string{"Host: y\r\n", "Host: x\r\nX-Block-Height: 7\r\n", "Host: x\r\nX-Min-Block-Height: 7\r\n", "Host: x\r\nX-Block-Height: 8\r\n"} {
+		before := s.handled.Load()
+		know(s, "GET /memory/a HTTP/1.1\r\n"+line+"\r\n")
+		if s.handled.Load() != before+1 {
+			t.Errorf("%q was taken for another request", line)
 		}
 	}
+}
+
+func TestPipelinedRequestsAreAnsweredInTheirOrder(t *testing.T) {
+	s := startServer(t, newLane())
+	batch := getA + "GET /memory/b HTTP/1.1\r\nHost: x\r\n\r\n" + "POST /memory/c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi" + getA
+	w := s.dial()
+	w.send([]byte(batch))
+	w.settle()
+	first := w.said()
+	if hits, handled := s.hits.Load(), s.handled.Load(); hits+handled != 4 || handled < 3 {
+		t.Errorf("%d and %d answers in the lane and by the handler", hits, handled)
+	}
+	know(s, getA, "GET /memory/b HTTP/1.1\r\nHost: x\r\n\r\n", "POST /memory/c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
+	before := s.hits.Load()
+	for range 3 {
+		w.send([]byte(batch))
+		w.settle()
+	}
+	if hits := s.hits.Load() - before; hits != 12 {
+		t.Errorf("%d of 12 requests that are known came through the lane", hits)
+	}
+	if diff := cmp.Diff(strings.Repeat(first, 4), w.said()); diff != "" {
+		t.Errorf("answers (-first +all):\n%s", diff)
+	}
+}
+
+func TestAConnectionEndsWithTheAnswerThatSaysSo(t *testing.T) {
+	for name, request := range map[string]string{
+		"HTTP/1.1 and close":   "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"HTTP/1.0 and close":   "GET /memory/a HTTP/1.0\r\nHost: x\r\nConnection: close\r\n\r\n",
+		"HTTP/1.0 and nothing": "GET /memory/a HTTP/1.0\r\nHost: x\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain, fast := startServer(t, nil), startServer(t, newLane())
+			know(fast, getA)
+			var said [2]string
+			for i, s := range []*server{plain, fast} {
+				w := s.dial()
+				w.send([]byte(request + getA))
+				said[i] = string(w.take())
+			}
+			if diff := cmp.Diff(lines([]byte(said[0])), lines([]byte(said[1]))); diff != "" || fast.hits.Load() != 1 {
+				t.Errorf("%d hits (-without lane +with lane):\n%s", fast.hits.Load(), diff)
+			}
+		})
+	}
+}
+
+func TestARequestInPiecesIsTheLanes(t *testing.T) {
+	for name, request := range map[string]string{
+		"a GET":  getA,
+		"a POST": "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startServer(t, newLane())
+			know(s, request)
+			w := s.dial()
+			for i := 1; i < len(request); i++ {
+				w.send([]byte(request[:i]))
+				w.settle()
+				w.send([]byte(request[i:]))
+				w.settle()
+			}
+			if hits := s.hits.Load(); hits != int64(len(request)-1) || s.handled.Load() != 1 {
+				t.Errorf("%d of %d came through the lane", hits, len(request)-1)
+			}
+		})
+	}
+}
+
+// A client that does not go on, or has left, is net/http's.
+func TestABeginningWithoutItsRestGoesToTheHandler(t *testing.T) {
+	const post = "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane(), func(h *http.Server) { h.ReadHeaderTimeout, h.ReadTimeout = 10*time.Second, 20*time.Second })
+		know(s, post+"hello")
+		slow, left, half := s.dial(), s.dial(), s.dial()
+		slow.send([]byte(post + "he"))
+		half.send([]byte("GET /memory/a HTTP/1.1\r\nHo"))
+		left.send([]byte(post))
+		left.end()
+		time.Sleep(9 * time.Second)
+		slow.send([]byte("llo"))
+		synctest.Wait()
+		if !strings.Contains(slow.said(), "hello") || s.handled.Load() != 3 {
+			t.Errorf("the handler has had %d, and the slow client got %q", s.handled.Load(), slow.said())
+		}
+		if said := string(left.take()); !strings.Contains(said, " 400 ") {
+			t.Errorf("the client that left got %q", said)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		half.mu.Lock()
+		defer half.mu.Unlock()
+		if !half.closed {
+			t.Error("a head that does not come is waited for, for longer than it may take")
+		}
+	})
 }
 
 func TestWhatIsForgottenIsAnsweredByTheHandler(t *testing.T) {
@@ -112,83 +223,6 @@ func TestWhatMemoryHasNoMoreIsAnsweredByTheHandler(t *testing.T) {
 	w.settle()
 	if !strings.Contains(w.said(), "v2") {
 		t.Errorf("the answer is an old one:\n%s", w.said())
-	}
-}
-
-func TestRequestIDsVary(t *testing.T) {
-	request := func(id string) string {
-		return "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: " + id + "\r\ntraceparent: 00-" + strconv.Itoa(len(id)) + "-01\r\nAccept: */*\r\n\r\n"
-	}
-	s := startServer(t, newLane())
-	for i := range 8 { // on one connection, as behind an ingress, and no id twice
-		s.send(request(fmt.Sprint("learn", i)))
-	}
-	for id, inLane := range map[string]bool{
-		"four":                   true,
-		strings.Repeat("x", 64):  true,
-		strings.Repeat("x", 70):  false,
-		"fi ve":                  false,
-		"six\r\nX-Request-ID: 7": false,
-		"six\r\nx-request-id: 7": false,
-		"":                       false,
-	} {
-		before := s.hits.Load()
-		w := s.dial()
-		w.send([]byte(request(id)))
-		w.settle()
-		w.end()
-		if said := string(w.take()); s.hits.Load() > before != inLane || inLane && !strings.Contains(said, "X-Request-Id: "+id+"\r\n") {
-			t.Errorf("id %q: through the lane is %t; the answer:\n%s", id, !inLane, said)
-		}
-	}
-}
-
-// However many spellings were seen, those of other clients work.
-func TestNobodySpoilsTheRequestIDsOfOthers(t *testing.T) {
-	request := func(name, id string) string {
-		return "GET /memory/a HTTP/1.1\r\nHost: x\r\n" + name + ": " + id + "\r\n\r\n"
-	}
-	s := startServer(t, newLane())
-	name := []byte("x-request-id")
-	for i := range name {
-		if name[i] == '-' {
-			continue
-		}
-		name[i] &^= 0x20 // one more capital
-		for id := range 6 {
-			s.send(request(string(name), fmt.Sprint(i, "-", id)))
-		}
-	}
-	for _, name := range []string{"X-Request-ID", "x-request-id", "X-REQUEST-ID"} {
-		know(s, request(name, "1"), request(name, "2"))
-		before := s.hits.Load()
-		for _, id := range []string{"3", "4", "5"} {
-			s.send(request(name, id))
-		}
-		if came := s.hits.Load() - before; came != 3 {
-			t.Errorf("%s: %d of 3 came through the lane", name, came)
-		}
-	}
-}
-
-// A request that has a name twice is the same only if all its bytes are.
-func TestARequestWithTwoSpellingsOfOneHeaderComesWholeOrToTheHandler(t *testing.T) {
-	request := func(first, second string) string {
-		return "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-Id: " + first + "\r\nx-request-id: " + second + "\r\ntraceparent: 00-1-01\r\n\r\n"
-	}
-	s := startServer(t, newLane())
-	know(s, request("a", "b"))
-	for _, tt := range []struct {
-		first, second string
-		inLane        bool
-	}{{"a", "b", true}, {"a", "c", false}, {"c", "b", false}, {"b", "a", false}} {
-		before := s.hits.Load()
-		w := s.dial()
-		w.send([]byte(request(tt.first, tt.second)))
-		w.settle()
-		if inLane := s.hits.Load() > before; inLane != tt.inLane || !strings.Contains(w.said(), "X-Request-Id: "+tt.first+"\r\n") {
-			t.Errorf("%s and %s: through the lane is %t; the answer:\n%s", tt.first, tt.second, inLane, w.said())
-		}
 	}
 }
 
@@ -312,25 +346,43 @@ func TestADrainingLaneLeavesRequestsToTheHandler(t *testing.T) {
 	}
 }
 
+// budget is a memory that sets aside so much.
+type budget struct{ left atomic.Int64 }
+
+func (b *budget) Reserve(bytes int64) bool {
+	if b.left.Add(-bytes) < 0 {
+		b.left.Add(bytes)
+		return false
+	}
+	return true
+}
+
+// What comes often outlasts a flood of what comes once, within what memory sets aside.
 func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
-	l := newLane()
+	memory := &budget{}
+	memory.left.Store(1 << 20)
+	l := lane.New(lane.Options{Memory: memory})
 	s := startServer(t, l)
-	know(s, getA)
 	w := s.dial()
-	filler := strings.Repeat("x", 3500)
 	for i := range 5000 {
-		request := []byte("GET /memory/" + strings.Repeat("i", i%50) + " HTTP/1.1\r\nHost: x\r\nA: " + string(rune('a'+i%26)) + filler[i%1000:] + "\r\n\r\n")
-		for range 2 {
-			w.send(request)
+		w.send(fmt.Appendf(nil, "GET /memory/%d HTTP/1.1\r\nHost: x\r\n\r\n", i))
+		if w.settle(); i%10 == 0 {
+			w.send([]byte(getA))
 			w.settle()
 		}
 	}
-	if bytes := l.Bytes(); bytes > 8<<20 || bytes < 4<<20 {
-		t.Errorf("%d bytes are remembered", bytes)
+	if bytes := l.Bytes(); bytes > 1<<20 || bytes < 1<<19 || memory.left.Load() != 0 {
+		t.Errorf("%d bytes are remembered, and %d are left", bytes, memory.left.Load())
+	}
+	if s.hits.Load() < 450 {
+		t.Errorf("only %d of 500 came through the lane", s.hits.Load())
+	}
+	if l.Forget(); memory.left.Load() != 1<<20 {
+		t.Errorf("%d bytes are set aside for nothing", 1<<20-memory.left.Load())
 	}
 }
 
-var _ lane.Shortcut = (*echo)(nil)
+var _ lane.Handler = (*echo)(nil)
 
 func TestTheLaneOpensBehindARequestThatCameTooSoon(t *testing.T) {
 	s := startServer(t, newLane())

@@ -2,7 +2,7 @@ package lane_test
 
 import "testing"
 
-func TestARequestWhoseShortcutPanicsIsAnsweredByTheHandler(t *testing.T) {
+func TestARequestWhoseHandlerPanicsIsAnsweredByTheHandler(t *testing.T) {
 	s := startServer(t, newLane())
 	know(s, getA)
 	s.version.Store(panics)

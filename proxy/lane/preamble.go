@@ -7,11 +7,10 @@ import "net"
 // for the first on a connection; and after a POST, and only there, it passes over
 // empty lines among these four. Its last request is not always the client's.
 type preamble struct {
-	post    bool   // net/http's last request was a POST
-	own     bool   // the client's last one was the lane's
-	ownPost bool   // and a POST
-	passed  bool   // empty lines after it were passed over
-	ahead   []byte // what net/http gets before what is read next
+	post    bool // net/http's last request was a POST
+	own     bool // the client's last one was the lane's
+	ownPost bool // and a POST
+	passed  bool // empty lines after it were passed over
 }
 
 const leadLength = 4
@@ -24,9 +23,9 @@ func (l *preamble) called(post bool) { l.own, l.post = false, post }
 
 // adjust makes of the first n bytes in p what net/http understands as they are
 // meant, and returns how many they are then; 0 if it would have passed over them.
-// It may have to read on for that. fresh says that net/http waits for its first
-// request.
-func (l *preamble) adjust(conn net.Conn, fresh bool, p []byte, n int) (int, error) {
+// It may have to read on for that.
+func (l *preamble) adjust(c *Conn, p []byte, n int) (int, error) {
+	conn, fresh := c.Conn, c.deadline.fresh // net/http waits for its first request
 	if !l.own {
 		return n, nil
 	}
@@ -42,7 +41,8 @@ func (l *preamble) adjust(conn net.Conn, fresh bool, p []byte, n int) (int, erro
 		case lead == 0, l.ownPost == l.post:
 			return n, nil
 		case l.post:
-			return l.put("\r\n\r\n", p, n), nil // to be passed over; the client's are not to be
+			c.ahead.put(append([]byte("\r\n\r\n"), p[:n]...), 0) // to be passed over; the client's are not to be
+			return c.ahead.read(p), nil
 		}
 		l.passed = true
 		n = copy(p, p[lead:n])
@@ -60,14 +60,6 @@ func pad(conn net.Conn, fresh bool, p []byte, n int) int {
 	if err != nil {
 		n += copy(p[n:], "\r\n\r\n") // the request ends here, and is malformed
 	}
-	return n
-}
-
-// put has net/http read text before the first n bytes in p.
-func (l *preamble) put(text string, p []byte, n int) int {
-	l.ahead = append([]byte(text), p[:n]...)
-	n = copy(p, l.ahead)
-	l.ahead = l.ahead[n:]
 	return n
 }
 

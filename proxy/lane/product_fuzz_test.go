@@ -61,6 +61,17 @@ var productMaterials = [...]string{
 	getPool + " \r\n\r\n",
 	getPool + "Connection: close\r\n\r\n",
 	"GET /staking/pool HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+	"GET /staking/pool HTTP/1.0\r\nHost: x\r\nConnection: close\r\n\r\n",
+	"HEAD /staking/params HTTP/1.0\r\nHost: x\r\n\r\n",
+	getPool + "\r\n" + getParams + "\r\n" + getPool + "X-Request-Id: third\r\n\r\n",
+	getPool + "User-Agent: a \"browser\"\\ \xff\r\nX-Forwarded-For: 192.0.2.7, x\r\nCookie: a=b\r\n\r\n",
+	getPool + "User-Agent: another\r\nTE: trailers\r\nPragma: no-cache\r\nPriority: u=1\r\n\r\n",
+	getPool + "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-For: 192.0.2.8\r\n\r\n",
+	getParams + "Origin: null\r\nAccept-Encoding: br;q=0.1, *;q=0.5\r\nIf-None-Match: \"x\", W/\"y\"\r\n\r\n",
+	getPool + "Accept: text/event-stream;q=0\r\n\r\n",
+	"GET /staking/pool HTTP/1.1\r\nHost: y\r\n\r\n",
+	"POST /api/v4/collections HTTP/1.1\r\nHost: y\r\nX-Api-Key: " + productKey + "\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+	list + "X-Api-Key: " + productKey + " \r\nUser-Agent: b\r\nContent-Length: 2\r\n\r\n{}",
 	"GET /staking/pool HTTP/1.1\r\n\r\n",
 	"OPTIONS /staking/pool HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n",
 	"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -115,14 +126,19 @@ func (p *product) restore() {
 // what may differ from one server to another.
 func (p *product) play(script []byte) string {
 	p.restore()
-	answers := heads.ReplaceAllStringFunc(string(play(p, productMaterials[:], script)), func(head string) string {
+	return lasting(p, play(p, productMaterials[:], script))
+}
+
+// lasting is what was said and what was logged.
+func lasting(p *product, said []byte) string {
+	answers := answerHeads.ReplaceAllStringFunc(string(said), func(head string) string {
 		return strings.Join(slices.Sorted(strings.SplitSeq(head, "\r\n")), "\r\n") // their order does not count
 	})
 	return passing.ReplaceAllString(answers, "") + passingInLog.ReplaceAllString(string(p.log.take()), "")
 }
 
 var (
-	heads        = regexp.MustCompile(`(?s)HTTP/1\.1 \d{3} .*?\r\n\r\n`)
+	answerHeads  = regexp.MustCompile(`(?s)HTTP/1\.[01] \d{3} .*?\r\n\r\n`)
 	passing      = regexp.MustCompile(`(Date|Age|Retry-After): .*\r\n|ttl=-?\d+|max-age=\d+|s-maxage=\d+|[0-9a-f]{32}|;r=\d+;t=\d+`)
 	passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+|[0-9a-f]{32}`)
 )

@@ -20,7 +20,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -48,7 +47,7 @@ var ages = cache.Policy{
 
 const productKey = "a key"
 
-func startProduct(tb testing.TB, fast *lane.Lane) *product {
+func startProduct(tb testing.TB, fast web.Lane) *product {
 	tb.Helper()
 	p := &product{}
 	p.world.set(1, 228, 0)

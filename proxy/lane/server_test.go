@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
 // A server answers every request with what it understood of it: what is under
@@ -20,15 +21,14 @@ import (
 type server struct {
 	*wires
 	http    *http.Server
-	lane    *lane.Lane   // nil: it has none
-	version atomic.Int64 // of what is in memory; 0: nothing
-	hits    atomic.Int64 // the lane's
-	handled atomic.Int64 // the handler's
-	kept    *wire
+	lane    *lane.Lane    // nil: it has none
+	version atomic.Int64  // of what is in memory; 0: nothing
+	hits    atomic.Int64  // the lane's
+	handled atomic.Int64  // the handler's
 	slow    chan struct{} // not nil: the lane's answers wait for it
 }
 
-// panics is a version of which no shortcut can make an answer.
+// panics is a version of which no handler in the lane can make an answer.
 const panics = 1 << 40
 
 type connKey struct{}
@@ -66,8 +66,8 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 	if conn != nil {
 		conn.Called(r)
 	}
-	version := s.version.Load()
 	body, err := io.ReadAll(r.Body)
+	version := s.version.Load() // of when the whole request has come
 	if err != nil {
 		http.Error(w, "body", http.StatusBadRequest)
 		return
@@ -90,22 +90,21 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, text)
 	}
 	if strings.HasPrefix(r.URL.Path, "/memory") && conn != nil && conn.Wants() {
-		conn.Remember(&echo{server: s, text: write, head: r.Method == http.MethodHead, id: id})
+		conn.Keep(r, &echo{server: s, text: write, head: r.Method == http.MethodHead})
 	}
 }
 
-// echo is the shortcut of one answer.
+// echo is the handler of one key.
 type echo struct {
 	server *server
 	text   func(version int64) string
 	head   bool
-	id     string
 }
 
 func (e *echo) Answer(hit *lane.Hit) bool {
 	version := e.server.version.Load()
 	if version == panics {
-		panic("a shortcut has a defect")
+		panic("a handler has a defect")
 	}
 	if version%7 == 0 {
 		return false // as if memory had dropped it
@@ -114,11 +113,12 @@ func (e *echo) Answer(hit *lane.Hit) bool {
 	if e.server.slow != nil {
 		<-e.server.slow
 	}
-	id := e.id
-	if hit.ID != nil {
-		id = string(hit.ID)
+	closes := ""
+	if hit.Request.Close && hit.Request.Minor == 1 {
+		closes = "Connection: close\r\n"
 	}
-	hit.Head = fmt.Appendf(hit.Head, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\nX-Request-Id: %s\r\n\r\n", len(text), id)
+	id := hit.Request.Value(heads.RequestID)
+	hit.Head = fmt.Appendf(hit.Head, "HTTP/1.%d 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\nX-Request-Id: %s\r\n%s\r\n", hit.Request.Minor, len(text), id, closes)
 	if !e.head {
 		hit.Body = []byte(text)
 	}
@@ -133,24 +133,13 @@ func newLane() *lane.Lane {
 
 // know has a server learn requests.
 func know(p player, requests ...string) {
-	for range 3 {
-		for _, request := range requests {
-			w := p.dial()
-			w.send([]byte(request))
-			w.settle()
-			w.end()
-			w.take()
-		}
+	for _, request := range requests {
+		w := p.dial()
+		w.send([]byte(request))
+		w.settle()
+		w.end()
+		w.take()
 	}
-}
-
-// send sends a request on a connection that is kept for that.
-func (s *server) send(request string) {
-	if s.kept == nil {
-		s.kept = s.dial()
-	}
-	s.kept.send([]byte(request))
-	s.kept.settle()
 }
 
 const getA = "GET /memory/a HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -22,27 +22,34 @@ type Key struct {
 
 func (k *Key) owner() owner { return owner{kind: "key", name: k.Name} }
 
-// keyOf returns the key a request comes with. How long it takes does not depend
-// on how much of a key was guessed: digests are compared, and always all of them.
+// keyOf returns the key a request comes with.
 func (a *Admission) keyOf(r *http.Request) (found Key, err error) {
-	presented, keys := r.Header.Get(KeyHeader), *a.keys.Load()
-	if len(keys) == 0 {
+	presented := r.Header.Get(KeyHeader)
+	if len(*a.keys.Load()) == 0 {
 		return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: "this is closed, for no API key is configured: " +
 			"whoever runs the server adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none"}
 	}
 	if presented == "" {
 		return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " header is required"}
 	}
-	digest, known := sha256.Sum256([]byte(presented)), false
-	for _, key := range keys {
-		if subtle.ConstantTimeCompare(key.SHA256[:], digest[:]) == 1 {
-			found, known = key, true
-		}
-	}
+	found, known := a.KeyOf(presented)
 	if !known {
 		return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: "the " + KeyHeader + " is not valid"}
 	}
 	return found, nil
+}
+
+// KeyOf is the key in force that is presented. How long it takes does not depend
+// on how much of a key was guessed: digests are compared, and always all of them.
+func (a *Admission) KeyOf(presented string) (found Key, known bool) {
+	var room [64]byte // of an ordinary key
+	digest := sha256.Sum256(append(room[:0], presented...))
+	for _, key := range *a.keys.Load() {
+		if subtle.ConstantTimeCompare(key.SHA256[:], digest[:]) == 1 {
+			found, known = key, presented != ""
+		}
+	}
+	return found, known
 }
 
 // SetKeys puts other keys in force, from the next request on.

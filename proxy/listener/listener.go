@@ -23,7 +23,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -32,7 +31,7 @@ type Options struct {
 	Most    int                   // connections at once; 0: any number
 	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
 	Exempt  func(netip.Addr) bool // whom the share is not for; nil: loopback
-	Lane    *lane.Lane            // answers repeated requests; nil: none
+	Lane    web.Lane              // answers what memory can; nil: none
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -50,7 +49,7 @@ func (o Options) withDefaults() Options {
 // web.ConnState.
 type Listener struct {
 	*net.TCPListener
-	lane  *lane.Lane
+	lane  web.Lane
 	slots *slots
 }
 

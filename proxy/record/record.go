@@ -2,7 +2,7 @@
 //
 //   - record.go is what one request is remembered by;
 //   - recorder.go fills that in, and at its end counts it and writes it into the
-//     access log; template.go does so in less time for a request that is repeated;
+//     access log;
 //   - buffer.go keeps lines of the log for one system call, metrics.go has the
 //     numbers, and trace.go tells the collector of traces.
 package record
@@ -47,7 +47,6 @@ type End struct {
 	Client       netip.Addr // not valid where the connection has no address
 	Status, Size int
 	Took         time.Duration
-	ID           []byte // nil: the record's
 }
 
 // Asked is what the client sent, as the log has it.

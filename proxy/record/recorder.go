@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -46,10 +47,13 @@ const (
 
 // AskedBy is what a request says of itself. It holds no key.
 func AskedBy(r *http.Request) Asked {
-	return Asked{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), atMost(maxAgent, r.UserAgent())}
+	return Asked{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
 }
 
 func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
+
+// Agent is a User-Agent as it is logged.
+func Agent(sent string) string { return atMost(maxAgent, sent) }
 
 // Result notes what came of asking the cache.
 func (rec *Record) Result(res cache.Result) {
@@ -90,6 +94,24 @@ func (r *Recorder) End(rec *Record, end *End) {
 
 func (m *metrics) observe(rec *Record, end *End) {
 	m.observeIn(m.series(endingOf(rec, end)), rec, end)
+}
+
+// A Tally counts requests that mostly end in the same way, in less time than End does.
+type Tally struct{ last atomic.Pointer[tallied] }
+
+type tallied struct {
+	by  ending
+	all series
+}
+
+// Count counts a request that has ended.
+func (r *Recorder) Count(t *Tally, rec *Record, end *End) {
+	last := t.last.Load()
+	if by := endingOf(rec, end); last == nil || last.by != by {
+		last = &tallied{by, r.metrics.series(by)}
+		t.last.Store(last)
+	}
+	r.metrics.observeIn(last.all, rec, end)
 }
 
 func endingOf(rec *Record, end *End) ending {
@@ -169,7 +191,7 @@ func (r *Recorder) log(rec *Record, end *End) {
 	default:
 		level = slog.LevelError
 	}
-	if r.o.OnlyFailures && level < slog.LevelError || r.skips(end.Status) || !r.o.Logger.Enabled(context.Background(), level) {
+	if !r.logs(end.Status, level) {
 		return
 	}
 	var now [len(time.RFC3339Nano)]byte
@@ -181,11 +203,7 @@ func (r *Recorder) log(rec *Record, end *End) {
 	e.Int("status", end.Status).Int("bytes", end.Size).Float64("duration_ms", milliseconds(end.Took)).
 		Str("outcome", rec.Outcome).Str("store", rec.Store).
 		Int64("height", rec.Height).Int64("tip", rec.Tip).Float64("age_s", milliseconds(rec.Age)/1000)
-	if end.ID != nil {
-		e.Bytes("request_id", end.ID)
-	} else {
-		e.Str("request_id", rec.ID[0])
-	}
+	e.Str("request_id", rec.ID[0])
 	var room [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
 	e.Bytes("client", end.Client.AppendTo(room[:0]))
 	if rec.Tenant != "" {
@@ -209,6 +227,19 @@ func (a *Asked) rest(e *zerolog.Event) {
 		e.Str("user_agent", a.Agent)
 	}
 }
+
+// Logs tells whether the line of a request that was answered without a failure is written. It leaves out
+// the share that is not wanted.
+func (r *Recorder) Logs(status int) bool {
+	return r.o.AccessLog != nil && r.logs(status, slog.LevelInfo)
+}
+
+func (r *Recorder) logs(status int, level slog.Level) bool {
+	return (!r.o.OnlyFailures || level >= slog.LevelError) && !r.skips(status) && r.o.Logger.Enabled(context.Background(), level)
+}
+
+// WriteLine writes a line that was made elsewhere.
+func (r *Recorder) WriteLine(line []byte) { _, _ = r.o.AccessLog.Write(line) } // nobody could be told
 
 // skips leaves out the share of the records that is not wanted.
 func (r *Recorder) skips(status int) bool {

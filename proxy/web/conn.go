@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // A Conn is a client's connection that sends an answer in one system call.
@@ -18,7 +16,7 @@ import (
 // ConnContext makes it known to the handler.
 type Conn struct {
 	*socket
-	lane    *lane.Conn // nil: none
+	lane    LaneConn   // nil: none
 	address netip.Addr // the client's; not valid where it has none
 	seen    sights
 
@@ -35,9 +33,9 @@ type writeBuffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
-// NewConn wraps a connection. Repeated requests are answered in the fast lane,
+// NewConn wraps a connection. Requests are answered in the fast lane where that can,
 // which may be nil; onClose, which may be nil, is called once it is closed.
-func NewConn(c net.Conn, fast *lane.Lane, onClose func()) *Conn {
+func NewConn(c net.Conn, fast Lane, onClose func()) *Conn {
 	if onClose == nil {
 		onClose = func() {}
 	}
@@ -46,8 +44,7 @@ func NewConn(c net.Conn, fast *lane.Lane, onClose func()) *Conn {
 		conn.address = peer.AddrPort().Addr().Unmap().WithZone("")
 	}
 	if fast != nil {
-		conn.lane = fast.NewConn(conn.forLane())
-		conn.lane.Owner = conn
+		conn.lane = fast.Wrap(conn, conn.socket)
 	}
 	return conn
 }
@@ -87,32 +84,23 @@ func below(c net.Conn) (ours *Conn, secure bool) {
 	return ours, secure
 }
 
-// connOf is the connection of a request's client, nil if it is not ours.
-func connOf(r *http.Request) *Conn {
+// ConnOf is the connection of a request's client, nil if it is not ours.
+func ConnOf(r *http.Request) *Conn {
 	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
 }
 
-// plainConnOf is connOf without TLS: what the handler writes is what the connection
+// plainConnOf is ConnOf without TLS: what the handler writes is what the connection
 // carries, and one request is answered at a time.
 func plainConnOf(r *http.Request) *Conn {
 	if r.TLS != nil {
 		return nil
 	}
-	return connOf(r)
+	return ConnOf(r)
 }
 
-// laneOf is where the answer to a request may be repeated, nil for nowhere. Who
-// collects traces wants to decide for each request whether it is collected.
-func (s *Stack) laneOf(r *http.Request) *lane.Conn {
-	if s.o.Tracing != nil {
-		return nil
-	}
-	if c := plainConnOf(r); c != nil && c.lane != nil && c.lane.Wants() {
-		return c.lane
-	}
-	return nil
-}
+// Address is the client's; not valid where it has none.
+func (c *Conn) Address() netip.Addr { return c.address }
 
 // Read reads for net/http, and answers in its place what the fast lane can.
 func (c *Conn) Read(p []byte) (int, error) {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -62,17 +61,6 @@ func (c cors) Connects(r *http.Request) bool {
 	}
 	_, host, _ := strings.Cut(sent[0], "://")
 	return len(sent) == 1 && (c.origins[sent[0]] != nil || strings.EqualFold(host, r.Host))
-}
-
-// originLines are those headers as they are sent.
-func (c cors) originLines(request http.Header) (lines []byte) {
-	h := http.Header{}
-	c.allowOrigin(h, request)
-	delete(h, "Vary") // said with what else the answer varies by
-	for _, name := range slices.Sorted(maps.Keys(h)) {
-		lines = append(lines, name+": "+h[name][0]+"\r\n"...)
-	}
-	return lines
 }
 
 // OrPreflight answers a browser that asks whether a page may make a request.

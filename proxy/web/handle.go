@@ -16,7 +16,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
@@ -24,7 +23,7 @@ import (
 // Arrived takes note of a request before it finds its route: the fast lane is told of
 // it, and a page of another origin may read the answer, whatever that is.
 func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
-	if c := plainConnOf(r); c != nil && c.lane != nil {
+	if c := ConnOf(r); c != nil && c.lane != nil {
 		c.lane.Called(r)
 	}
 	s.allowOrigin(w.Header(), r.Header)
@@ -35,20 +34,21 @@ func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
 // request without an origin. The values are shared and have no spare capacity, so
 // that an append makes a copy.
 func (c cors) allowOrigin(h, request http.Header) {
-	if c.origins == nil {
-		return
-	}
-	allowed := c.origins[anyOrigin]
-	if allowed == nil {
+	if c.selective() {
 		h["Vary"] = c.vary
-		if sent := request["Origin"]; len(sent) == 1 {
-			allowed = c.origins[sent[0]]
-		}
 	}
-	if allowed != nil {
+	if allowed := c.allowedOrigin(request["Origin"]); allowed != nil {
 		h["Access-Control-Allow-Origin"] = allowed
 		h["Access-Control-Expose-Headers"] = c.exposed
 	}
+}
+
+// allowedOrigin is whose pages may read the answer to a request of an origin, nil for nobody's.
+func (c cors) allowedOrigin(sent []string) []string {
+	if allowed := c.origins[anyOrigin]; allowed != nil || len(sent) != 1 {
+		return allowed
+	}
+	return c.origins[sent[0]]
 }
 
 // Handle makes a handler of Gin's: with a request id, an end for oversized
@@ -56,8 +56,8 @@ func (c cors) allowOrigin(h, request http.Header) {
 // one record of it all.
 func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}, conn: s.laneOf(c.Request)}
-		rec.arrive(connOf(c.Request))
+		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}, place: s.placeOf(c.Request)}
+		rec.Arrive(ConnOf(c.Request))
 		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
 		c.Request = s.recorder.Begin(c.Request, &rec.Record)
 		defer s.conclude(c, rec, render)
@@ -114,10 +114,8 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 	if rec.Err != nil {
 		s.explain(c, rec, render)
 	}
-	if rec.memory != nil && rec.Err == nil {
-		s.remember(c, rec)
-	}
-	rec.leave()
+	s.remember(c.Request, rec)
+	rec.Leave()
 	s.recorder.End(&rec.Record, &record.End{
 		Asked: record.AskedBy(c.Request), Client: s.address(c.Request, rec.client),
 		Status: c.Writer.Status(), Size: max(0, c.Writer.Size()), Took: time.Since(rec.Start),
@@ -129,23 +127,13 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 type Record struct {
 	record.Record
 
-	key    limits.Key // the request's, where one is required
-	client *Conn      // nil: it is not ours
-	before sight      // on its connection, when the request came
-	shown  sight      // that this request is answered at
-	conn   *lane.Conn // nil: the answer is of no use to the fast lane
-	memory Memory
+	key      limits.Key // the request's, where one is required
+	client   *Conn      // nil: it is not ours
+	before   sight      // on its connection, when the request came
+	shown    sight      // that this request is answered at
+	place    Place      // nil: the answer is of no use to the fast lane
+	replayer Replayer   // nil: it is made anew each time
 }
-
-// Repeatable tells a handler whether a Memory would be of use.
-func (rec *Record) Repeatable() bool { return rec.conn != nil }
-
-// Once keeps the request from being answered again without its handler.
-func (rec *Record) Once() { rec.conn = nil }
-
-// Repeat has the request answered by m when it comes again, if memory answers it
-// now.
-func (rec *Record) Repeat(m Memory) { rec.memory = m }
 
 // fail notes why the request is not answered, for the client and for the log.
 func (rec *Record) fail(err error) { rec.Err, rec.Outcome = err, "" }
@@ -153,22 +141,23 @@ func (rec *Record) fail(err error) { rec.Err, rec.Outcome = err, "" }
 // requestID takes the client's id if it is harmless, else makes one. An id has
 // to be one of a kind, and no secret.
 func requestID(h http.Header) string {
-	if sent := h[RequestIDHeader]; len(sent) > 0 && safeID(sent[0]) {
+	if sent := h[RequestIDHeader]; len(sent) > 0 && SafeID(sent[0]) {
 		return sent[0]
 	}
 	var room [32]byte
-	return string(appendID(room[:0]))
+	return string(AppendID(room[:0]))
 }
 
-// appendID makes an id.
-func appendID(b []byte) []byte {
+// AppendID makes an id.
+func AppendID(b []byte) []byte {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
 	return hex.AppendEncode(b, id[:])
 }
 
-func safeID(id string) bool {
+// SafeID tells whether a client's id is harmless.
+func SafeID(id string) bool {
 	for _, c := range []byte(id) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {
 			return false

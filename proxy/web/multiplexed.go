@@ -7,16 +7,21 @@ import (
 )
 
 // Serve serves a request and takes note, over HTTP/2, of how the client takes its answer:
-// where the client grants no window, net/http writes nothing that the socket could see.
-func Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	c := connOf(r)
+// where the client grants no window, net/http writes nothing that the socket could see. What the
+// lane can answer does not come to h.
+func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	c := ConnOf(r)
 	if c == nil || r.ProtoMajor < 2 {
 		h.ServeHTTP(w, r)
 		return
 	}
 	c.streams.note(1, 0)
 	defer c.streams.note(-1, 0)
-	h.ServeHTTP(&streamWriter{w, &c.streams}, r)
+	w = &streamWriter{w, &c.streams}
+	if s.NoLane() == "" && s.o.Lane.Answer(w, r) {
+		return
+	}
+	h.ServeHTTP(w, r)
 }
 
 // streams are those of a connection of HTTP/2.

@@ -44,16 +44,16 @@ func (s *sights) raise(to sight) {
 	}
 }
 
-// arrive gives the record its connection, nil for none of ours. What was seen there
+// Arrive gives the record its connection, nil for none of ours. What was seen there
 // is what was answered by now: on HTTP/2 other requests may be under way.
-func (rec *Record) arrive(client *Conn) {
+func (rec *Record) Arrive(client *Conn) {
 	if rec.client = client; client != nil {
 		rec.before = client.seen.look()
 	}
 }
 
-// leave notes on the connection, once the request is answered, at which block it was.
-func (rec *Record) leave() {
+// Leave notes on the connection, once the request is answered, at which block it was.
+func (rec *Record) Leave() {
 	if rec.client != nil {
 		rec.client.seen.raise(rec.shown)
 	}

@@ -1,10 +1,12 @@
 package web
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -41,6 +43,14 @@ func (s *socket) Read(p []byte) (int, error) {
 		s.Heard(time.Now())
 	}
 	return n, err
+}
+
+// SyscallConn is that of the connection below.
+func (s *socket) SyscallConn() (syscall.RawConn, error) {
+	if c, ok := s.Conn.(syscall.Conn); ok {
+		return c.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 // follow notes whether a request is being answered, as one is for as long as a

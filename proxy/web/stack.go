@@ -19,8 +19,8 @@
 //     interface renders in its own form;
 //  6. package record takes the record.
 //
-// multiplexed.go notes how a client of HTTP/2 takes its answers. repeat.go leaves behind what answers the same bytes again, in the fast lane.
-// uncached.go writes what did not come through the cache. cors.go tells browsers
+// multiplexed.go notes how a client of HTTP/2 takes its answers. lane.go is what the fast lane, which answers before all
+// this, has to do with it. uncached.go writes what did not come through the cache. cors.go tells browsers
 // which pages may read the answers. route.go is how an interface names its paths to
 // package proxy, which mounts them.
 package web
@@ -37,14 +37,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // Options configure a Stack.
 type Options struct {
-	Lane *lane.Lane // in which the connections answer what is repeated; nil: none
+	Lane Lane // in which the connections answer what memory can; nil: none
 
 	MaxURL         int           // longest request target in bytes; default 8 KiB
 	MaxHeader      int           // largest request header in bytes; default 16 KiB. The http.Server should let more than that through
@@ -94,14 +93,6 @@ func New(o Options, bodies encodedBodies) *Stack {
 	s.SetKeys(o.Keys)
 	s.SetLimits(o.Limits)
 	return s
-}
-
-// Forget empties the fast lane, which remembers what was answered by what has
-// been replaced.
-func (s *Stack) Forget() {
-	if s.o.Lane != nil {
-		s.o.Lane.Forget()
-	}
 }
 
 // Gauge registers a measure that is read when it is asked for, under

@@ -19,7 +19,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	}
 	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
 		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
-		Lane: s.lane, Logger: s.log, Metrics: s.registry,
+		Lane: s.webLane(), Logger: s.log, Metrics: s.registry,
 	}); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/audit"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
@@ -114,15 +115,25 @@ func (s *Service) openMetadata(context.Context) (err error) {
 // openLane makes the fast lane before whatever has it forget.
 func (s *Service) openLane(context.Context) error {
 	if h := s.cfg.HTTP; h.FastLane && h.TLS.Cert == "" { // it reads HTTP/1, not TLS
-		s.lane = lane.New(lane.Options{IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Registerer: s.registry})
+		s.lane = lane.New(lane.Options{
+			IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.cache, Registerer: s.registry,
+		})
 	}
 	return nil
+}
+
+// webLane is the fast lane, nil for none.
+func (s *Service) webLane() web.Lane {
+	if s.lane == nil {
+		return nil
+	}
+	return s.lane
 }
 
 func (s *Service) openProxy(context.Context) (err error) {
 	o := parts.Proxy(s.cfg)
 	o.Undeclared = s.cfg.Chain.Dialect == string(node.Undetermined)
-	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.lane, s.pool.Spare
+	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane(), s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
 	o.Web.SharedLimits.Redis = s.redis
 	if s.store != nil && s.cfg.Collections.Auth != "closed" {

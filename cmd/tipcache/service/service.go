@@ -78,7 +78,7 @@ type Service struct {
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
 	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry()}
 	s.reloads, s.readiness = newReloads(s.registry), newReadinessLog(s.log)
-	build := []func(context.Context) error{s.openTracing, s.openLane, s.openCache, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	build := []func(context.Context) error{s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	s.onClose(log.Close)
 	for _, step := range build {
 		if err := step(ctx); err != nil {

@@ -1,4 +1,4 @@
-package record
+package lane
 
 import (
 	"math/rand/v2"

@@ -1,8 +1,7 @@
-package record
+package lane
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -10,32 +9,23 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// A Template is what the records of one request, repeated, have in common: the
-// members that stand before those that vary, and behind them.
-type Template struct {
-	before, after []byte
-	counted       atomic.Pointer[counted] // what the last record was counted by
-}
+// A line has what the lines of the access log for one key have in common: the
+// members that stand before those that vary.
+type line struct{ before []byte }
 
-// counted are the series of an ending.
-type counted struct {
-	by  ending
-	all series
-}
-
-// NewTemplate has the library render them, once.
-func NewTemplate(route, tenant string, asked *Asked) *Template {
-	t := &Template{}
-	t.before = members(func(e *zerolog.Event) {
+// newLine has the library render them, once.
+func newLine(route string, r *http.Request) *line {
+	asked := record.AskedBy(r)
+	return &line{members(func(e *zerolog.Event) {
 		e.Str("level", slog.LevelInfo.String()).Str("msg", "request").Str("method", asked.Method).Str("route", route).Str("path", asked.Path)
-		asked.rest(e)
-	})
-	if tenant != "" {
-		t.after = members(func(e *zerolog.Event) { e.Str("tenant", tenant) })
-	}
-	return t
+		if asked.Query != "" {
+			e.Str("query", asked.Query)
+		}
+	})}
 }
 
 func members(add func(e *zerolog.Event)) []byte {
@@ -47,36 +37,14 @@ func members(add func(e *zerolog.Event)) []byte {
 	return append(bytes.TrimSuffix(bytes.TrimPrefix(b.Bytes(), []byte("{")), []byte("}\n")), ',')
 }
 
-// EndRepeated takes the record of a request that a template was made of, in less
-// time than End. It returns the buffer that it was given, which may have grown.
-func (r *Recorder) EndRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
-	r.metrics.observeRepeated(t, rec, end)
-	return r.logRepeated(t, rec, end, buffer)
-}
-
-// observeRepeated finds the series as those of the template's last record, whose
-// ending is mostly the same.
-func (m *metrics) observeRepeated(t *Template, rec *Record, end *End) {
-	last := t.counted.Load()
-	if last == nil || last.by.status != end.Status || last.by.outcome != rec.Outcome || last.by.fault != fault(rec, end) {
-		by := endingOf(rec, end)
-		last = &counted{by, m.series(by)}
-		t.counted.Store(last)
+// append appends the line that package record would write, in less time.
+func (l *line) append(b []byte, n *replay, agent string) []byte {
+	rec, end := &n.rec.Record, &n.end
+	b = append(appendTime(append(b, `{"time":"`...), rec.Start.Add(end.Took)), `",`...)
+	b = append(b, l.before...)
+	if agent != "" {
+		b = appendMember(b, "user_agent", agent)
 	}
-	m.observeIn(last.all, rec, end)
-}
-
-// logRepeated writes the line that log would write, in less time.
-func (r *Recorder) logRepeated(t *Template, rec *Record, end *End, buffer []byte) []byte {
-	if end.Status >= http.StatusInternalServerError {
-		r.log(rec, end)
-		return buffer
-	}
-	if r.o.AccessLog == nil || r.o.OnlyFailures || r.skips(end.Status) || !r.o.Logger.Enabled(context.Background(), slog.LevelInfo) {
-		return buffer
-	}
-	b := append(appendTime(append(buffer[:0], `{"time":"`...), rec.Start.Add(end.Took)), `",`...)
-	b = append(b, t.before...)
 	b = strconv.AppendInt(append(b, `"status":`...), int64(end.Status), 10)
 	b = strconv.AppendInt(append(b, `,"bytes":`...), int64(end.Size), 10)
 	b = appendDecimal(append(b, `,"duration_ms":`...), end.Took.Microseconds(), 1000)
@@ -84,13 +52,24 @@ func (r *Recorder) logRepeated(t *Template, rec *Record, end *End, buffer []byte
 	b = append(append(b, rec.Store...), `","height":`...)
 	b = strconv.AppendInt(append(strconv.AppendInt(b, rec.Height, 10), `,"tip":`...), rec.Tip, 10)
 	b = appendDecimal(append(b, `,"age_s":`...), rec.Age.Microseconds(), 1_000_000)
-	b = append(append(append(b, `,"request_id":"`...), end.ID...), `","client":"`...)
+	b = append(append(append(b, `,"request_id":"`...), n.id...), `","client":"`...)
 	b = append(end.Client.AppendTo(b), `",`...)
-	b = append(b, t.after...)
+	if rec.Tenant != "" {
+		b = appendMember(b, "tenant", rec.Tenant)
+	}
 	b[len(b)-1] = '}' // in place of the last comma
-	b = append(b, '\n')
-	_, _ = r.o.AccessLog.Write(b) // nobody could be told
-	return b
+	return append(b, '\n')
+}
+
+// appendMember appends a text, and has the library do so where it has to be escaped.
+func appendMember(b []byte, name, text string) []byte {
+	for _, c := range []byte(text) {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return append(b, members(func(e *zerolog.Event) { e.Str(name, text) })...)
+		}
+	}
+	b = append(append(append(b, '"'), name...), `":"`...)
+	return append(append(b, text...), `",`...)
 }
 
 // appendDecimal appends a fraction whose denominator is a power of ten, as

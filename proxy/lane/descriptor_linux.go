@@ -1,35 +1,34 @@
-package web
+package lane
 
 import (
 	"net"
 	"syscall"
-
-	"github.com/tipcache/tipcache/proxy/lane"
 )
 
-// A descriptor is a socket that the fast lane reads and writes in system calls that
-// the Go scheduler does not hear of, for they never block.
+// A descriptor is a socket that is read and written in system calls that the Go
+// scheduler does not hear of, for they never block.
 type descriptor struct {
-	*socket
+	listened
 	raw syscall.RawConn
 }
 
-// forLane is the socket as the fast lane uses it.
-func (s *socket) forLane() net.Conn {
-	c, ok := s.Conn.(syscall.Conn)
-	if !ok {
+// socketOf is a connection as a Socket, nil where it can be none.
+func socketOf(c net.Conn) Socket {
+	if s, ok := c.(Socket); ok {
 		return s
 	}
-	raw, err := c.SyscallConn()
+	s, ok := c.(listened)
+	if !ok {
+		return nil
+	}
+	raw, err := s.SyscallConn()
 	if err != nil {
-		return s // a later read fails with the cause
+		return nil // a later read fails with the cause
 	}
 	return &descriptor{s, raw}
 }
 
-var _ lane.Socket = &descriptor{}
-
-// Turns implements [lane.Socket].
+// Turns implements [Socket].
 func (d *descriptor) Turns(turn func(fd uintptr) (done bool)) error {
 	err := d.raw.Read(turn)
 	if op, ok := err.(*net.OpError); ok { //nolint:errorlint // package net does not wrap it
@@ -38,12 +37,12 @@ func (d *descriptor) Turns(turn func(fd uintptr) (done bool)) error {
 	return err
 }
 
-// TryRead implements [lane.Socket].
+// TryRead implements [Socket].
 func (d *descriptor) TryRead(fd uintptr, p []byte) (int, error) {
 	return transfer(syscall.SYS_READ, fd, p)
 }
 
-// TryWrite implements [lane.Socket].
+// TryWrite implements [Socket].
 func (d *descriptor) TryWrite(fd uintptr, p []byte) (int, error) {
 	return transfer(syscall.SYS_WRITE, fd, p)
 }

@@ -1,6 +1,6 @@
 //go:build !race
 
-package web
+package lane
 
 import (
 	"syscall"

@@ -1,0 +1,52 @@
+package heads
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"unsafe"
+)
+
+// AppendKey appends what the answer to a request depends on, but for what is judged for
+// each answer: requests with equal keys have the same answer but for that. Each part has an
+// end that is not in it.
+func (r *Request) AppendKey(b []byte) []byte {
+	b = append(append(b, r.Method...), ' ')
+	b = append(append(b, r.Target...), '\n')
+	for h := Host; h <= MinEVMBlock; h++ {
+		if r.sent&(1<<h) != 0 {
+			b = append(append(b, byte('A'+h)), r.values[h]...)
+			b = append(b, '\n')
+		}
+	}
+	if r.Method == http.MethodPost {
+		sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body))) //nolint:gosec // which only reads it
+		b = append(append(b, r.values[ContentType]...), '\n')
+		b = append(b, sum[:]...)
+	}
+	return b
+}
+
+// From is what the lane would know of a request of net/http's that has no body. It is not ok where the
+// request is none for the lane.
+func From(from *http.Request) (r Request, ok bool) {
+	if from.ContentLength != 0 || from.Method != http.MethodGet && from.Method != http.MethodHead || !isTarget(from.RequestURI) || !isHost(from.Host) {
+		return r, false
+	}
+	r = Request{Method: from.Method, Target: from.RequestURI, Minor: from.ProtoMinor, sent: 1 << Host}
+	if from.ProtoMajor == 2 { //nolint:mnd // HTTP/2 has no minor versions
+		r.Minor = 1
+	}
+	r.values[Host] = from.Host
+	for name, values := range from.Header {
+		for _, value := range values {
+			r.Size += len(name) + len(value)
+		}
+	}
+	for h := range count {
+		values := from.Header[table[h].name]
+		if len(values) > 1 || len(values) == 1 && !r.set(h, values[0]) {
+			return r, false
+		}
+	}
+	return r, true
+}

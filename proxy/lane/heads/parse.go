@@ -1,0 +1,258 @@
+// Package heads reads the heads of requests strictly: of HTTP/1 a subset of which
+// net/http understands just the same.
+//
+// What it takes is one origin-form GET or HEAD of HTTP/1.1, or of HTTP/1.0 that ends the
+// connection, or a POST with its body behind it, and no header that frames or changes the
+// message (headers.go has the table). Of everything else net/http says what it means.
+package heads
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Bounds of what is taken, in bytes.
+const (
+	MaxHead = 8 << 10
+	MaxBody = 16 << 10
+)
+
+// A Request is what the lane knows of a request. Its texts are parts of what it was
+// read from.
+type Request struct {
+	Method string // GET, HEAD or POST
+	Target string // in origin form, as it was sent
+	Body   string // of a POST
+	Minor  int    // of HTTP/1
+	Close  bool   // the connection ends with the answer
+	Size   int    // of the names and values of all headers but Host, in bytes, at most
+
+	values [count]string
+	sent   uint32 // a bit for each header
+}
+
+// Values are those of a header, of which there is one or none.
+func (r *Request) Values(h Header) []string {
+	if r.sent&(1<<h) == 0 {
+		return nil
+	}
+	return r.values[h : h+1 : h+1]
+}
+
+// Value is that of a header, "" for none.
+func (r *Request) Value(h Header) string { return r.values[h] }
+
+// A Verdict is what Parse makes of a text.
+type Verdict int
+
+// The verdicts.
+const (
+	Taken Verdict = iota // a whole request
+	Short                // its beginning
+	Odd                  // something that only net/http is to judge
+)
+
+// Parse reads the request that a text begins with, and says how long it is.
+func (r *Request) Parse(text string) (n int, v Verdict) {
+	*r = Request{Size: len("Cache-Control" + "no-cache")} // which net/http adds for a Pragma
+	n, v = r.line(text)
+	for v == Taken {
+		end, ok := lineEnd(text[n:])
+		if !ok {
+			return 0, incomplete(text, n)
+		}
+		if end == 0 {
+			return r.finish(text, n+len("\r\n"))
+		}
+		if !r.field(text[n : n+end]) {
+			return 0, Odd
+		}
+		n += end + len("\r\n")
+	}
+	return 0, v
+}
+
+// incomplete is the verdict on a text whose last line, which begins at n, has no end. A
+// line that ends otherwise than by CRLF has none.
+func incomplete(text string, n int) Verdict {
+	if len(text) > MaxHead || strings.IndexByte(text[n:], '\n') >= 0 {
+		return Odd
+	}
+	return Short
+}
+
+// lineEnd is where the CRLF of the first line is.
+func lineEnd(text string) (end int, ok bool) {
+	lf := strings.IndexByte(text, '\n')
+	return lf - 1, lf > 0 && text[lf-1] == '\r'
+}
+
+// line reads the first line, and says where the next one begins.
+func (r *Request) line(text string) (n int, v Verdict) {
+	end, ok := lineEnd(text)
+	if !ok {
+		return 0, incomplete(text, 0)
+	}
+	line := text[:end]
+	const version = " HTTP/1."
+	at := len(line) - len(version) - 1
+	if at < 0 || line[at:len(line)-1] != version || line[len(line)-1] != '0' && line[len(line)-1] != '1' {
+		return 0, Odd
+	}
+	r.Minor = int(line[len(line)-1] - '0')
+	r.Close = r.Minor == 0
+	method, target, _ := strings.Cut(line[:at], " ")
+	if method != http.MethodGet && method != http.MethodHead && method != http.MethodPost || !isTarget(target) {
+		return 0, Odd
+	}
+	r.Method, r.Target = method, target
+	return end + len("\r\n"), Taken
+}
+
+// isTarget knows targets in origin form. Escapes are whole in the path, which net/http decodes.
+func isTarget(target string) bool {
+	if target == "" || target[0] != '/' {
+		return false
+	}
+	inPath := true
+	for i := 0; i < len(target); i++ {
+		switch c := target[i]; {
+		case c <= ' ' || c >= 0x7f:
+			return false
+		case c == '?':
+			inPath = false
+		case c == '%' && inPath && (i+2 >= len(target) || !isHex(target[i+1]) || !isHex(target[i+2])):
+			return false
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+// field reads a line of the head.
+func (r *Request) field(line string) bool {
+	colon := 0
+	for colon < len(line) && tokens[line[colon]] {
+		colon++
+	}
+	if colon == 0 || colon == len(line) || line[colon] != ':' {
+		return false
+	}
+	value := strings.Trim(line[colon+1:], " \t")
+	if !isValue(value) {
+		return false
+	}
+	h, known := find(line[:colon])
+	if !known || h != Host {
+		r.Size += colon + len(value)
+	}
+	return !known || r.set(h, value)
+}
+
+// set notes a header that has a row. It fails where the request is net/http's.
+func (r *Request) set(h Header, value string) bool {
+	if r.sent&(1<<h) != 0 || table[h].use == barred && (h != ContentEncoding || r.Method == http.MethodPost) {
+		return false
+	}
+	r.sent |= 1 << h
+	r.values[h] = value
+	switch h {
+	case Host:
+		return isHost(value)
+	case Accept:
+		return !namesStream(value)
+	case Connection:
+		return r.connection(value)
+	}
+	return true
+}
+
+// connection reads what becomes of the connection: an upgrade is none without a header
+// of that name, which is barred.
+func (r *Request) connection(value string) bool {
+	switch {
+	case isWord(value, "close"):
+		r.Close = true
+		return true
+	case r.Minor == 0:
+		return false
+	}
+	return isWord(value, "keep-alive") || isWord(value, "upgrade")
+}
+
+// isWord compares without case, of ASCII alone.
+func isWord(value, word string) bool { return len(value) == len(word) && equalFold(value, word) }
+
+// finish reads the body, once the head has ended.
+func (r *Request) finish(text string, n int) (int, Verdict) {
+	length, ok := r.length()
+	switch {
+	case !ok, n > MaxHead, r.sent&(1<<Host) == 0:
+		return 0, Odd
+	case len(text) < n+length:
+		return 0, Short
+	}
+	r.Body = text[n : n+length]
+	return n + length, Taken
+}
+
+// length is that of the body.
+func (r *Request) length() (n int, ok bool) {
+	value, sent := r.values[ContentLength], r.sent&(1<<ContentLength) != 0
+	switch {
+	case value == "0", !sent && r.Method != http.MethodPost:
+		return 0, true
+	case !sent, value == "", value[0] == '0', len(value) > len("16384"), r.Method != http.MethodPost:
+		return 0, false
+	}
+	for _, digit := range []byte(value) {
+		if digit < '0' || digit > '9' {
+			return 0, false
+		}
+		n = 10*n + int(digit-'0')
+	}
+	return n, n <= MaxBody
+}
+
+// namesStream tells whether a value of Accept may name the media type of streams, which
+// are no answers of the lane. Beyond ASCII there are letters that are others in lower case.
+func namesStream(value string) bool {
+	const name = "event-stream"
+	for i := range len(value) {
+		switch {
+		case value[i] >= 0x80:
+			return true
+		case value[i]|0x20 == 'e' && len(value)-i >= len(name) && equalFold(value[i:], name):
+			return true
+		}
+	}
+	return false
+}
+
+func isHost(value string) bool {
+	for _, c := range []byte(value) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' || c == ']') {
+			return false
+		}
+	}
+	return value != ""
+}
+
+// isValue knows values without control bytes.
+func isValue(value string) bool {
+	for _, c := range []byte(value) {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// tokens are the bytes of which names are made (RFC 9110).
+var tokens = func() (is [256]bool) {
+	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		is[c] = true
+	}
+	return is
+}()

@@ -1,0 +1,67 @@
+package lane
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A stream is what a request of HTTP/2 is answered with.
+type stream struct {
+	request heads.Request
+	key     []byte
+	replay  replay
+}
+
+var streams = sync.Pool{New: func() any { return new(stream) }}
+
+// Answer implements [web.Lane]: it answers a request of HTTP/2 by what has been left behind for its key,
+// by whatever version of HTTP.
+func (l *Lane) Answer(w http.ResponseWriter, r *http.Request) bool {
+	client := web.ConnOf(r)
+	if client == nil || l.draining.Load() {
+		return false
+	}
+	s := streams.Get().(*stream) //nolint:forcetypeassert // the pool has no others
+	defer streams.Put(s)
+	var ok bool
+	if s.request, ok = heads.From(r); !ok {
+		return false
+	}
+	s.key = s.request.AppendKey(s.key[:0])
+	known, ok := l.table.Load().find(s.key).(*replayer)
+	switch {
+	case !ok:
+		l.requests.unknown.Inc()
+		return false
+	case !known.begin(&s.replay, client, &s.request, time.Now()):
+		l.requests.declined.Inc()
+		return false
+	}
+	l.requests.answered.Inc()
+	known.serve(w, s)
+	return true
+}
+
+// serve writes the answer. The headers for the request's origin are set.
+func (r *replayer) serve(w http.ResponseWriter, s *stream) {
+	made := r.render(&s.replay, &s.request)
+	h := w.Header()
+	made.WriteTo(h)
+	h[web.RequestIDHeader] = []string{string(s.replay.id)}
+	w.WriteHeader(made.Status)
+	if s.request.Method != http.MethodHead {
+		_, _ = w.Write(made.Body) // fails only when the client has left
+	}
+	r.finish(&s.replay, &s.request)
+}
+
+// Remember implements [web.Place].
+func (t *table) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
+	if request, ok := heads.From(r); ok {
+		t.put(string(request.AppendKey(nil)), newReplayer(s, r, a))
+	}
+}

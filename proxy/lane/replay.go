@@ -1,0 +1,161 @@
+package lane
+
+import (
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A replayer is the Handler that the stack leaves behind: of a request that a handler of its interfaces
+// has answered from memory, what the next one with the same key has in common with it.
+type replayer struct {
+	stack *web.Stack
+	of    web.Replayable
+	line  *line
+	count record.Tally
+}
+
+// Remember implements [web.Place].
+func (c *Conn) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
+	c.Keep(r, newReplayer(s, r, a))
+}
+
+func newReplayer(s *web.Stack, r *http.Request, a *web.Replayable) *replayer {
+	return &replayer{stack: s, of: *a, line: newLine(a.Route, r)}
+}
+
+// A replay is one answer to a request. A connection keeps one, so that a
+// hit makes no garbage.
+type replay struct {
+	rec       web.Record
+	answer    web.Answer
+	client    limits.Client
+	standings limits.Standings
+	end       record.End
+	id        []byte
+	room      [64]byte // for an id
+	text      []byte   // of the log
+}
+
+// begin finds the answer for the values of a request, where the client may have it from memory.
+func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, start time.Time) bool {
+	*n = replay{rec: web.Record{Record: record.Record{Route: r.of.Route, Start: start}}, text: n.text}
+	n.rec.Arrive(client)
+	admission := r.stack.Admission()
+	n.client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
+	if r.of.Keyed {
+		key, known := admission.KeyOf(request.Value(heads.APIKey))
+		if !known {
+			return false
+		}
+		n.client.Key, n.rec.Tenant = key, key.Name
+	}
+	if request.Size > r.stack.MaxHeader() || !admission.WouldAdmit(&n.client, start) || !r.of.Replay(&n.rec, &n.answer) {
+		return false
+	}
+	if n.answer.Entry.Status >= http.StatusInternalServerError {
+		return false // its line of the log is another one
+	}
+	standings, ok := admission.AdmitRepeated(&n.client, start)
+	n.standings = standings
+	n.identify(request.Value(heads.RequestID))
+	return ok
+}
+
+// identify gives the request its id: the client's, or one of our own.
+func (n *replay) identify(sent string) {
+	if n.id = n.room[:0]; web.SafeID(sent) {
+		n.id = append(n.id, sent...)
+	} else {
+		n.id = web.AppendID(n.id)
+	}
+}
+
+// render makes the answer.
+func (r *replayer) render(n *replay, request *heads.Request) web.Rendering {
+	head := request.Method == http.MethodHead
+	made := r.stack.Render(&n.answer, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, &n.standings)
+	if n.end.Status = made.Status; !head {
+		n.end.Size = len(made.Body)
+	}
+	return made
+}
+
+// Answer answers a request of HTTP/1, as net/http would write it.
+func (r *replayer) Answer(hit *Hit) (ok bool) {
+	n, ok := hit.Note.(*replay)
+	if !ok {
+		n = &replay{}
+		hit.Note = n
+	}
+	request := hit.Request
+	if !r.begin(n, hit.Conn.client, request, hit.Start) {
+		return false
+	}
+	made := r.render(n, request)
+	b := appendStatusLine(hit.Head, request.Minor, made.Status)
+	b = r.stack.AppendOrigin(b, request.Values(heads.Origin))
+	if b, ok = made.AppendTo(b); !ok {
+		return false
+	}
+	if request.Close && request.Minor > 0 {
+		b = append(b, "Connection: close\r\n"...)
+	}
+	b = append(append(append(b, web.RequestIDHeader...), ": "...), n.id...)
+	b = appendDate(append(b, "\r\nDate: "...), hit.Start)
+	b = append(b, "\r\n\r\n"...)
+	hit.Head = b
+	if request.Method != http.MethodHead {
+		hit.Body = made.Body
+	}
+	return true
+}
+
+// Sent counts and logs the hit.
+func (r *replayer) Sent(hit *Hit) {
+	r.finish(hit.Note.(*replay), hit.Request) //nolint:forcetypeassert // Answer's
+}
+
+// finish counts and logs a request that is answered.
+func (r *replayer) finish(n *replay, request *heads.Request) {
+	n.rec.Leave()
+	n.end.Method, n.end.Client, n.end.Took = request.Method, n.client.Address, time.Since(n.rec.Start)
+	recorder := r.stack.Recorder()
+	recorder.Count(&r.count, &n.rec.Record, &n.end)
+	if recorder.Logs(n.end.Status) {
+		n.text = r.line.append(n.text[:0], n, record.Agent(request.Value(heads.UserAgent)))
+		recorder.WriteLine(n.text)
+	}
+}
+
+// appendStatusLine appends the first line of an answer.
+func appendStatusLine(b []byte, minor, status int) []byte {
+	b = append(append(b, "HTTP/1."...), byte('0'+minor), ' ')
+	b = strconv.AppendInt(b, int64(status), 10)
+	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
+}
+
+// A dateText is a time as the Date header has it, which is another one each
+// second.
+type dateText struct {
+	second int64
+	text   string
+}
+
+var lastDate atomic.Pointer[dateText]
+
+// appendDate appends the time as the Date header has it.
+func appendDate(b []byte, t time.Time) []byte {
+	d := lastDate.Load()
+	if second := t.Unix(); d == nil || d.second != second {
+		d = &dateText{second, t.UTC().Format(http.TimeFormat)}
+		lastDate.Store(d)
+	}
+	return append(b, d.text...)
+}

@@ -1,0 +1,158 @@
+package web
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
+)
+
+// A Lane answers requests that memory can answer in place of their handlers, as these would. Package
+// lane has one, and everything works without. This file is what it has to do with the stack.
+type Lane interface {
+	// Wrap gives the connection that http.Server is to read: below carries the requests of its
+	// client's connection.
+	Wrap(client *Conn, below net.Conn) LaneConn
+	// PlaceOf is where the answer to a request may be left that came on a connection, nil for nowhere.
+	PlaceOf(r *http.Request, on LaneConn) Place
+	// Answer answers a request of HTTP/2 where it can.
+	Answer(w http.ResponseWriter, r *http.Request) bool
+	// Forget forgets all answers: what they were made by has been replaced.
+	Forget()
+}
+
+// A LaneConn is a client's connection with a lane. It is told of its states, and of every request
+// before that is handled.
+type LaneConn interface {
+	net.Conn
+	State(s http.ConnState)
+	Called(r *http.Request)
+}
+
+// A Place is where an answer is left.
+type Place interface {
+	// Remember has requests like r answered by a, from the next one on.
+	Remember(s *Stack, r *http.Request, a *Replayable)
+}
+
+// A Replayer answers a request that has been answered before, as its handler would.
+type Replayer interface {
+	// Replay fills in the record and the answer where memory has a fresh one. It
+	// asks nobody and waits for nothing.
+	Replay(rec *Record, a *Answer) bool
+}
+
+// A Replayable is all of a request that its answer depends on, but for what is judged for each
+// request, and for what may have changed: memory, the tip, limits and the time.
+type Replayable struct {
+	Replayer
+	Route string
+	Keyed bool // it needs a key
+}
+
+// NoLane says why no request is answered in the fast lane, "" if some are.
+func (s *Stack) NoLane() string {
+	switch {
+	case s.o.Lane == nil:
+		return "it is switched off"
+	case s.o.Tracing != nil:
+		return "traces are collected"
+	case s.admission.SharesAddresses():
+		return "the limit of addresses is kept in Redis"
+	}
+	return ""
+}
+
+// Forget empties the fast lane, which remembers what was answered by what has
+// been replaced.
+func (s *Stack) Forget() {
+	if s.o.Lane != nil {
+		s.o.Lane.Forget()
+	}
+}
+
+// placeOf is where the answer to a request may be left, nil for nowhere. Who
+// collects traces wants to decide for each request whether it is collected.
+func (s *Stack) placeOf(r *http.Request) Place {
+	c := ConnOf(r)
+	if s.o.Lane == nil || s.o.Tracing != nil || c == nil {
+		return nil
+	}
+	return s.o.Lane.PlaceOf(r, c.lane)
+}
+
+// Repeatable tells a handler whether a Replayer would be of use.
+func (rec *Record) Repeatable() bool { return rec.place != nil }
+
+// KeepOutOfLane keeps the request from being answered again without its handler.
+func (rec *Record) KeepOutOfLane() { rec.place = nil }
+
+// Repeat has the request answered by what is in memory when it comes again, if memory answers it
+// now.
+func (rec *Record) Repeat(by Replayer) { rec.replayer = by }
+
+// remember leaves behind what is needed to answer the request again.
+func (s *Stack) remember(r *http.Request, rec *Record) {
+	if rec.place != nil && rec.replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
+		rec.place.Remember(s, r, &Replayable{rec.replayer, rec.Route, rec.key.Name != ""})
+	}
+}
+
+// Admission says who may ask.
+func (s *Stack) Admission() *limits.Admission { return s.admission }
+
+// Recorder takes the records of requests.
+func (s *Stack) Recorder() *record.Recorder { return s.recorder }
+
+// MaxHeader is the largest request header, in bytes.
+func (s *Stack) MaxHeader() int { return s.o.MaxHeader }
+
+// A Rendering is an answer as it is sent. It ends with AppendTo or WriteTo.
+type Rendering struct {
+	Status  int
+	Body    []byte // also of an answer to HEAD
+	headers *headers
+}
+
+// Render makes the answer to a client that sent these values of headers.
+func (s *Stack) Render(a *Answer, codings, tags []string, head bool, standings *limits.Standings) Rendering {
+	h, from := collect(), asker{readAccepted(codings), tags, head}
+	status, body := s.render(h, a, &from)
+	for _, standing := range [...]*limits.Standing{&standings.Address, &standings.Key} {
+		if standing.Limited() {
+			h.finish(standing.AppendText(h.begin(limits.StandingHeader)))
+			h.finish(standing.AppendPolicy(h.begin(limits.PolicyHeader)))
+		}
+	}
+	return Rendering{status, body, h}
+}
+
+// AppendTo appends the headers as they are sent by HTTP/1. ok is false if one of them cannot be sent as
+// it is.
+func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
+	h, start := r.headers, 0
+	for i := range h.n {
+		b = append(append(b, h.name[i]...), ": "...)
+		b = append(append(b, h.text[start:h.end[i]]...), "\r\n"...)
+		start = h.end[i]
+	}
+	ok = bytes.IndexByte(h.text, '\n') < 0 && bytes.IndexByte(h.text, '\r') < 0
+	collectors.Put(h)
+	return b, ok
+}
+
+// WriteTo adds the headers to those of an answer of net/http's.
+func (r *Rendering) WriteTo(h http.Header) { r.headers.writeTo(h) }
+
+// AppendOrigin appends the headers for a request's origin as they are sent by HTTP/1, but for Vary.
+func (c cors) AppendOrigin(b []byte, origin []string) []byte {
+	allowed := c.allowedOrigin(origin)
+	if allowed == nil {
+		return b
+	}
+	b = append(append(append(b, "Access-Control-Allow-Origin: "...), allowed[0]...), "\r\n"...)
+	return append(append(append(b, "Access-Control-Expose-Headers: "...), c.exposed[0]...), "\r\n"...)
+}
