@@ -93,7 +93,8 @@ func (c *Certificate) warn(v Validity) {
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil },
+		DynamicRecordSizingDisabled: true, // an answer is written whole, and small records take more of it
+		GetCertificate:              func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil },
 	}
 }
 

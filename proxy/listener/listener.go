@@ -10,16 +10,18 @@
 //   - Where none can be closed, one client waits for a slot, and the others wait
 //     behind it in the kernel's queue.
 //
-// certificate.go has the certificate of a listener with TLS.
+// certificate.go has the certificate of a listener with TLS, and secure.go the handshakes.
 package listener
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -32,6 +34,8 @@ type Options struct {
 	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
 	Exempt  func(netip.Addr) bool // whom the share is not for; nil: loopback
 	Lane    web.Lane              // answers what memory can; nil: none
+	TLS     *tls.Config           // nil: none. The http.Server's has the same protocols
+	Header  time.Duration         // how long a handshake of TLS may take; 0: any time
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
 }
@@ -49,8 +53,9 @@ func (o Options) withDefaults() Options {
 // web.ConnState.
 type Listener struct {
 	*net.TCPListener
-	lane  web.Lane
-	slots *slots
+	lane    web.Lane
+	slots   *slots
+	secured *secured // nil: without TLS
 }
 
 // Listen opens the listener.
@@ -61,11 +66,27 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	o = o.withDefaults()
-	return &Listener{l.(*net.TCPListener), o.Lane, newSlots(o)}, nil //nolint:forcetypeassert // of that network
+	ours := &Listener{TCPListener: l.(*net.TCPListener), lane: o.Lane, slots: newSlots(o)} //nolint:forcetypeassert // of that network
+	if o.TLS != nil {
+		ours.secured = secure(ours, o)
+	}
+	return ours, nil
 }
 
-// Accept waits for a client, and for a slot for it.
+// Accept waits for a client, and for a slot for it; with TLS for its handshake, while others do theirs.
 func (l *Listener) Accept() (net.Conn, error) {
+	if l.secured != nil {
+		return l.secured.accept()
+	}
+	s, err := l.accept(l.lane)
+	if err != nil {
+		return nil, err
+	}
+	return s.conn, nil
+}
+
+// accept gives the slot of a client.
+func (l *Listener) accept(fast web.Lane) (*slot, error) {
 	for {
 		accepted, err := l.AcceptTCP()
 		if err != nil {
@@ -76,16 +97,20 @@ func (l *Listener) Accept() (net.Conn, error) {
 			return nil, net.ErrClosed
 		}
 		s := l.slots.slotFor(accepted.RemoteAddr())
-		s.conn = web.NewConn(accepted, l.lane, func() { l.slots.release(s) })
+		s.conn = web.NewConn(accepted, fast, func() { l.slots.release(s) })
 		if l.slots.take(s) {
-			return s.conn, nil
+			return s, nil
 		}
 		_ = accepted.Close()
 	}
 }
 
-// Close ends Accept.
+// Close ends Accept, and the handshakes under way.
 func (l *Listener) Close() error {
 	l.slots.close()
-	return l.TCPListener.Close()
+	err := l.TCPListener.Close()
+	if l.secured != nil {
+		l.secured.close()
+	}
+	return err
 }

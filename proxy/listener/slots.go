@@ -122,6 +122,13 @@ func (s *slots) take(n *slot) bool {
 	return true
 }
 
+// replace has a slot held by another connection on the same socket.
+func (s *slots) replace(n *slot, by *web.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.conn = by
+}
+
 // release gives a slot back.
 func (s *slots) release(n *slot) {
 	s.mu.Lock()

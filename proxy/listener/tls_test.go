@@ -24,10 +24,8 @@ func certificates() []tls.Certificate {
 // startTLS serves with TLS, HTTP/1 alone, for a test writes requests by hand.
 func startTLS(t *testing.T, o listener.Options) *service {
 	t.Helper()
-	return startOn(t, "127.0.0.1:0", o, func(server *http.Server, l net.Listener) error {
-		server.TLSConfig = &tls.Config{Certificates: certificates(), NextProtos: []string{"http/1.1"}}
-		return server.ServeTLS(l, "", "")
-	})
+	o.TLS = &tls.Config{Certificates: certificates(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
+	return start(t, o)
 }
 
 // secured is a client's connection with TLS over it.

@@ -16,12 +16,22 @@ import (
 // ConnContext makes it known to the handler.
 type Conn struct {
 	*socket
+	carrier carrier    // what carries requests: the socket, or TLS on it
+	beneath bool       // it is what TLS is on, and carries no requests itself
+	records *records   // of TLS, where they are collected
 	lane    LaneConn   // nil: none
 	address netip.Addr // the client's; not valid where it has none
 	seen    sights
 
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
 	pieces [2][]byte
+}
+
+// A carrier carries requests and answers.
+type carrier interface {
+	net.Conn
+	WriteBuffers(pieces *net.Buffers) (int64, error)
+	CloseWrite() error
 }
 
 // writeBuffer has room for net/http's buffer twice: for what it sends on its own
@@ -39,12 +49,17 @@ func NewConn(c net.Conn, fast Lane, onClose func()) *Conn {
 	if onClose == nil {
 		onClose = func() {}
 	}
-	conn := &Conn{socket: newSocket(c, onClose)}
-	if peer, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+	s := newSocket(c, onClose)
+	return newConn(s, s, fast)
+}
+
+func newConn(s *socket, on carrier, fast Lane) *Conn {
+	conn := &Conn{socket: s, carrier: on}
+	if peer, ok := s.RemoteAddr().(*net.TCPAddr); ok {
 		conn.address = peer.AddrPort().Addr().Unmap().WithZone("")
 	}
 	if fast != nil {
-		conn.lane = fast.Wrap(conn, conn.socket)
+		conn.lane = fast.Wrap(conn, on)
 	}
 	return conn
 }
@@ -54,34 +69,39 @@ type connKey struct{}
 // ConnContext is for http.Server's field of the same name. Connections that are
 // no *Conn are left as they are.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	if ours, _ := below(c); ours != nil {
+	if ours, beneath := below(c); ours != nil {
+		ours.beneath = beneath
 		return context.WithValue(ctx, connKey{}, ours)
 	}
 	return ctx
 }
 
-// ConnState is for http.Server's field of the same name. A connection with TLS on
-// top has no fast lane.
+// ConnState is for http.Server's field of the same name. A connection that is beneath
+// TLS has no fast lane.
 func ConnState(c net.Conn, state http.ConnState) {
-	ours, secure := below(c)
+	ours, beneath := below(c)
 	if ours == nil {
 		return
 	}
 	ours.follow(state)
-	if ours.lane != nil && !secure {
+	if ours.lane != nil && !beneath {
 		ours.lane.State(state)
 	}
 }
 
-// below is the connection of ours that http.Server has, nil for none; secure says that
-// TLS is on top of it.
-func below(c net.Conn) (ours *Conn, secure bool) {
-	top, secure := c.(*tls.Conn)
-	if secure {
-		c = top.NetConn()
+// below is the connection of ours that http.Server has, nil for none; beneath says that
+// it has one with TLS on it.
+func below(c net.Conn) (ours *Conn, beneath bool) {
+	switch c := c.(type) {
+	case *Conn:
+		return c, false
+	case *secureConn:
+		return c.Conn, false
+	case *tls.Conn:
+		ours, _ = c.NetConn().(*Conn)
+		return ours, true
 	}
-	ours, _ = c.(*Conn)
-	return ours, secure
+	return nil, false
 }
 
 // ConnOf is the connection of a request's client, nil if it is not ours.
@@ -90,13 +110,13 @@ func ConnOf(r *http.Request) *Conn {
 	return c
 }
 
-// plainConnOf is ConnOf without TLS: what the handler writes is what the connection
-// carries, and one request is answered at a time.
-func plainConnOf(r *http.Request) *Conn {
-	if r.TLS != nil {
-		return nil
+// carrierOf is ConnOf where the connection carries what the handler writes, one answer
+// at a time.
+func carrierOf(r *http.Request) *Conn {
+	if c := ConnOf(r); c != nil && !c.beneath {
+		return c
 	}
-	return ConnOf(r)
+	return nil
 }
 
 // Address is the client's; not valid where it has none.
@@ -105,7 +125,7 @@ func (c *Conn) Address() netip.Addr { return c.address }
 // Read reads for net/http, and answers in its place what the fast lane can.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.lane == nil {
-		return c.socket.Read(p)
+		return c.carrier.Read(p)
 	}
 	return c.lane.Read(p)
 }
@@ -113,7 +133,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 // SetReadDeadline bounds reads.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.lane == nil {
-		return c.socket.Conn.SetReadDeadline(t)
+		return c.carrier.SetReadDeadline(t)
 	}
 	return c.lane.SetReadDeadline(t)
 }
@@ -122,10 +142,13 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 // progress.
 func (c *Conn) Close() error {
 	if c.lane == nil {
-		return c.socket.Close()
+		return c.carrier.Close()
 	}
 	return c.lane.Close()
 }
+
+// CloseWrite ends what is sent.
+func (c *Conn) CloseWrite() error { return c.carrier.CloseWrite() }
 
 // Abort closes the connection at once, whatever is being written to it. What the
 // kernel holds of that is dropped.
@@ -141,15 +164,17 @@ func (c *Conn) Abort() error {
 func (c *Conn) Write(p []byte) (int, error) {
 	b := c.buffer
 	switch {
+	case c.records != nil:
+		return c.records.write(c.socket, p)
 	case b == nil || len(b.text)+len(p) > cap(b.text) && len(b.text) == 0:
-		return c.socket.Write(p)
+		return c.carrier.Write(p)
 	case len(b.text)+len(p) <= cap(b.text):
 		b.text = append(b.text, p...)
 		return len(p), nil
 	}
 	c.pieces = [2][]byte{b.text, p}
 	pieces := net.Buffers(c.pieces[:])
-	n, err := c.socket.WriteBuffers(&pieces)
+	n, err := c.carrier.WriteBuffers(&pieces)
 	n -= int64(len(b.text))
 	b.text, c.pieces = b.text[:0], [2][]byte{}
 	return int(max(0, n)), err
@@ -161,7 +186,7 @@ func (c *Conn) release() {
 	b := c.buffer
 	c.buffer = nil
 	if len(b.text) > 0 {
-		if _, err := c.socket.Write(b.text); err != nil {
+		if _, err := c.carrier.Write(b.text); err != nil {
 			_ = c.Close()
 		}
 	}
@@ -171,7 +196,7 @@ func (c *Conn) release() {
 // writeWhole writes a body whose headers are set and whose length is among them.
 func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
 	const fits = 3 << 10 // into net/http's buffer, beside the headers
-	c := plainConnOf(r)
+	c := carrierOf(r)
 	if c == nil || len(body) <= fits {
 		_, _ = w.Write(body) // fails only when the client has left
 		return

@@ -23,7 +23,7 @@ import (
 // Arrived takes note of a request before it finds its route: the fast lane is told of
 // it, and a page of another origin may read the answer, whatever that is.
 func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
-	if c := ConnOf(r); c != nil && c.lane != nil {
+	if c := carrierOf(r); c != nil && c.lane != nil {
 		c.lane.Called(r)
 	}
 	s.allowOrigin(w.Header(), r.Header)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,7 +20,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	}
 	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
 		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
-		Lane: s.webLane(), Logger: s.log, Metrics: s.registry,
+		Lane: s.webLane(), TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}); err != nil {
 		return err
 	}
@@ -34,4 +35,12 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	}
 	s.onClose(ignoreClosed(s.admin.Close))
 	return nil
+}
+
+// tls is the configuration of the listeners' TLS, nil where there is no certificate.
+func (s *Service) tls() *tls.Config {
+	if s.certificate == nil {
+		return nil
+	}
+	return s.certificate.Config()
 }

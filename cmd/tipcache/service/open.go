@@ -114,7 +114,7 @@ func (s *Service) openMetadata(context.Context) (err error) {
 
 // openLane makes the fast lane before whatever has it forget.
 func (s *Service) openLane(context.Context) error {
-	if h := s.cfg.HTTP; h.FastLane && h.TLS.Cert == "" { // it reads HTTP/1, not TLS
+	if h := s.cfg.HTTP; h.FastLane {
 		s.lane = lane.New(lane.Options{
 			IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.cache, Registerer: s.registry,
 		})

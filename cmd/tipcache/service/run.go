@@ -58,9 +58,9 @@ func (s *Service) Run(ctx context.Context) error {
 		defer signal.Stop(s.reloader.hangup)
 		group.Go(func() error { s.reloader.run(gctx); return nil })
 	}
-	group.Go(func() error { return s.serve(public, s.public) })
+	group.Go(func() error { return s.servePublic(public) })
 	if s.admin != nil {
-		group.Go(func() error { return s.serve(admin, s.admin) })
+		group.Go(func() error { return s.serveAdmin(admin) })
 	}
 	group.Go(func() error {
 		<-gctx.Done()
@@ -95,13 +95,18 @@ func (s *Service) storeName() string {
 	return s.store.Name()
 }
 
-// serve answers on a listener, with TLS where a certificate is configured.
-func (s *Service) serve(server *http.Server, l net.Listener) error {
-	if s.certificate == nil {
-		return served(server.Serve(l))
+// servePublic answers on the public listener, which speaks TLS where a certificate is
+// configured.
+func (s *Service) servePublic(server *http.Server) error {
+	server.TLSConfig = s.tls()
+	return served(server.Serve(s.public))
+}
+
+func (s *Service) serveAdmin(server *http.Server) error {
+	if server.TLSConfig = s.tls(); server.TLSConfig == nil {
+		return served(server.Serve(s.admin))
 	}
-	server.TLSConfig = s.certificate.Config()
-	return served(server.ServeTLS(l, "", ""))
+	return served(server.ServeTLS(s.admin, "", ""))
 }
 
 // notifySystemd tells the service manager how far the process is, where it is one

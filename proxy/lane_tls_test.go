@@ -1,0 +1,165 @@
+package proxy_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A secured is a server whose listener speaks TLS.
+type secured struct {
+	address  net.Addr
+	chain    *fakeChain
+	registry *prometheus.Registry
+}
+
+func startSecured(t *testing.T, fast bool, o proxy.Options) *secured {
+	t.Helper()
+	s := &secured{registry: prometheus.NewRegistry()}
+	if fast {
+		o.Web.Lane = lane.New(lane.Options{Registerer: s.registry})
+	}
+	p, nodes := newChainProxy(t, o)
+	s.chain = nodes
+	issuer := httptest.NewTLSServer(http.NotFoundHandler())
+	defer issuer.Close()
+	config := &tls.Config{Certificates: issuer.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: o.Web.Lane, TLS: config, Header: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = l.Addr()
+	server := &http.Server{
+		TLSConfig: config, ConnContext: web.ConnContext, ConnState: web.ConnState, ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.TLS == nil || !r.TLS.HandshakeComplete {
+				t.Errorf("%s %s by %s without TLS", r.Method, r.URL, r.Proto)
+			}
+			p.ServeHTTP(w, r)
+		}),
+	}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(l) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// client asks over one connection, by a version of HTTP.
+func (s *secured) client(t *testing.T, major int) *secureClient {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxConnsPerHost: 1, DisableCompression: true, ForceAttemptHTTP2: major == 2} //nolint:gosec // of a test
+	if major == 1 {
+		transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &secureClient{&http.Client{Transport: transport}, "https://" + s.address.String()}
+}
+
+// told is an answer, without what may differ from one to the next.
+func (c *secureClient) told(t *testing.T, method, path string, header http.Header) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, c.base+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = header
+	res, err := c.http.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var text strings.Builder
+	_ = res.Write(&text)
+	return reset.ReplaceAllString(lasting(text.String()), "")
+}
+
+func TestTheLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
+	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			without, with := startSecured(t, false, proxy.Options{}), startSecured(t, true, proxy.Options{})
+			plain, fast := without.client(t, major), with.client(t, major)
+			for _, request := range []struct {
+				method, path string
+				header       http.Header
+			}{
+				{"GET", "/staking/pool", http.Header{}},
+				{"GET", "/staking/validators", http.Header{"Accept-Encoding": {"gzip, deflate, br"}, "Origin": {"https://a.example"}}},
+				{"GET", "/staking/validators", http.Header{"If-None-Match": {"*"}, "User-Agent": {"a \"browser\""}}},
+				{"HEAD", "/staking/validators", http.Header{"X-Request-Id": {"mine"}}},
+				{"GET", "/staking/params", http.Header{"X-Block-Height": {"200"}, "Te": {"trailers"}}},
+				{"GET", "/no/such/path", http.Header{}},
+			} {
+				for range 4 {
+					want, got := plain.told(t, request.method, request.path, request.header), fast.told(t, request.method, request.path, request.header)
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("%v (-without lane +with lane):\n%s", request, diff)
+					}
+				}
+			}
+			if hits := hitsOf(t, with.registry); hits < 10 {
+				t.Errorf("only %d came through the lane", hits)
+			}
+		})
+	}
+}
+
+func TestHeightsDoNotGoBackInTheLaneOverTLS(t *testing.T) {
+	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := startSecured(t, true, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
+			client := s.client(t, major)
+			for range 4 {
+				client.at(t, "at the tip", "/staking/pool", "228", false)
+			}
+			s.chain.ahead(1)
+			client.at(t, "of another replica", "/staking/validators", "229", false)
+			s.chain.ahead(0)
+			go func() {
+				time.Sleep(20 * time.Millisecond)
+				s.chain.grow(1)
+			}()
+			client.at(t, "the first key once more", "/staking/pool", "229", false)
+			if hitsOf(t, s.registry) == 0 {
+				t.Error("the lane is not in use")
+			}
+		})
+	}
+}
+
+func TestAClientThatSpeaksPlainHTTPToAServerWithTLSIsToldSo(t *testing.T) {
+	s := startSecured(t, true, proxy.Options{})
+	conn := dial(t, s.address)
+	if _, err := io.WriteString(conn, getPool); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || res.StatusCode != http.StatusBadRequest {
+		t.Fatalf("%v, %v", res, err)
+	}
+	body, _ := io.ReadAll(res.Body)
+	if want := "Client sent an HTTP request to an HTTPS server.\n"; string(body) != want {
+		t.Errorf("%q, want %q", body, want)
+	}
+}

@@ -1,0 +1,92 @@
+package listener
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// secured does the handshakes of clients that have a slot, at the same time. It owns a goroutine
+// that accepts clients and one for each handshake, for which close waits.
+type secured struct {
+	below   *Listener
+	config  *tls.Config
+	lane    web.Lane
+	timeout time.Duration
+	log     *slog.Logger
+
+	ready  chan accepted   // by Accept
+	ended  context.Context //nolint:containedctx // of all handshakes
+	end    context.CancelFunc
+	active sync.WaitGroup
+}
+
+// accepted is what Accept returns.
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+func secure(l *Listener, o Options) *secured {
+	s := &secured{below: l, config: o.TLS, lane: o.Lane, timeout: o.Header, log: o.Logger, ready: make(chan accepted)}
+	s.ended, s.end = context.WithCancel(context.Background())
+	s.active.Go(s.run)
+	return s
+}
+
+// run accepts clients until the listener is closed.
+func (s *secured) run() {
+	for {
+		slot, err := s.below.accept(nil)
+		if err == nil {
+			s.active.Go(func() { s.handshake(slot) })
+			continue
+		}
+		if !s.hand(accepted{nil, err}) || errors.Is(err, net.ErrClosed) {
+			return
+		}
+	}
+}
+
+// handshake hands on a client that speaks TLS.
+func (s *secured) handshake(slot *slot) {
+	conn, on, err := web.Secure(s.ended, slot.conn, s.config, s.lane, s.timeout)
+	if err != nil {
+		s.log.Debug("handshake of TLS failed", "client", slot.client, "error", err)
+		return
+	}
+	s.below.slots.replace(slot, on)
+	if !s.hand(accepted{conn, nil}) {
+		_ = conn.Close()
+	}
+}
+
+// hand gives Accept what it returns; false says that the listener is closed.
+func (s *secured) hand(a accepted) bool {
+	select {
+	case s.ready <- a:
+		return true
+	case <-s.ended.Done():
+		return false
+	}
+}
+
+func (s *secured) accept() (net.Conn, error) {
+	select {
+	case a := <-s.ready:
+		return a.conn, a.err
+	case <-s.ended.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (s *secured) close() {
+	s.end()
+	s.active.Wait()
+}
