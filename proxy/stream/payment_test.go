@@ -64,11 +64,11 @@ func TestAReadIsOnBehalfOfOneWhoFollows(t *testing.T) {
 		first.expect(t, `1`)
 		s.followFrom("192.0.2.2", "/a").expect(t, `1`)
 		first.leave()
-		if readers := s.readers(); !slices.Equal(readers, []string{"192.0.2.1"}) {
+		if readers := s.readers(); !slices.Equal(readers, []string{"streams of 192.0.2.1"}) {
 			t.Errorf("read for %q", readers)
 		}
 		s.says(map[string]string{"/a": `2`})
-		if readers := s.readers(); !slices.Equal(readers, []string{"192.0.2.2"}) {
+		if readers := s.readers(); !slices.Equal(readers, []string{"streams of 192.0.2.2"}) {
 			t.Errorf("read for %q after the first had left", readers)
 		}
 	})

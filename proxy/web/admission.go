@@ -49,7 +49,7 @@ func (s *Stack) Client(r *http.Request, rec *Record) string {
 // A Payer is a client that is served on after its request, and pays for that by its
 // limits.
 type Payer struct {
-	Name string // clients take turns by it
+	Name string // reads on its behalf take turns by it, beside the client's requests
 
 	admission *limits.Admission
 	client    limits.Client
@@ -59,7 +59,7 @@ type Payer struct {
 // The error says, as AdmitKey's does, that its key is not valid any more.
 func (s *Stack) Payer(r *http.Request, rec *Record) (*Payer, error) {
 	client, err := s.admission.Renew(r, rec.key.Name != "")
-	return &Payer{s.Client(r, rec), s.admission, client}, err
+	return &Payer{"streams of " + s.Client(r, rec), s.admission, client}, err
 }
 
 // Affords tells whether the client could pay now, as far as this process knows.
