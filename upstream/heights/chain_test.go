@@ -233,6 +233,9 @@ func TestARefusalThatNamesAHigherBlockProvesNoFall(t *testing.T) {
 		if c.epochs.Load() > 0 {
 			t.Errorf("%d epochs\n%s", c.epochs.Load(), c.log)
 		}
+		if low := c.known[0].Look().Lowest; low <= 1000 {
+			t.Errorf("the node is known to have blocks from %d on, and refused block 1000", low)
+		}
 	}, n)
 }
 

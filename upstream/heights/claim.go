@@ -66,11 +66,11 @@ func (s *claimant) plausible(said tip.Claim) bool {
 	}
 }
 
-// falls says whether a height is below what the node was known to have. Where that is
-// not known, or the source is not believed, it is what any node was read at.
+// falls says whether a height is below what the node was known to have, or where that is
+// not known, as of a source that was just put aside, below what any node was read at.
 func (s *claimant) falls(height int64) bool {
 	known := s.node.Look().Height
-	return height < known || height < s.chain.tip.Proved() && (known == 0 || s.chain.tip.Aside(s.source))
+	return height < known || known == 0 && height < s.chain.tip.Proved()
 }
 
 // proven puts a claim that is not plausible to the proof: the endpoint is read

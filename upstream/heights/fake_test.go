@@ -24,21 +24,22 @@ const (
 // A fakeNode is CometBFT and the REST server of one node. Its fields change through
 // change.
 type fakeNode struct {
-	mu      sync.Mutex
-	height  int64                     // newest block that can be read
-	low     int64                     // what /status and /abci_info are below it
-	lag     int64                     // what headers are below it
-	lie     int64                     // what /status, /abci_info and headers are above it
-	hangs   bool                      // CometBFT accepts and does not answer
-	busy    bool                      // its RPC server does not answer, and its sockets go on
-	silent  bool                      // the REST server does not answer
-	refuses func(height int64) bool   // reads that are refused although the block is there; nil: none
-	latest  int64                     // what refusals name as the newest block; 0: that the height is in the future
-	hash    func(height int64) string // of a block
-	old     time.Duration             // what headers are when they come
-	sockets []*socket
-	reads   []read
-	asked   int // for /status
+	mu         sync.Mutex
+	height     int64                     // newest block that can be read
+	low        int64                     // what /status and /abci_info are below it
+	lag        int64                     // what headers are below it
+	lie        int64                     // what /status, /abci_info and headers are above it
+	hangs      bool                      // CometBFT accepts and does not answer
+	busy       bool                      // its RPC server does not answer, and its sockets go on
+	catchingUp bool                      // CometBFT says so
+	silent     bool                      // the REST server does not answer
+	refuses    func(height int64) bool   // reads that are refused although the block is there; nil: none
+	latest     int64                     // what refusals name as the newest block; 0: that the height is in the future
+	hash       func(height int64) string // of a block
+	old        time.Duration             // what headers are when they come
+	sockets    []*socket
+	reads      []read
+	asked      int // for /status
 }
 
 type read struct {
@@ -96,7 +97,7 @@ func (n *fakeNode) Status(ctx context.Context) (comet.Status, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked++
-	return comet.Status{ChainID: "story-1", Height: max(1, n.height+n.lie-n.low), Time: time.Now()}, nil
+	return comet.Status{ChainID: "story-1", Height: max(1, n.height+n.lie-n.low), Time: time.Now(), CatchingUp: n.catchingUp}, nil
 }
 
 func (n *fakeNode) Committed(ctx context.Context) (int64, error) {

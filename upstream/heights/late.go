@@ -53,7 +53,7 @@ func (c *Chain) readNext(ctx context.Context, height int64, turn int) {
 	var able []*restFollower
 	for _, f := range c.rest {
 		v := f.node.Look()
-		if v.Height >= height-1 && !v.Unseen && !v.Foreign() && !v.CatchingUp && !f.stands(v) {
+		if v.Height >= height-1 && !v.CatchingUp && !f.stands(v) {
 			able = append(able, f)
 		}
 	}

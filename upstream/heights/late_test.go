@@ -1,0 +1,79 @@
+package heights_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestOnlyNodesThatMayHaveTheNextBlockAreReadForIt(t *testing.T) {
+	for name, change := range map[string]func(*fakeNode){
+		"one that is behind":  func(n *fakeNode) { n.height -= 30 },
+		"one that catches up": func(n *fakeNode) { n.catchingUp = true },
+	} {
+		high, other := newFakeNode(990), newFakeNode(990)
+		change(other)
+		following(t, func(t *testing.T, c *followed) {
+			last := c.Tip().Since
+			c.wait(5 * interval)
+			want := []time.Duration{1500 * time.Millisecond, 2500 * time.Millisecond, 3500 * time.Millisecond, 4500 * time.Millisecond, 5500 * time.Millisecond}
+			if got := high.readsSince(last); !slices.Equal(got, want) {
+				t.Errorf("%s: reads of the node that may have it after %v, want %v", name, got, want)
+			}
+			if got := other.readsSince(last.Add(-5 * interval)); len(got) > 0 {
+				t.Errorf("%s: reads of that after %v", name, got)
+			}
+		}, high, other)
+	}
+}
+
+func TestABlockThatIsLateCountsFromTheReadThatFindsIt(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		c.wait(interval / 4) // out of step with the polls of the REST server
+		c.block()
+		n.change(func() { n.hangs = true })
+		n.commit()
+		c.wait(interval/2 + time.Millisecond)
+		if got := c.Tip().Height; got != n.newest() {
+			t.Errorf("tip %d, want %d", got, n.newest())
+		}
+	}, n)
+}
+
+func TestASourceThatIsSoughtIsAskedAtOnce(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		c.wait(interval / 10)
+		asked := n.asked
+		c.Seek(t.Context(), c.known[0])
+		synctest.Wait()
+		if n.asked != asked+1 {
+			t.Errorf("it was asked %d times, want once", n.asked-asked)
+		}
+	}, n)
+}
+
+// Whatever a socket says, its node is not read for each header.
+func TestASourceThatIsPutAsideProvesAClaimAnInterval(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		n.change(func() { n.lie = 10_000 })
+		c.block()
+		now := time.Now()
+		for range 100 {
+			n.commit()
+		}
+		c.wait(10 * interval)
+		far := 0
+		for _, r := range n.reads {
+			if r.at.After(now) && r.height > n.height {
+				far++
+			}
+		}
+		if c.log.Count("put aside") != 1 || far > 60 {
+			t.Errorf("%d reads in 10 intervals\n%s", far, c.log)
+		}
+	}, n)
+}
