@@ -96,15 +96,15 @@ func TestWhatIsToldWhereTheNodeHasMuchToDo(t *testing.T) {
 	}
 	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"without an answer at hand it is waited for", 0, busy(time.Minute, 0), [2]string{},
-			told{"public, max-age=20", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
+			told{"public, max-age=20, s-maxage=10", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
 		{"a stale answer is given at once", 20 * time.Second, busy(21*time.Second, 2), [2]string{},
-			told{"public, max-age=0", "20", `tipcache; hit; ttl=0; detail="memory stale-while-revalidate"`}},
+			told{"public, max-age=0, s-maxage=0", "20", `tipcache; hit; ttl=0; detail="memory stale-while-revalidate"`}},
 		{"and read in the background", 0, nothingHappens, [2]string{},
-			told{"public, max-age=20", "0", `tipcache; hit; ttl=20; detail="memory"`}},
+			told{"public, max-age=20, s-maxage=10", "0", `tipcache; hit; ttl=20; detail="memory"`}},
 		{"one for errors is given at once, too", 40 * time.Second, busy(21*time.Second, 4), [2]string{},
-			told{"public, max-age=0", "40", `tipcache; hit; ttl=-20; detail="memory stale-if-error"`}},
+			told{"public, max-age=0, s-maxage=0", "40", `tipcache; hit; ttl=-20; detail="memory stale-if-error"`}},
 		{"where it comes in time it is waited for", 40 * time.Second, busy(20*time.Second, 2), [2]string{},
-			told{"public, max-age=20", "", `tipcache; fwd=stale; stored; ttl=20`}},
+			told{"public, max-age=20, s-maxage=10", "", `tipcache; fwd=stale; stored; ttl=20`}},
 	})
 }
 
