@@ -19,6 +19,7 @@ const (
 	maxFailures = 5               // in a row open the breaker
 	breakerOpen = time.Second     // until a request may try again
 	penaltyTime = 5 * time.Second // an endpoint that failed is second choice for so long
+	slowCall    = time.Minute     // for a call that waits for a block
 )
 
 // An endpoint is one node with all that stands before it.
@@ -28,7 +29,8 @@ type endpoint struct {
 	blocks  *heights.Node
 	comet   *comet.Client // nil: none
 	queue   *queue.Slots
-	breaker *gobreaker.CircuitBreaker[*Answer]
+	breaker *gobreaker.CircuitBreaker[*Answer] // of the REST server
+	calls   *gobreaker.CircuitBreaker[*Answer] // of the RPC
 	timeout time.Duration
 	metrics *metrics
 
@@ -55,7 +57,7 @@ func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metric
 	}
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
-		e.blocks.Comet = headerSource{rpc}
+		e.blocks.Comet, e.calls = headerSource{rpc}, newCallBreaker(name, o)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.Scans, Patience: o.Queue, Headers: e.blocks.Headers})
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
@@ -118,9 +120,16 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	ctx, span := e.startSpan(ctx, r, height)
 	defer func() { endSpan(span, answer, err) }()
 	start := time.Now()
-	answer, err = e.breaker.Execute(func() (*Answer, error) {
-		attempt, cancel := context.WithTimeout(ctx, e.timeout)
+	answer, err = e.breakerOf(r).Execute(func() (*Answer, error) {
+		attempt, cancel := context.WithTimeout(ctx, e.timeLimit(r))
 		defer cancel()
+		if r.Call != nil {
+			answer, err := e.call(attempt, r, height)
+			if err != nil && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return answer, err
+		}
 		answer, err := e.client.get(attempt, r, height)
 		if err == nil && e.client.protocol.tells {
 			answer, err = e.disambiguate(attempt, r, r.told(height), answer)
@@ -138,6 +147,9 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	e.metrics.asked(e.name, r, start, answer, err)
 	if answer != nil {
 		answer.Node = e.name
+	}
+	if r.Call != nil {
+		return answer, err
 	}
 	e.note(answer, err)
 	if answer != nil && r.Cost == Cheap {
@@ -171,8 +183,17 @@ func (e *endpoint) note(answer *Answer, err error) {
 	})
 }
 
-// open says whether the breaker would turn a request away.
+// open says whether the breaker of the REST server would turn a request away.
 func (e *endpoint) open() bool { return e.breaker.State() == gobreaker.StateOpen }
+
+// timeLimit is how long an answer may take. One that waits for a block has the time of
+// its caller.
+func (e *endpoint) timeLimit(r Request) time.Duration {
+	if r.Call != nil && r.Call.Slow {
+		return slowCall
+	}
+	return e.timeout
+}
 
 func (e *endpoint) closeIdle() {
 	e.client.http.CloseIdleConnections()

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -131,10 +133,10 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
 		switch {
-		case v.Foreign() || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
-		case reach == pruned:
+		case v.Foreign() || !e.serves(f.request) || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
+		case reach == pruned && f.request.Call == nil: // the RPC's own words are not ours to say
 			f.gone = true
-		case e.open():
+		case e.breakerOf(f.request).State() == gobreaker.StateOpen:
 			f.resting = true
 		case v.Unseen || slices.Contains(f.lagging, e):
 			hope = true
@@ -176,6 +178,9 @@ type result struct {
 	err      error
 }
 
+// writes says whether a request may change something.
+func (r Request) writes() bool { return r.Post != nil || r.Call != nil && r.Call.Write }
+
 // settles takes a result in and says whether it is the last word.
 func (f *fetch) settles(ctx context.Context, r result) bool {
 	exists := 0 < r.height && r.height <= f.pool.Tip().Height || f.request.Height == AtTip // the tip may have fallen meanwhile
@@ -186,7 +191,7 @@ func (f *fetch) settles(ctx context.Context, r result) bool {
 	case r.is(Pruned):
 		f.asked, f.pruned = append(f.asked, r.endpoint), r.answer
 		return false
-	case f.request.Post != nil: // it may have been carried out
+	case f.request.writes(): // it may have been carried out
 		return true
 	case f.places(r) && f.pool.chain.Seek(ctx, r.endpoint.blocks): // now it can be read at a height
 		f.unplaced = r.answer

@@ -19,6 +19,7 @@ type Request struct {
 	Unpinned   bool   // the height only chooses the node, which is not told of it and answers as of its latest
 	Cost       Cost
 	Client     string // on whose behalf: clients take turns at an endpoint
+	Call       *Call  // of CometBFT's RPC, in place of Path, Query and Post; nil for none
 	Post       *Post  // nil for a GET. It is sent to one node at most, and once
 	Background bool   // yields to foreground requests, and waits for its turn until its context ends
 	Only       string // the name of the node to be asked; "" for any

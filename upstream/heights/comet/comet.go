@@ -145,6 +145,57 @@ func (c *Client) Call(ctx context.Context, method string, params any, most int64
 	return result, c.do(r, most, method, &result)
 }
 
+// A Reply is what a node answers to a call, as the node wrote it: one of both.
+type Reply struct {
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// Ask calls a method by POST with parameters as JSON, and gives the reply of at most so
+// many bytes, also where it is an error. The deadline is that of ctx.
+func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, most int64) (reply Reply, err error) {
+	_, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
+	if err == nil {
+		err = json.Unmarshal(body, &reply)
+	}
+	if err == nil && reply.Result == nil && reply.Error == nil {
+		err = errors.New("reply without a result")
+	}
+	return reply, upstream.RedactError(err, c.hide)
+}
+
+// Get asks for a target, such as /block?height=5, and gives the answer as it is, of at most
+// so many bytes.
+func (c *Client) Get(ctx context.Context, target string, most int64) (status int, typ string, body []byte, err error) {
+	status, typ, body, err = c.exchange(ctx, http.MethodGet, target, nil, most)
+	return status, typ, body, upstream.RedactError(err, c.hide)
+}
+
+func (c *Client) exchange(ctx context.Context, method, target string, body []byte, most int64) (status int, typ string, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
+	if err != nil {
+		return 0, "", nil, upstream.Bare(err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+		r.GetBody = nil // a call may have been carried out: it is not sent twice
+	}
+	upstream.PassTrace(ctx, r.Header)
+	response, err := c.http.Do(r)
+	if err != nil {
+		return 0, "", nil, upstream.Bare(err)
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(response.Body, most+1))
+	if err == nil && int64(len(answer)) > most {
+		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, most)
+	}
+	return response.StatusCode, response.Header.Get("Content-Type"), answer, err
+}
+
+// ErrTooLarge is the error for an answer that is larger than allowed.
+var ErrTooLarge = errors.New("the answer is too large")
+
 // request is a call as JSON-RPC writes it.
 func request(method string, params any) []byte {
 	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) // texts and numbers always encode

@@ -1,0 +1,143 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/sony/gobreaker/v2"
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
+)
+
+// A Call is a method of a node's CometBFT RPC. Its Answer has as Body the member of the
+// node's reply, "result":… or "error":…, or what the node answers to a Target, as it is.
+type Call struct {
+	Method string
+	Params func(height int64) json.RawMessage // told the height to read at, 0 for the newest block
+	Target string                             // a path with its query, asked by GET in place of Method; "" for none
+	Block  int64                              // that the parameters name; 0 for none
+	Write  bool                               // it may change something: it is sent to one node, once
+	Slow   bool                               // it waits for a block: it takes no turn among the reads
+}
+
+// abciQuery is the method that reads state. It alone tells of heights.
+const abciQuery = "abci_query"
+
+// call asks a node's RPC once.
+func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, error) {
+	if r.Call.Target != "" {
+		status, typ, body, err := e.comet.Get(ctx, r.Call.Target, e.client.maxBody)
+		if err != nil {
+			return nil, callFailed(err)
+		}
+		return &Answer{Status: status, NodeStatus: status, Type: typ, Body: body, Reason: BadInput}, nil
+	}
+	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.told(height)), e.client.maxBody)
+	switch {
+	case err != nil:
+		return nil, callFailed(err)
+	case reply.Result == nil:
+		return refusedCall(reply.Error, r.Call.Block, height), nil
+	}
+	a := &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Body: member("result", reply.Result)}
+	if r.Call.Method == abciQuery {
+		a.readState(reply.Result, r.told(height))
+	}
+	return a, nil
+}
+
+func member(name string, value []byte) []byte {
+	m := make([]byte, 0, len(name)+len(value)+3)
+	return append(append(append(append(m, '"'), name...), `":`...), value...)
+}
+
+func callFailed(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.Is(err, comet.ErrTooLarge):
+		return badAnswer(errTooLarge)
+	case errors.As(err, &syntax):
+		return badAnswer(err)
+	}
+	return upstream.Silence(origin, err)
+}
+
+// versionGone is what a node says of a store at a height that it does not have, beside
+// the code of a success.
+const versionGone = "version does not exist"
+
+// readState reads what an answer of abci_query says of heights. It was asked at one, or at
+// the newest for 0.
+func (a *Answer) readState(result []byte, asked int64) {
+	said := gjson.GetManyBytes(result, "response.code", "response.log", "response.height", "response.codespace")
+	code, text, height := said[0].Int(), said[1].String(), said[2].Int()
+	sdk := said[3].String() == "sdk"
+	a.Height = height
+	switch {
+	case strings.Contains(text, versionGone), sdk && code == 38, strings.Contains(text, "failed to load state at height"):
+		a.Reason, a.Height = Pruned, asked
+	case sdk && code == 26:
+		a.Reason, a.Height = FutureHeight, asked
+	case code == 0:
+		return
+	case height > 0 && (asked == 0 || height == asked):
+		a.Reason = Refused
+	default:
+		a.Reason = BadInput
+	}
+	a.Text = text
+}
+
+// callErrors say what an error of the RPC means by its text. The first row decides.
+var callErrors = []struct {
+	text   *regexp.Regexp
+	reason Reason
+}{
+	{regexp.MustCompile(`^height \d+ must be less than or equal to the current blockchain height`), FutureHeight},
+	{regexp.MustCompile(`^height \d+ is not available, lowest height is`), Pruned},
+	{regexp.MustCompile(`not found$`), NotFound},
+	{regexp.MustCompile(`^could not find results for height`), Pruned},
+}
+
+// refusedCall is what an error of the RPC means, of a call that names a block or none. A
+// block that has not come is the client's mistake.
+func refusedCall(said []byte, block, tip int64) *Answer {
+	text := gjson.GetBytes(said, "data").String()
+	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", said), Text: text, Reason: BadInput}
+	for _, row := range callErrors {
+		if row.text.MatchString(text) {
+			a.Reason = row.reason
+			break
+		}
+	}
+	if (a.Reason == FutureHeight || a.Reason == Pruned) && (block == 0 || block > tip) {
+		a.Reason = BadInput
+	}
+	return a
+}
+
+// newCallBreaker makes the breaker of a node's RPC: it may fail while the REST server is well.
+func newCallBreaker(name string, o Options) *gobreaker.CircuitBreaker[*Answer] {
+	return upstream.NewBreaker[*Answer](upstream.BreakerOptions{
+		Outage:   upstream.NewOutage(o.Logger, "RPC of node "+name),
+		Failures: maxFailures, Cooldown: breakerOpen,
+		Excluded: func(err error) bool { return !blames(err) },
+	})
+}
+
+// breakerOf is the breaker of the server that a request asks.
+func (e *endpoint) breakerOf(r Request) *gobreaker.CircuitBreaker[*Answer] {
+	if r.Call != nil {
+		return e.calls
+	}
+	return e.breaker
+}
+
+// serves says whether the endpoint has the server that a request asks.
+func (e *endpoint) serves(r Request) bool { return r.Call == nil || e.comet != nil }
