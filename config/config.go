@@ -28,6 +28,7 @@ type Config struct {
 	Index       Index             `yaml:"index"`
 	Metadata    Metadata          `yaml:"metadata"`
 	HTTP        HTTP              `yaml:"http"`
+	RPC         RPC               `yaml:"rpc"`
 	Log         Log               `yaml:"log"`
 	Tracing     Tracing           `yaml:"tracing"`
 	Audit       Audit             `yaml:"audit"`
@@ -67,6 +68,13 @@ type Class struct {
 	Fresh        *time.Duration `yaml:"fresh" reload:"true" doc:"time an answer is fresh for while no tip is known"`
 	Stale        *time.Duration `yaml:"stale" reload:"true" doc:"time it is served for when reading it anew takes longer than cache.patience and no tip is known"`
 	StaleIfError *time.Duration `yaml:"stale_if_error" reload:"true" doc:"time it is served for while the node fails"`
+}
+
+// RPC is the node's CometBFT RPC, served to wallets on a listener of its own.
+type RPC struct {
+	Listen   string `yaml:"listen" flag:"rpc-listen" doc:"address of the listener for the CometBFT RPC of the nodes of chain.comet, with its WebSocket at /websocket; empty: it is not served"`
+	MaxBatch int    `yaml:"max_batch" must:"positive" doc:"most calls in a batch; one that has more is answered by an error for each"`
+	Node     bool   `yaml:"node" doc:"serve what tells of the node itself, passed through: health, net_info, unconfirmed transactions and the state of the consensus; false: there are no such methods"`
 }
 
 // Cache is the memory store and the flights.

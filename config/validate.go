@@ -25,6 +25,7 @@ func (c Config) Validate() error {
 		v.address("admin", c.Admin)
 		v.check(!overlap(c.Listen, c.Admin), "admin", "%s and listen (%s) are one and the same: each listener needs a port of its own", c.Admin, c.Listen)
 	}
+	v.rpc(c)
 	v.chain(c.Chain)
 	v.class("classes.live", c.Classes.Live)
 	v.class("classes.params", c.Classes.Params)
@@ -41,6 +42,18 @@ func (c Config) Validate() error {
 	}
 	v.check(c.Cache.Memory == Auto || c.Cache.Memory >= 1<<20, "cache.memory", "%v is less than 1MiB", c.Cache.Memory)
 	return errors.Join(v.problems...)
+}
+
+// rpc checks the listener of the RPC, which has to have nodes that offer one.
+func (v *validation) rpc(c Config) {
+	if c.RPC.Listen == "" {
+		return
+	}
+	v.address("rpc.listen", c.RPC.Listen)
+	v.check(len(c.Chain.Comet) > 0, "rpc.listen", "chain.comet is empty: there is no RPC to be served")
+	for key, other := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
+		v.check(!overlap(c.RPC.Listen, other), "rpc.listen", "%s and %s (%s) are one and the same: each listener needs a port of its own", c.RPC.Listen, key, other)
+	}
 }
 
 type validation struct{ problems []error }

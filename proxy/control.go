@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/http"
 	"net/netip"
 
 	"github.com/tipcache/tipcache/cache"
@@ -31,6 +32,11 @@ func (s *Server) SelectAddress(address string) (cache.Selection, error) {
 func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
+	if s.rpc != nil {
+		if err := s.rpc.SetClasses(classes); err != nil {
+			return err
+		}
+	}
 	return s.now().dialect.SetClasses(classes, own)
 }
 
@@ -47,6 +53,9 @@ func (s *Server) SetLimits(l limits.Limits) {
 	s.stack.SetLimits(l)
 	s.streams.Readmit()
 }
+
+// Connects tells whether the page that a request comes from may open a WebSocket.
+func (s *Server) Connects(r *http.Request) bool { return s.stack.Connects(r) }
 
 // Trusts tells whether an address is that of a trusted proxy, behind which there
 // are many clients.

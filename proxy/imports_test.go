@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"proxy/cosmos":           {"proxy/chain", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node", "upstream/node/queue"},
 	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/collections/metadata"},
 	"proxy/stream":           {"proxy/web", "cache", "upstream/node"},
+	"proxy/rpc":              {"proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream/node", "upstream/node/queue"},
 	"proxy/rpc/socket":       {"upstream/events"},
 	"proxy/web":              {"proxy/failure", "proxy/limits", "proxy/record", "cache", "cache/codings", "upstream"},
 	"proxy/limits":           {"proxy/failure", "upstream"},

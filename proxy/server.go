@@ -7,6 +7,7 @@
 //   - proxy/chain: the queries of the chain;
 //   - proxy/collections: the listing of collections;
 //   - proxy/stream: answers of the chain that come by themselves, as server-sent events;
+//   - proxy/rpc: the RPC of the nodes, on a listener of its own;
 //   - proxy/docs: the OpenAPI document and the manual of both;
 //   - proxy/lane: requests that are repeated, before they come here;
 //   - proxy/web: what every answer has, whichever interface it belongs to.
@@ -33,6 +34,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -46,6 +48,7 @@ type Options struct {
 	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
 	Collections *collections.Options // nil: the collection listing is not served
 	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's
+	RPC         *rpc.Options         // nil: the RPC of the nodes is not served
 	ReadAhead   ReadAhead
 }
 
@@ -63,6 +66,7 @@ type Server struct {
 	list    *collections.Handler // nil: not served
 	engine  *gin.Engine          // makes contexts, and routes nothing
 	streams *stream.Handler
+	rpc     *rpc.Door               // nil: not served
 	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
 }
 
@@ -83,6 +87,16 @@ func New(o Options) (*Server, error) {
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)
+	}
+	if o.RPC != nil {
+		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
+		if err != nil {
+			return nil, err
+		}
+		s.rpc = rpc.New(*o.RPC, reader)
+		if err := s.rpc.SetClasses(o.Chain.Classes); err != nil {
+			return nil, err
+		}
 	}
 	if o.Undeclared {
 		s.surface.Store(s.newUnknown())
@@ -123,6 +137,9 @@ func (o Options) described() docs.Options {
 
 // Document is the OpenAPI document of what a server with these options answers.
 func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
+
+// RPC answers the RPC of the nodes, on a listener of its own; nil where it is not served.
+func (s *Server) RPC() *rpc.Door { return s.rpc }
 
 // Handler is the whole public surface.
 func (s *Server) Handler() http.Handler { return s }

@@ -19,6 +19,11 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Rec
 	r.Stack.Respond(w, from, &told)
 }
 
+// Told is what a client is told of an answer, for interfaces that write it themselves.
+func (r *Reader) Told(rec *web.Record, q *Query, a *Answer) web.Answer {
+	return r.tell(rec, q, a, time.Now())
+}
+
 // tell is what a client is told of an answer.
 func (r *Reader) tell(rec *web.Record, q *Query, a *Answer, now time.Time) web.Answer {
 	r.Show(rec, a)

@@ -23,14 +23,7 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := r.Lookup(ctx, from, rec, q, tip)
-	if err != nil {
-		return a, err
-	}
-	if h := a.Entry.Height; 0 < h && h < q.Min { // of a node that catches up
-		return a, r.late(q.Min, nil)
-	}
-	return a, nil
+	return r.Lookup(ctx, from, rec, q, tip)
 }
 
 // Lookup asks the cache, by a tip: for a later page of a walk at the block of the walk,
@@ -47,7 +40,14 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 	} else if rec.Repeatable() {
 		rec.Repeat(&replayer{r, q})
 	}
-	return r.get(ctx, from, rec, q, tip)
+	a, err := r.get(ctx, from, rec, q, tip)
+	if err != nil {
+		return a, err
+	}
+	if h := a.Entry.Height; 0 < h && h < q.Min { // of a node that catches up
+		return a, r.late(q.Min, nil)
+	}
+	return a, nil
 }
 
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {

@@ -60,7 +60,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	defer visit.Leave()
 	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.limits.MaxBody), p.limits.MaxBody, visit)
 	if err != nil {
-		return unreadable(err)
+		return web.BodyFailure(err, "the body is larger than this server passes on")
 	}
 	client := p.Stack.Client(c.Request, rec)
 	ctx := p.Deadline(c.Request, rec)
@@ -83,15 +83,4 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	rec.Blameless = a.Reason != node.Other // what is posted is the client's, and so are the errors that it runs into
 	p.send(c, a)
 	return nil
-}
-
-// unreadable says why the body of a post did not come.
-func unreadable(err error) error {
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		return &web.Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: "the body is larger than this server passes on"}
-	}
-	if refusal := new(web.Failure); errors.As(err, &refusal) {
-		return err
-	}
-	return web.BadInput("the body did not arrive whole")
 }

@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"io"
+	"net/http"
 
 	"github.com/tipcache/tipcache/proxy/limits"
 )
@@ -41,4 +42,15 @@ func ReadBody(from io.Reader, largest int64, v *limits.Visit) ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// BodyFailure says why the body of a request did not come, which may be that it is too large.
+func BodyFailure(err error, tooLarge string) error {
+	if large := new(http.MaxBytesError); errors.As(err, &large) {
+		return &Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: tooLarge}
+	}
+	if refusal := new(Failure); errors.As(err, &refusal) {
+		return err
+	}
+	return BadInput("the body did not arrive whole")
 }

@@ -20,6 +20,7 @@ type Conn struct {
 	beneath bool       // it is what TLS is on, and carries no requests itself
 	records *records   // of TLS, where they are collected
 	lane    LaneConn   // nil: none
+	fast    Lane       // that answers requests of HTTP/2 which it carries; nil: none
 	address netip.Addr // the client's; not valid where it has none
 	seen    sights
 

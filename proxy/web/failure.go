@@ -59,14 +59,19 @@ func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
 	if c.Writer.Written() {
 		return
 	}
-	switch {
-	case f.Status == statusClientGone:
-		rec.Outcome = "abandoned"
-	case f.Status < http.StatusInternalServerError:
-		rec.Outcome = "refused"
-	default:
-		rec.Outcome = "failed"
-	}
+	rec.Outcome = outcomeOf(f)
 	status, typ, body := render(c.Request, c.Writer.Header(), f)
 	Send(c.Writer, c.Request, status, typ, body)
+}
+
+// outcomeOf is what metrics call a request that is not answered.
+func outcomeOf(f *Failure) string {
+	switch {
+	case f.Status == statusClientGone:
+		return "abandoned"
+	case f.Status < http.StatusInternalServerError:
+		return "refused"
+	default:
+		return "failed"
+	}
 }

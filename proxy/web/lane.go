@@ -78,7 +78,7 @@ func (s *Stack) Forget() {
 // collects traces wants to decide for each request whether it is collected.
 func (s *Stack) placeOf(r *http.Request) Place {
 	c := ConnOf(r)
-	if s.o.Lane == nil || s.o.Tracing != nil || c == nil {
+	if s.o.Lane == nil || s.o.Tracing != nil || c == nil || c.lane == nil && c.fast == nil {
 		return nil
 	}
 	return s.o.Lane.PlaceOf(r, c.lane)

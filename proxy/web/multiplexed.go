@@ -18,7 +18,7 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	c.streams.note(1, 0)
 	defer c.streams.note(-1, 0)
 	w = &streamWriter{w, &c.streams}
-	if s.NoLane() == "" && s.o.Lane.Answer(w, r) {
+	if c.fast != nil && s.NoLane() == "" && c.fast.Answer(w, r) {
 		return
 	}
 	h.ServeHTTP(w, r)

@@ -35,6 +35,7 @@ func Secure(ctx context.Context, c *Conn, config *tls.Config, fast Lane, timeout
 	}
 	_ = c.SetDeadline(time.Time{})
 	if over.ConnectionState().NegotiatedProtocol == "h2" {
+		c.fast = fast
 		return over, c, nil
 	}
 	on = newConn(c.socket, &secured{Conn: over, below: c}, fast)

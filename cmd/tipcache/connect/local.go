@@ -39,6 +39,9 @@ func localProbes(cfg config.Config) []probe {
 	if cfg.Admin != "none" {
 		probes = append(probes, listen("admin", cfg.Admin))
 	}
+	if cfg.RPC.Listen != "" {
+		probes = append(probes, listen("rpc.listen", cfg.RPC.Listen))
+	}
 	if files := cfg.HTTP.TLS; files.Cert != "" {
 		probes = append(probes, probe{"certificate", files.Cert, func(context.Context) (string, error) { return findCertificate(files) }})
 	}

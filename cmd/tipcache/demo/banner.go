@@ -70,6 +70,12 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 	for _, path := range shown.paths {
 		fmt.Fprintf(w, "  curl -i '%s%s'\n", base, path)
 	}
+	if rpc := s.RPCAddr(); rpc != "none" {
+		fmt.Fprintln(w, "\nThe RPC of the node, by POST, in a batch and by a URI; its WebSocket is at /websocket:")
+		fmt.Fprintf(w, "  curl -i 'http://%s' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'\n", rpc)
+		fmt.Fprintf(w, "  curl -i 'http://%s' -d '[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"block\",\"params\":{\"height\":\"%d\"}},{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"block\",\"params\":{}}]'\n", rpc, d.Height())
+		fmt.Fprintf(w, "  curl -i 'http://%s/block?height=%d'\n", rpc, d.Height())
+	}
 	fmt.Fprintln(w, "\nCollections, a page and one:")
 	for _, body := range []string{
 		`{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":3}}`,

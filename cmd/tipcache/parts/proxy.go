@@ -8,6 +8,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -41,6 +42,7 @@ func Proxy(cfg config.Config) proxy.Options {
 			Policy: cache.Policy{Fresh: pages.Fresh, Stale: pages.Stale, StaleIfError: pages.OnError, Keep: pages.OnError},
 		},
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
+		RPC:       rpcOptions(cfg),
 		ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead},
 	}
 }
@@ -54,6 +56,17 @@ func cosmosOptions(cfg config.Config) *proxy.Cosmos {
 	return &proxy.Cosmos{Rows: ownRows(cfg), Posts: cosmos.Posts{
 		Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
 	}}
+}
+
+// rpcOptions are nil where the RPC is not served.
+func rpcOptions(cfg config.Config) *rpc.Options {
+	if cfg.RPC.Listen == "" {
+		return nil
+	}
+	rate, _ := config.ParseRate(cfg.Chain.PostRate) // validated
+	return &rpc.Options{
+		MaxBatch: cfg.RPC.MaxBatch, NoOwn: !cfg.RPC.Node, Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
+	}
 }
 
 // ownRows are the routes that the operator has added.

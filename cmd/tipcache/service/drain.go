@@ -40,6 +40,9 @@ func (s *Service) drain(public, admin *http.Server) error {
 	if err != nil {
 		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
 	}
+	if s.rpc != nil {
+		err = errors.Join(err, s.rpc.drain(ctx))
+	}
 	err = errors.Join(err, admin.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err

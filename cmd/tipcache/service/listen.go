@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"net/netip"
 
 	"github.com/tipcache/tipcache/proxy/listener"
 )
@@ -19,12 +18,18 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		s.certificate.Validity() // for the log
 	}
 	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
 		Lane: s.webLane(), TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}); err != nil {
 		return err
 	}
 	s.onClose(ignoreClosed(s.public.Close))
+	if s.cfg.RPC.Listen != "" {
+		if s.rpc, err = s.newRPC(ctx); err != nil {
+			return fmt.Errorf("rpc.listen: %w", err)
+		}
+		s.onClose(ignoreClosed(s.rpc.listener.Close))
+	}
 	s.adminPages = s.newAdmin()
 	if s.cfg.Admin == "none" {
 		return nil

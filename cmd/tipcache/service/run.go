@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"os/signal"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/listener"
 )
 
 const (
@@ -25,17 +24,7 @@ const (
 
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
-	public := &http.Server{
-		Handler:           s.leaving(s.proxy.Handler()),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       s.cfg.HTTP.Request,
-		WriteTimeout:      writeTimeout(s.cfg.HTTP),
-		IdleTimeout:       idleTimeout,
-		ConnContext:       web.ConnContext,
-		ConnState:         web.ConnState,
-		MaxHeaderBytes:    4 * web.Options{}.WithDefaults().MaxHeader, // the proxy's own limit answers in its own form
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	public := s.newServer(s.proxy.Handler())
 	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout}
 	admin.RegisterOnShutdown(s.adminPages.Close)
 	s.logStart()
@@ -58,7 +47,11 @@ func (s *Service) Run(ctx context.Context) error {
 		defer signal.Stop(s.reloader.hangup)
 		group.Go(func() error { s.reloader.run(gctx); return nil })
 	}
-	group.Go(func() error { return s.servePublic(public) })
+	group.Go(func() error { return s.servePublic(public, s.public) })
+	if s.rpc != nil {
+		group.Go(func() error { return s.servePublic(s.rpc.server, s.rpc.listener) })
+		group.Go(s.rpc.follow)
+	}
 	if s.admin != nil {
 		group.Go(func() error { return s.serveAdmin(admin) })
 	}
@@ -95,11 +88,11 @@ func (s *Service) storeName() string {
 	return s.store.Name()
 }
 
-// servePublic answers on the public listener, which speaks TLS where a certificate is
+// servePublic answers on a listener of clients, which speaks TLS where a certificate is
 // configured.
-func (s *Service) servePublic(server *http.Server) error {
+func (s *Service) servePublic(server *http.Server, l *listener.Listener) error {
 	server.TLSConfig = s.tls()
-	return served(server.Serve(s.public))
+	return served(server.Serve(l))
 }
 
 func (s *Service) serveAdmin(server *http.Server) error {

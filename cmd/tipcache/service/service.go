@@ -60,6 +60,7 @@ type Service struct {
 	lane     *lane.Lane // nil: switched off
 
 	public      *listener.Listener
+	rpc         *rpcService  // nil: the RPC is not served
 	admin       net.Listener // nil when switched off
 	adminPages  *admin.Handler
 	certificate *listener.Certificate // of both; nil: no TLS

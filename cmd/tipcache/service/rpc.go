@@ -1,0 +1,82 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/events"
+)
+
+// An rpcService is the RPC of the nodes on a listener of its own, with its WebSocket and the
+// events of the chain.
+type rpcService struct {
+	listener *listener.Listener
+	server   *http.Server
+	socket   *socket.Door
+	feed     *events.Feed
+	drained  chan struct{} // closed when no socket is left
+}
+
+func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
+	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, listener.Options{
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &rpcService{listener: l, drained: make(chan struct{}), feed: events.New(parts.Events(s.pool, s.log, s.registry))}
+	door := s.proxy.RPC()
+	r.socket = socket.New(socket.Options{Methods: door, Feed: r.feed, Origin: s.proxy.Connects, Logger: s.log, Registerer: s.registry})
+	door.SetSocket(r.socket)
+	r.server = s.newServer(door)
+	return r, nil
+}
+
+// exempt are the clients that may hold any number of connections.
+func (s *Service) exempt(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) }
+
+// drain lets the calls be answered that were made, on sockets and without.
+func (r *rpcService) drain(ctx context.Context) error {
+	defer close(r.drained)
+	r.socket.Drain(ctx)
+	return r.server.Shutdown(ctx)
+}
+
+// follow brings events to the sockets until the last of them is drained.
+func (r *rpcService) follow() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // ends with drain, which every end of Run comes to
+		<-r.drained
+		cancel()
+	}()
+	return r.feed.Run(ctx)
+}
+
+// RPCAddr is the address of the RPC's listener, "none" where it is not served.
+func (s *Service) RPCAddr() string {
+	if s.rpc == nil {
+		return "none"
+	}
+	return s.rpc.listener.Addr().String()
+}
+
+// newServer is an HTTP server for clients.
+func (s *Service) newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           s.leaving(h),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       s.cfg.HTTP.Request,
+		WriteTimeout:      writeTimeout(s.cfg.HTTP),
+		IdleTimeout:       idleTimeout,
+		ConnContext:       web.ConnContext,
+		ConnState:         web.ConnState,
+		MaxHeaderBytes:    4 * web.Options{}.WithDefaults().MaxHeader, // the proxy's own limit answers in its own form
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,131 @@
+package rpc
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/queue"
+)
+
+// An asking is one call on its way to an answer.
+type asking struct {
+	*Door
+	m       *method
+	a       arguments
+	target  string          // what the node is asked by a URI that it may read otherwise; "" for none
+	unread  json.RawMessage // what the node is asked with where it may read the parameters otherwise; nil for none
+	heights blocks.Heights  // that the headers of the request name
+}
+
+// An answered call is a member of an answer, with what is told of it.
+type answered struct {
+	member []byte
+	answer *blocks.Answer // nil: it did not come through the cache
+	query  *blocks.Query
+	status int    // of the node's own answer to a URI; 0 for none
+	typ    string // of that
+}
+
+// plan is the query that a call comes to.
+func (k *asking) plan() *blocks.Query {
+	class, pinned := k.m.class, int64(0)
+	a := k.a
+	switch {
+	case k.unread != nil || k.target != "":
+		class = blocks.Never
+	case k.m.name == "abci_query":
+		if class = classOf(unquoted(a.of(k.m, "path"))); class == blocks.Live {
+			pinned = number(a.of(k.m, "height"))
+			a = a.with(k.m, "height", nil)
+		}
+	case class == blocks.Block && (number(a.of(k.m, "height")) == 0 || k.mayChange()):
+		class = blocks.Latest
+	}
+	q := &blocks.Query{Kind: k.kinds[class], Cost: k.m.cost, Heights: k.heights}
+	if class != blocks.Live {
+		q.Pinned = 0
+	} else if pinned > 0 {
+		q.Pinned = pinned
+	}
+	origin := &origin{asking: k, class: class, a: a}
+	q.Origin, q.Key = origin, k.key(a)
+	return q
+}
+
+// mayChange says that the block that a call names has come, and the answer is not yet what
+// it will be: the newest commit is not the canonical one.
+func (k *asking) mayChange() bool {
+	return k.m.name == "commit" && number(k.a.of(k.m, "height")) >= k.reader.Nodes.Tip().Height
+}
+
+// longestKey is the length from which a key is a digest.
+const longestKey = 512
+
+func (k *asking) key(a arguments) string {
+	said := string(k.m.object(a))
+	if len(said) > longestKey {
+		sum := sha256.Sum256([]byte(said))
+		said = hex.EncodeToString(sum[:])
+	}
+	return "rpc/" + k.m.name + strings.ReplaceAll(said, "@", `\u0040`)
+}
+
+// number is an integer among the parameters, 0 for none.
+func number(value json.RawMessage) int64 {
+	n, _ := strconv.ParseInt(unquoted(value), 10, 64)
+	return n
+}
+
+// answer answers a call by a tip, that of the whole request.
+func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (answered, error) {
+	if q.Kind.Class == blocks.Never {
+		return k.pass(ctx, from, rec, q)
+	}
+	a, err := k.reader.Lookup(ctx, from, rec, q, tip)
+	if err != nil {
+		return answered{}, err
+	}
+	return answered{member: a.Entry.Body, answer: &a, query: q}, nil
+}
+
+// pass asks the node what is never kept.
+func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query) (answered, error) {
+	client := k.reader.Stack.Client(from, rec)
+	if k.m.write {
+		if err := k.posting.Acquire(ctx, client); errors.Is(err, queue.ErrLate) {
+			return answered{}, &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true,
+				Public: "too many transactions are sent through this server at present"}
+		} else if err != nil {
+			return answered{}, err
+		}
+	}
+	if k.m.slow {
+		leave, err := k.slow.Enter(from, rec.Tenant, time.Second)
+		if err != nil {
+			return answered{}, err
+		}
+		defer leave()
+	}
+	r := node.Request{Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: client}
+	a, err := q.Origin.Fetch(ctx, r, nil)
+	if err != nil {
+		return answered{}, err
+	}
+	rec.Blameless = a.Reason != node.Other
+	p := answered{member: a.Body}
+	if k.target != "" {
+		p.status, p.typ = a.NodeStatus, a.Type
+	}
+	return p, nil
+}

@@ -1,0 +1,23 @@
+// Package rpc is the RPC of a node's CometBFT, as wallets speak it: one call by POST, many in
+// a batch, a URI by GET, and with package socket all of them over WebSocket.
+//
+// A call goes, top to bottom:
+//
+//  1. door.go reads the body, in one of the three forms (post.go, uri.go), whose errors are the
+//     node's own;
+//  2. methods.go has a row for each method: its parameters, and what may be kept of its
+//     answers for how long. Parameters that the node reads in several ways (params.go) come
+//     to one key; those that it does not understand go to the node as they are, which says
+//     what is wrong with them;
+//  3. call.go asks package blocks. Of state that is read at a height (state.go) without
+//     naming one the tip's is given, with the tip's height beside it;
+//  4. the answer is the node's to the byte, in an envelope with the caller's id.
+//
+// State is kept under the gRPC method and the bytes of its request: what a node answers to
+// abci_query is what it answers by gRPC.
+//
+// Three things differ from the node. Its Cache-Control, which tells caches to keep errors
+// and tips for a day, is replaced by ours. A batch may have more than its ten calls; one
+// that is too long is answered by an error for each call, so that no client waits for ever.
+// And status names the block that state can be read at, never the one after it.
+package rpc

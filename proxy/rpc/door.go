@@ -1,0 +1,239 @@
+package rpc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"hash/maphash"
+	"html"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/queue"
+)
+
+// Options configure a Door. The zero value of a field means its default.
+type Options struct {
+	MaxBatch int          // most calls in a batch; DefaultMaxBatch
+	NoOwn    bool         // what tells of the node itself is not served
+	Rate     float64      // transactions a second, of all clients together, who take turns; 50
+	Burst    int          // at once; 100
+	Socket   http.Handler // of /websocket; nil: it is not served
+}
+
+// DefaultMaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
+const DefaultMaxBatch = 100
+
+// A node reads no larger body.
+const maxBody = 1_000_000
+
+// postPatience is how long a transaction waits for its turn.
+const postPatience = 2 * time.Second
+
+// A Door answers the RPC. It owns no goroutine.
+type Door struct {
+	o       Options
+	reader  *blocks.Reader
+	kinds   map[blocks.Class]*blocks.Kind
+	seed    maphash.Seed // digests of the node's answers, of this process alone
+	posting *queue.Tokens
+	bodies  *limits.Places
+	slow    *limits.Places
+	engine  *gin.Engine // makes contexts, and routes nothing
+}
+
+// New makes a door before a reader that no other interface uses.
+func New(o Options, r *blocks.Reader) *Door {
+	o.MaxBatch = cmp.Or(o.MaxBatch, DefaultMaxBatch)
+	d := &Door{
+		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{}, seed: maphash.MakeSeed(),
+		posting: queue.NewTokens(cmp.Or(o.Rate, 50), cmp.Or(o.Burst, 100), postPatience),
+		bodies:  r.Stack.NewBodies(maxBody), slow: r.Stack.NewWaiters(),
+	}
+	for _, class := range []blocks.Class{blocks.Live, blocks.Block, blocks.Found, blocks.Latest, blocks.Never} {
+		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Tell: func(a web.Answer) web.Answer {
+			a.Vary, a.NoHeight = varyOn, class.Fixed()
+			return a
+		}})
+	}
+	gin.SetMode(gin.ReleaseMode)
+	d.engine = gin.New()
+	d.engine.NoRoute(r.Stack.Handle("rpc", render, r.Stack.OrPreflight(d.serve)))
+	return d
+}
+
+// varyOn are the request headers that choose between the answers of a URI.
+const varyOn = web.HeightHeader + ", " + web.MinHeightHeader
+
+// SetClasses puts other classes in force from the next call on.
+func (d *Door) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
+
+// SetSocket puts what serves /websocket in place, which is made of the door.
+func (d *Door) SetSocket(h http.Handler) { d.o.Socket = h }
+
+// ServeHTTP answers a request.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.reader.Stack.Arrived(w, r)
+	d.reader.Stack.Serve(d.engine, w, r)
+}
+
+// serve answers the calls of a request.
+func (d *Door) serve(c *gin.Context, rec *web.Record) error {
+	c.Status(http.StatusOK) // not Gin's, for a path that it does not know
+	if err := d.reader.Admit(c, rec); err != nil {
+		return err
+	}
+	if d.o.Socket != nil && c.Request.URL.Path == "/websocket" {
+		rec.Route = "rpc websocket"
+		d.o.Socket.ServeHTTP(c.Writer, c.Request)
+		return nil
+	}
+	if path := c.Request.URL.Path; path != "/" && path != "" {
+		return d.serveURI(c, rec, strings.TrimPrefix(path, "/"))
+	}
+	visit := d.bodies.Visit(c.Request, rec.Tenant, time.Second)
+	defer visit.Leave()
+	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody, visit)
+	switch {
+	case err != nil:
+		return web.BodyFailure(err, "the body is larger than the RPC takes")
+	case len(body) == 0:
+		return d.list(c)
+	default:
+		return d.servePost(c, rec, body)
+	}
+}
+
+// ask makes of a call what is asked, or the member of its answer where nothing has to be.
+func (d *Door) ask(c call, hs blocks.Heights) (k *asking, member []byte) {
+	m := methods[c.method]
+	switch {
+	case m == nil || m.own && d.o.NoOwn:
+		return nil, errMethodNotFound
+	case len(c.params) == 0 && len(m.params) > 0:
+		return nil, nil
+	}
+	k = &asking{Door: d, m: m, heights: hs}
+	var ok bool
+	if k.a, ok = m.read(c.params); !ok {
+		k.a, k.unread = make(arguments, len(m.params)), c.params
+	}
+	return k, nil
+}
+
+// run answers what is asked of the nodes, by one tip.
+func (d *Door) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
+	limit := d.reader.Stack.Deadline(rec.Start)
+	ctx, cancel := context.WithDeadline(from.Context(), limit)
+	defer cancel()
+	all, errs := make([]answered, len(asked)), make([]error, len(asked))
+	var tip node.Tip
+	settled := false
+	for i, k := range asked {
+		if k == nil {
+			continue
+		}
+		q := k.plan()
+		if !settled || q.Pinned > 0 {
+			t, err := d.reader.Settle(ctx, from, rec, q)
+			if errs[i] = err; err != nil {
+				continue
+			}
+			if q.Pinned == 0 {
+				tip, settled = t, true
+			} else if !settled {
+				tip = t
+			}
+		}
+		all[i], errs[i] = k.answer(ctx, from, rec, q, tip)
+	}
+	return all, errs
+}
+
+// readHeights reads the headers that name blocks.
+func readHeights(h http.Header) (hs blocks.Heights, err error) {
+	if hs.Min, err = web.ReadBlock(web.MinHeightHeader, h[web.MinHeightHeader]); err == nil {
+		hs.Pinned, err = web.ReadBlock(web.HeightHeader, h[web.HeightHeader])
+	}
+	if err == nil && hs.Pinned > 0 && hs.Min > hs.Pinned {
+		err = web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, web.HeightHeader)
+	}
+	return hs, err
+}
+
+// render renders a failure that is no call's.
+func render(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	f.SetAdvice(h)
+	return f.Status, web.JSON, appendAnswer(nil, uriID, failure(-32000, "Server error", f.Public))
+}
+
+// failed is the member that says why a call is not answered.
+func failed(err error) ([]byte, *web.Failure) {
+	f := web.FailureOf(err)
+	code, message := -32000, "Server error"
+	if f.Status == http.StatusBadRequest {
+		code, message = -32602, "Invalid params"
+	}
+	return failure(code, message, f.Public), f
+}
+
+// listed are the methods and parameters that the node lists for people, with those of sockets.
+func (d *Door) listed() (targets []string) {
+	targets = []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
+	for name, m := range methods {
+		if m.own && d.o.NoOwn {
+			continue
+		}
+		var params []string
+		for _, p := range m.params {
+			params = append(params, p.name+"=_")
+		}
+		targets = append(targets, name+"?"+strings.Join(params, "&"))
+	}
+	slices.SortFunc(targets, func(a, b string) int {
+		a, _, _ = strings.Cut(a, "?")
+		b, _, _ = strings.Cut(b, "?")
+		return strings.Compare(a, b)
+	})
+	return targets
+}
+
+// list answers those who ask for nothing with the page that the node has for them.
+func (d *Door) list(c *gin.Context) error {
+	page := "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>"
+	for _, target := range d.listed() {
+		target = "//" + html.EscapeString(c.Request.Host) + "/" + target
+		page += `<a href="` + target + `">` + target + "</a></br>"
+	}
+	web.Send(c.Writer, c.Request, http.StatusOK, "text/html", []byte(page+"</body></html>"))
+	return nil
+}
+
+// Call answers one call that comes over a socket. It is nil where the call has no parameters and
+// the method needs some.
+func (d *Door) Call(from *http.Request, name string, params json.RawMessage) (member []byte) {
+	err := d.reader.Stack.Exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
+		k, said := d.ask(call{method: name, params: params}, blocks.Heights{})
+		if member = said; k == nil {
+			return len(member), nil
+		}
+		all, errs := d.run(from, rec, []*asking{k})
+		if all[0].answer != nil {
+			d.reader.Show(rec, all[0].answer)
+		}
+		member = all[0].member
+		return len(member), errs[0]
+	})
+	if err != nil {
+		member, _ = failed(err)
+	}
+	return member
+}

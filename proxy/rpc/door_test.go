@@ -1,0 +1,157 @@
+package rpc_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/rpc"
+)
+
+// balance is a query for state in two spellings: of the bytes, and of the parameters.
+var balance = [2]string{
+	`{"jsonrpc":"2.0","id":%s,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Params","data":"","prove":false}}`,
+	`{"id":%s,"method":"abci_query","params":{"data":"","height":"0","path":"/cosmos.staking.v1beta1.Query/Params"}}`,
+}
+
+func post(t testing.TB, url, body string) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// learnParams has the node answer the query of balance, at its newest block.
+func (n *recordedNode) learnParams() {
+	n.calls[`abci_query{"data":"","path":"/cosmos.staking.v1beta1.Query/Params"}`] =
+		`"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
+}
+
+func TestOneReadAnswersACallUnderAnyIDAndInAnySpelling(t *testing.T) {
+	n := newRecordedNode(t)
+	n.learnParams()
+	server, _ := newDoor(t, n, rpc.Options{})
+	var clients sync.WaitGroup
+	for i := range 40 {
+		clients.Go(func() {
+			id := fmt.Sprint(1000 + i)
+			resp, body := post(t, server.URL, fmt.Sprintf(balance[i%2], id))
+			if !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":`+id+`,"result":{"response":{"code":0,`) {
+				t.Errorf("call %s: %s", id, body)
+			}
+			if at := resp.Header.Get("X-Block-Height"); at != "746" || resp.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("call %s: at block %q, %q", id, at, resp.Header.Get("Cache-Control"))
+			}
+		})
+	}
+	clients.Wait()
+	if times := n.times("abci_query"); times != 1 {
+		t.Errorf("the node was asked %d times", times)
+	}
+}
+
+func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
+	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{MaxBatch: 2})
+	_, body := post(t, server.URL, `[{"id":1,"method":"health"},{"id":"b","method":"health"},{"id":3,"method":"health"}]`)
+	var answers []struct {
+		ID    any
+		Error struct{ Code int }
+	}
+	if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != 3 || answers[1].ID != "b" || answers[2].Error.Code != -32600 {
+		t.Errorf("%v: %s", err, body)
+	}
+}
+
+func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newDoor(t, n, rpc.Options{})
+	n.mu.Lock()
+	n.silent = true
+	n.mu.Unlock()
+	resp, body := post(t, server.URL, `{"jsonrpc":"2.0","id":7,"method":"broadcast_tx_sync","params":{"tx":"Cg=="}}`)
+	if resp.StatusCode != http.StatusBadGateway || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,`) {
+		t.Errorf("%d: %s", resp.StatusCode, body)
+	}
+	if times := n.times("broadcast_tx_sync"); times != 1 {
+		t.Errorf("the node was asked %d times", times)
+	}
+}
+
+func TestABlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newDoor(t, n, rpc.Options{})
+	const call = `{"jsonrpc":"2.0","id":1,"method":"block","params":{"height":"14"}}`
+	_, before := post(t, server.URL, call)
+	n.mu.Lock()
+	n.silent = true
+	n.mu.Unlock()
+	resp, after := post(t, server.URL, call)
+	if after != before || resp.StatusCode != http.StatusOK || resp.Header.Get("X-Block-Height") != "" {
+		t.Errorf("%d, at block %q: %.200s", resp.StatusCode, resp.Header.Get("X-Block-Height"), after)
+	}
+}
+
+func TestWhatTellsOfTheNodeItselfCanBeSwitchedOff(t *testing.T) {
+	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{NoOwn: true})
+	if _, body := post(t, server.URL, `{"id":1,"method":"net_info","params":{}}`); !strings.Contains(body, `"code":-32601`) {
+		t.Error(body)
+	}
+	resp, err := http.Get(server.URL + "/net_info")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusNotFound {
+		t.Error(resp.StatusCode)
+	}
+}
+
+func TestAPageThatWasReadByAURIIsNotSentAgain(t *testing.T) {
+	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{})
+	tag := ""
+	for _, want := range []int{http.StatusOK, http.StatusNotModified} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/header?height=5", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("If-None-Match", tag)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("with %q: %d, want %d", tag, resp.StatusCode, want)
+		}
+		tag = resp.Header.Get("ETag")
+	}
+}
+
+// Whatever is posted has an answer in the form of JSON-RPC, or none where it is a notification.
+func FuzzBodiesAreAnswered(f *testing.F) {
+	n := newRecordedNode(f)
+	for _, x := range exchanges(f) {
+		f.Add(x.Body)
+	}
+	server, _ := newDoor(f, n, rpc.Options{})
+	f.Fuzz(func(t *testing.T, body string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+		w := httptest.NewRecorder()
+		server.Config.Handler.ServeHTTP(w, r)
+		if answer := w.Body.String(); answer != "" && body != "" && !json.Valid([]byte(answer)) {
+			t.Errorf("%q was answered by %q", body, answer)
+		}
+	})
+}

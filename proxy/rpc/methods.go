@@ -1,0 +1,90 @@
+package rpc
+
+import (
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A method is one of the RPC's.
+type method struct {
+	name   string
+	params []param
+	class  blocks.Class // of its answers; never: they are not kept
+	cost   node.Cost
+	write  bool // it is sent to one node, once
+	slow   bool // it waits for a block
+	own    bool // it tells of the node itself
+}
+
+// A param is a parameter, in the order of lists.
+type param struct {
+	name string
+	kind kind
+}
+
+// A kind says how a parameter is written.
+type kind int
+
+const (
+	integer  kind = iota // "5" in JSON, 5 or "5" in a URI
+	text                 // "x"
+	flag                 // true
+	hexBytes             // "0a" in JSON, 0x0a in a URI
+	b64Bytes             // "Cg==" in JSON, 0x0a in a URI
+	raw                  // passed on as it is
+)
+
+var (
+	height = param{"height", integer}
+	prove  = param{"prove", flag}
+	page   = param{"page", integer}
+	pages  = []param{page, {"per_page", integer}}
+	search = []param{{"query", text}, prove, page, {"per_page", integer}, {"order_by", text}}
+	tx     = []param{{"tx", b64Bytes}}
+)
+
+// methods are all that are served. What names a height is fixed as soon as the block is
+// there (call.go says when not); what names none is the newest block's.
+var methods = index([]method{
+	{name: "abci_query", params: []param{{"path", text}, {"data", hexBytes}, height, prove}, class: blocks.Live},
+
+	{name: "block", params: []param{height}, class: blocks.Block},
+	{name: "header", params: []param{height}, class: blocks.Block},
+	{name: "block_results", params: []param{height}, class: blocks.Block, cost: node.Page},
+	{name: "commit", params: []param{height}, class: blocks.Block},
+	{name: "consensus_params", params: []param{height}, class: blocks.Block},
+	{name: "validators", params: append([]param{height}, pages...), class: blocks.Block, cost: node.Page},
+
+	{name: "block_by_hash", params: []param{{"hash", b64Bytes}}, class: blocks.Found},
+	{name: "header_by_hash", params: []param{{"hash", hexBytes}}, class: blocks.Found},
+	{name: "tx", params: []param{{"hash", b64Bytes}, prove}, class: blocks.Found},
+
+	{name: "status", class: blocks.Latest},
+	{name: "abci_info", class: blocks.Latest},
+	{name: "blockchain", params: []param{{"minHeight", integer}, {"maxHeight", integer}}, class: blocks.Latest, cost: node.Page},
+	{name: "tx_search", params: search, class: blocks.Latest, cost: node.Scan},
+	{name: "block_search", params: append([]param{search[0]}, search[2:]...), class: blocks.Latest, cost: node.Scan},
+	{name: "genesis", class: blocks.Never, cost: node.Scan},
+	{name: "genesis_chunked", params: []param{{"chunk", integer}}, class: blocks.Never, cost: node.Page},
+
+	{name: "health", class: blocks.Never, own: true},
+	{name: "net_info", class: blocks.Never, own: true},
+	{name: "unconfirmed_txs", params: []param{{"limit", integer}}, class: blocks.Never, own: true},
+	{name: "num_unconfirmed_txs", class: blocks.Never, own: true},
+	{name: "dump_consensus_state", class: blocks.Never, own: true, cost: node.Page},
+	{name: "consensus_state", class: blocks.Never, own: true},
+
+	{name: "broadcast_tx_sync", params: tx, class: blocks.Never, write: true, cost: node.Page},
+	{name: "broadcast_tx_async", params: tx, class: blocks.Never, write: true, cost: node.Page},
+	{name: "broadcast_tx_commit", params: tx, class: blocks.Never, write: true, slow: true, cost: node.Page},
+	{name: "check_tx", params: tx, class: blocks.Never, write: true, cost: node.Page},
+	{name: "broadcast_evidence", params: []param{{"evidence", raw}}, class: blocks.Never, write: true, cost: node.Page},
+})
+
+func index(all []method) map[string]*method {
+	m := make(map[string]*method, len(all))
+	for i := range all {
+		m[all[i].name] = &all[i]
+	}
+	return m
+}

@@ -1,0 +1,136 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// arguments are the parameters of a call, each as JSON and in one spelling; nil for one that
+// is left out.
+type arguments []json.RawMessage
+
+// read reads the parameters of a call by POST or over a socket: an object, or a list with all of
+// them. It is not ok where the node may read them otherwise, or refuses them.
+func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
+	a = make(arguments, len(m.params))
+	trimmed := bytes.TrimSpace(params)
+	switch {
+	case len(trimmed) == 0 || string(trimmed) == "null":
+		return a, true
+	case trimmed[0] == '[':
+		var list []json.RawMessage
+		if json.Unmarshal(trimmed, &list) != nil || len(list) != len(m.params) {
+			return nil, len(list) == 0 && len(m.params) == 0
+		}
+		copy(a, list)
+	default:
+		var members map[string]json.RawMessage
+		if json.Unmarshal(trimmed, &members) != nil {
+			return nil, false
+		}
+		for i, p := range m.params {
+			a[i] = members[p.name]
+		}
+	}
+	for i, p := range m.params {
+		if a[i], ok = p.kind.spell(a[i]); !ok {
+			return nil, false
+		}
+	}
+	return a, true
+}
+
+// plain is an integer in the one spelling that is kept: the node refuses others, or reads
+// them as the same number.
+var plain = regexp.MustCompile(`^"(0|[1-9][0-9]{0,17})"$`)
+
+// spell gives a value its one spelling; nil for one that says as much as none.
+func (k kind) spell(value json.RawMessage) (spelled json.RawMessage, ok bool) {
+	value = bytes.TrimSpace(value)
+	if len(value) == 0 || string(value) == "null" {
+		return nil, true
+	}
+	if k == raw {
+		return value, true
+	}
+	if k == flag {
+		if string(value) == "false" {
+			return nil, true
+		}
+		return value, string(value) == "true"
+	}
+	if k == integer {
+		return value, plain.Match(value)
+	}
+	var s string
+	if json.Unmarshal(value, &s) != nil {
+		return nil, false
+	}
+	return k.quote(s)
+}
+
+// quote is a text as JSON, in the spelling of its kind.
+func (k kind) quote(s string) (json.RawMessage, bool) {
+	switch k {
+	case hexBytes:
+		b, err := hex.DecodeString(s)
+		if err != nil {
+			return nil, false
+		}
+		s = strings.ToUpper(hex.EncodeToString(b))
+	case b64Bytes:
+		b, err := base64.StdEncoding.DecodeString(s)
+		if err != nil {
+			return nil, false
+		}
+		s = base64.StdEncoding.EncodeToString(b)
+	}
+	quoted, _ := json.Marshal(s) // texts always encode
+	return quoted, true
+}
+
+// object are the parameters as the node is asked, without those that are left out.
+func (m *method) object(a arguments) json.RawMessage {
+	b := []byte{'{'}
+	for i, value := range a {
+		if value == nil {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(append(b, '"'), m.params[i].name...), `":`...), value...)
+	}
+	return append(b, '}')
+}
+
+// of is the value of a parameter by its name, nil for none.
+func (a arguments) of(m *method, name string) json.RawMessage {
+	for i, p := range m.params {
+		if p.name == name {
+			return a[i]
+		}
+	}
+	return nil
+}
+
+// text is a value that is a text, without its quotes.
+func unquoted(value json.RawMessage) (s string) {
+	_ = json.Unmarshal(value, &s)
+	return s
+}
+
+// with is a copy with another value of a parameter.
+func (a arguments) with(m *method, name string, value json.RawMessage) arguments {
+	b := append(arguments(nil), a...)
+	for i, p := range m.params {
+		if p.name == name {
+			b[i] = value
+		}
+	}
+	return b
+}

@@ -1,0 +1,159 @@
+package rpc
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// servePost answers a body: a call, or a batch.
+func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
+	calls, batch, err := readBody(body)
+	if err != nil {
+		sendUnreadable(c, err)
+		return nil //nolint:nilerr // it is answered in the node's words
+	}
+	run := calls[:0:0]
+	for _, one := range calls {
+		if one.id != nil {
+			run = append(run, one)
+		}
+	}
+	switch {
+	case len(run) == 0: // notifications, which are not run
+		c.Writer.Header().Set("Content-Length", "0")
+		c.Writer.WriteHeader(http.StatusOK)
+		return nil
+	case len(calls) > d.o.MaxBatch:
+		return tooLong(c, run)
+	}
+	hs, err := readHeights(c.Request.Header)
+	if err != nil {
+		return err
+	}
+	rec.Route = "rpc batch"
+	if !batch || len(run) == 1 {
+		rec.Route = routeOf(run[0].method)
+	}
+	return d.answerCalls(c, rec, run, hs)
+}
+
+// sendUnreadable answers a body that holds no call.
+func sendUnreadable(c *gin.Context, err error) {
+	member := failure(-32700, "Parse error. Invalid JSON", "error unmarshaling request: "+err.Error())
+	web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, appendAnswer(nil, nil, member))
+}
+
+// routeOf is the name of a method in metrics.
+func routeOf(method string) string {
+	if methods[method] == nil {
+		return web.NoRoute
+	}
+	return "rpc " + method
+}
+
+// tooLong answers a batch of more calls than are taken, with an error for each of them. The node's one
+// error without an id leaves clients waiting.
+func tooLong(c *gin.Context, calls []call) error {
+	refusal := []byte(`"error":{"code":-32600,"message":"Invalid Request","data":"the batch has more calls than are taken at once"}`)
+	b := []byte{'['}
+	for i, one := range calls {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendAnswer(b, one.id, refusal)
+	}
+	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, append(b, ']'))
+	return nil
+}
+
+// answerCalls answers calls that have an id. One alone is answered by an object, also where it came as a batch.
+func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []call, hs blocks.Heights) error {
+	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
+	for i, one := range calls {
+		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
+			web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, appendAnswer(nil, uriID, errTooFew))
+			return nil
+		}
+	}
+	d.charge(c.Request, rec, asked, members)
+	all, errs := d.run(c.Request, rec, asked)
+	if len(calls) == 1 && errs[0] != nil {
+		return d.fail(c, rec, calls[0], errs[0])
+	}
+	size := 2
+	for i := range calls {
+		if asked[i] != nil {
+			members[i] = all[i].member
+		}
+		if errs[i] != nil {
+			members[i], _ = failed(errs[i])
+		}
+		size += len(members[i]) + len(calls[i].id) + 32
+	}
+	b := make([]byte, 0, size)
+	if len(calls) > 1 {
+		b = append(b, '[')
+	}
+	for i, one := range calls {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendAnswer(b, one.id, members[i])
+	}
+	if len(calls) > 1 {
+		b = append(b, ']')
+	}
+	d.tell(c, rec, all)
+	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, b)
+	return nil
+}
+
+// charge takes a request from the client's limits for each call after the first, which the request
+// itself has paid for.
+func (d *Door) charge(from *http.Request, rec *web.Record, asked []*asking, members [][]byte) {
+	if len(asked) < 2 {
+		return
+	}
+	payer, err := d.reader.Stack.Payer(from, rec)
+	if err != nil {
+		return
+	}
+	for i := 1; i < len(asked); i++ {
+		if asked[i] != nil && payer.Pay(context.WithoutCancel(from.Context())) > 0 {
+			asked[i], members[i] = nil, failure(-32000, "Server error", "too many requests; try again later")
+		}
+	}
+}
+
+// fail answers the only call of a request.
+func (d *Door) fail(c *gin.Context, rec *web.Record, one call, err error) error {
+	member, f := failed(err)
+	rec.Err = err
+	f.SetAdvice(c.Writer.Header())
+	web.Send(c.Writer, c.Request, f.Status, web.JSON, appendAnswer(nil, one.id, member))
+	return err
+}
+
+// tell says at which block the calls were answered, of several the lowest, and where the
+// answer comes from.
+func (d *Door) tell(c *gin.Context, rec *web.Record, all []answered) {
+	var told *web.Answer
+	for _, one := range all {
+		if one.answer == nil {
+			continue
+		}
+		t := d.reader.Told(rec, one.query, one.answer)
+		if told == nil || told.NoHeight || !t.NoHeight && t.Entry.Height < told.Entry.Height {
+			told = &t
+		}
+	}
+	if told != nil {
+		told.Control = "no-store"
+		d.reader.Stack.Tell(c.Writer.Header(), told)
+	}
+}

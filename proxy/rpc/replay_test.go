@@ -1,0 +1,328 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// An exchange is one with a real node, of wasmd v0.61.14, whose chain stood at block 746.
+type exchange struct {
+	Name, Method, Path, Body string
+	Headers                  map[string]string
+	Status                   int
+	Type, Answer             string
+}
+
+func exchanges(t testing.TB) (all []exchange) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/exchanges.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var x exchange
+		if err := json.Unmarshal(line, &x); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// A recordedNode answers as the real node did, and counts what it is asked.
+type recordedNode struct {
+	rpc, rest *httptest.Server
+	calls     map[string]string // member by meaning
+	targets   map[string]exchange
+
+	mu     sync.Mutex
+	asked  map[string]int
+	silent bool // calls by POST are dropped
+}
+
+func newRecordedNode(t testing.TB) *recordedNode {
+	n := &recordedNode{calls: map[string]string{}, targets: map[string]exchange{}, asked: map[string]int{}}
+	all := exchanges(t)
+	slices.SortStableFunc(all, func(a, b exchange) int { return strings.Compare(a.Path, b.Path) }) // calls by POST come first
+	for _, x := range all {
+		n.learn(x)
+	}
+	n.rpc = httptest.NewServer(http.HandlerFunc(n.serveRPC))
+	n.rest = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Grpc-Metadata-Content-Type", "application/grpc")
+		w.Header().Set("Grpc-Metadata-X-Cosmos-Block-Height", "746")
+		_, _ = io.WriteString(w, `{"params":{}}`)
+	}))
+	t.Cleanup(n.rpc.Close)
+	t.Cleanup(n.rest.Close)
+	return n
+}
+
+// learn takes in what was asked, by whichever form: the node answers alike to all.
+func (n *recordedNode) learn(x exchange) {
+	if x.Path != "/" {
+		u, err := url.Parse(x.Path)
+		if err != nil {
+			return
+		}
+		n.targets[u.Path+"?"+u.Query().Encode()] = x
+		values := u.Query()
+		if form, err := url.ParseQuery(x.Body); err == nil && strings.HasPrefix(x.Headers["content-type"], "application/x-www-form") {
+			values = form
+		}
+		method, params := strings.TrimPrefix(u.Path, "/"), ofURI(u.Path, values)
+		if _, known := n.calls[meaning(method, params)]; !known && x.Status == http.StatusOK {
+			n.answer(method, params, x.Answer)
+		}
+		return
+	}
+	type call struct {
+		ID     any
+		Method string
+		Params any
+	}
+	var one call
+	var batch []call
+	var answers []json.RawMessage
+	if json.Unmarshal([]byte(x.Body), &one) == nil && one.ID != nil {
+		n.answer(one.Method, one.Params, x.Answer)
+	}
+	if json.Unmarshal([]byte(x.Body), &batch) != nil || json.Unmarshal([]byte(x.Answer), &answers) != nil {
+		return
+	}
+	for _, one := range batch {
+		if one.ID != nil {
+			n.answer(one.Method, one.Params, string(answers[0]))
+			answers = answers[1:]
+		}
+	}
+}
+
+// answer takes in the answer to a call.
+func (n *recordedNode) answer(method string, params any, answer string) {
+	var a struct{ Result, Error json.RawMessage }
+	if json.Unmarshal([]byte(answer), &a) != nil {
+		return
+	}
+	member := `"result":` + string(a.Result)
+	if a.Result == nil {
+		member = `"error":` + string(a.Error)
+	}
+	if list, ok := params.([]any); ok && method == "block" && len(list) == 1 {
+		params = map[string]any{"height": list[0]}
+	}
+	if members, ok := params.(map[string]any); ok {
+		delete(members, "foo") // the node passes over it
+	}
+	n.calls[meaning(method, params)] = member
+}
+
+// ofURI are the parameters of a URI as they are in JSON.
+func ofURI(path string, values url.Values) any {
+	params := map[string]any{}
+	for name := range values {
+		value := values.Get(name)
+		switch binary, isHex := strings.CutPrefix(value, "0x"); {
+		case isHex && path == "/block_by_hash" || isHex && path == "/tx":
+			b, _ := hex.DecodeString(binary)
+			params[name] = base64.StdEncoding.EncodeToString(b)
+		case isHex:
+			params[name] = binary
+		case value == "true":
+			params[name] = true
+		case value != "":
+			params[name] = strings.Trim(value, `"`)
+		}
+	}
+	return params
+}
+
+// meaning is one text for all spellings of a call that the node reads alike.
+func meaning(method string, params any) string {
+	members, ok := params.(map[string]any)
+	for name, value := range members {
+		if value == nil || value == false || name == "height" && method == "abci_query" && (value == "0" || value == "746") {
+			delete(members, name)
+		}
+		if s, isText := value.(string); isText && (name == "data" || name == "hash" && method == "header_by_hash") {
+			members[name] = strings.ToUpper(s)
+		}
+	}
+	if ok && len(members) == 0 || params == nil {
+		return method
+	}
+	text, _ := json.Marshal(params)
+	return method + string(text)
+}
+
+func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/websocket" {
+		serveSocket(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodGet {
+		n.serveTarget(w, r)
+		return
+	}
+	var c struct {
+		Method string
+		Params any
+	}
+	if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	what := meaning(c.Method, c.Params)
+	n.mu.Lock()
+	n.asked[what]++
+	silent := n.silent
+	n.mu.Unlock()
+	if silent {
+		panic(http.ErrAbortHandler)
+	}
+	member, known := n.calls[what]
+	if !known {
+		member = fmt.Sprintf(`"error":{"code":1,"message":"not recorded","data":%q}`, what)
+	}
+	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,`+member+`}`)
+}
+
+// serveTarget answers a URI: what follows the chain asks for the status by it.
+func (n *recordedNode) serveTarget(w http.ResponseWriter, r *http.Request) {
+	what := strings.TrimPrefix(r.URL.Path, "/")
+	if x, known := n.targets[r.URL.Path+"?"+r.URL.Query().Encode()]; known {
+		w.Header().Set("Content-Type", x.Type)
+		w.WriteHeader(x.Status)
+		_, _ = io.WriteString(w, x.Answer)
+		return
+	}
+	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":-1,`+n.calls[what]+`}`)
+}
+
+// serveSocket acknowledges a subscription, in which nothing comes: the chain stands still.
+func serveSocket(w http.ResponseWriter, r *http.Request) {
+	c, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.CloseNow() }()
+	if _, _, err := c.Read(r.Context()); err == nil {
+		_ = c.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+		_, _, _ = c.Read(r.Context())
+	}
+}
+
+// times is how often the node was asked for what has a meaning, told by its beginning.
+func (n *recordedNode) times(beginning string) (times int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for what, asked := range n.asked {
+		if strings.HasPrefix(what, beginning) {
+			times += asked
+		}
+	}
+	return times
+}
+
+// newDoor starts a door before the node.
+func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *node.Pool) {
+	t.Helper()
+	pool, err := node.New(node.Options{
+		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, BlockInterval: time.Minute, MaxBlockAge: 1e6 * time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- pool.Run(context.Background()) }()
+	t.Cleanup(func() { _ = pool.Close(); <-ended })
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	reader, err := blocks.New(blocks.Options{Nodes: pool}, web.New(web.Options{}, c), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(rpc.New(o, reader))
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := pool.WaitHeight(ctx, 746); err != nil {
+		t.Fatal(err)
+	}
+	return server, pool
+}
+
+// send makes a recorded request.
+func (x exchange) send(t testing.TB, base string) (status int, typ, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Opaque = "//127.0.0.1:45057" + x.Path // where the node was
+	r.URL = target
+	for name, value := range x.Headers {
+		r.Header.Set(name, value)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header.Get("Content-Type"), string(text)
+}
+
+// otherwise are the recordings that are answered otherwise than by the node, and why.
+var otherwise = map[string]string{
+	"uri_preflight": "preflights are answered",
+}
+
+func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {
+	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{})
+	for _, x := range exchanges(t) {
+		t.Run(x.Name, func(t *testing.T) {
+			status, typ, body := x.send(t, server.URL)
+			if why := otherwise[x.Name]; why != "" {
+				return
+			}
+			if status != x.Status || body != x.Answer || x.Type != "" && typ != x.Type {
+				t.Errorf("%s %s %.300s\ngot  %d %s %.400s\nwant %d %s %.400s", x.Method, x.Path, x.Body, status, typ, body, x.Status, x.Type, x.Answer)
+			}
+		})
+	}
+}

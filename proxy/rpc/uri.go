@@ -1,0 +1,124 @@
+package rpc
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// readForm reads the parameters of a URI, the first of each name, as the node does. It is not ok
+// where the node may read them otherwise, or refuses them.
+func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
+	a = make(arguments, len(m.params))
+	for i, p := range m.params {
+		value := r.FormValue(p.name)
+		if value == "" {
+			continue
+		}
+		if a[i], ok = p.kind.parse(value); !ok {
+			return nil, false
+		}
+	}
+	return a, true
+}
+
+var digits = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
+
+// parse reads a value of a URI.
+func (k kind) parse(value string) (json.RawMessage, bool) {
+	switch k {
+	case integer:
+		value = strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`)
+		return json.RawMessage(`"` + value + `"`), digits.MatchString(value)
+	case flag:
+		return k.spell(json.RawMessage(value))
+	case text:
+		var s string
+		if json.Unmarshal([]byte(value), &s) != nil {
+			return nil, false
+		}
+		return k.quote(s)
+	case hexBytes, b64Bytes:
+		b, err := hex.DecodeString(strings.TrimPrefix(value, "0x"))
+		if err != nil || !strings.HasPrefix(value, "0x") {
+			return nil, false
+		}
+		if k == hexBytes {
+			return k.quote(hex.EncodeToString(b))
+		}
+		return k.quote(base64.StdEncoding.EncodeToString(b))
+	default:
+		return nil, false
+	}
+}
+
+// target is what the node is asked where it may read a URI otherwise than this server does.
+func (m *method) target(r *http.Request) string {
+	known := url.Values{}
+	for _, p := range m.params {
+		if value := r.FormValue(p.name); value != "" {
+			known.Set(p.name, value)
+		}
+	}
+	return "/" + m.name + "?" + known.Encode()
+}
+
+// serveURI answers a method by its path.
+func (d *Door) serveURI(c *gin.Context, rec *web.Record, name string) error {
+	m := methods[name]
+	switch {
+	case name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all":
+		web.Send(c.Writer, c.Request, http.StatusNotFound, web.JSON, appendAnswer(nil, uriID, errMethodNotFound))
+		return nil
+	case m == nil || m.own && d.o.NoOwn:
+		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
+		return nil
+	}
+	rec.Route = routeOf(name)
+	hs, err := readHeights(c.Request.Header)
+	if err != nil {
+		return err
+	}
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
+	k := &asking{Door: d, m: m, heights: hs}
+	var ok bool
+	if k.a, ok = m.readForm(c.Request); !ok {
+		k.a, k.target = make(arguments, len(m.params)), m.target(c.Request)
+	}
+	all, errs := d.run(c.Request, rec, []*asking{k})
+	if errs[0] != nil {
+		return errs[0]
+	}
+	d.answerURI(c, rec, all[0])
+	return nil
+}
+
+// answerURI writes the answer to a URI: every error is a 500 at the node.
+func (d *Door) answerURI(c *gin.Context, rec *web.Record, one answered) {
+	if one.status != 0 {
+		web.Send(c.Writer, c.Request, one.status, one.typ, one.member)
+		return
+	}
+	status := http.StatusOK
+	if isFailure(one.member) {
+		status = http.StatusInternalServerError
+	}
+	body := appendAnswer(nil, uriID, one.member)
+	if one.answer == nil {
+		web.Send(c.Writer, c.Request, status, web.JSON, body)
+		return
+	}
+	told := d.reader.Told(rec, one.query, one.answer)
+	if status != http.StatusOK {
+		told.Control = "no-store"
+	}
+	d.reader.Stack.SendTold(c.Writer, c.Request, &told, status, body)
+}

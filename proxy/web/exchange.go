@@ -1,0 +1,68 @@
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
+)
+
+// Exchange counts, limits and logs what is asked and answered on a connection that is no
+// longer HTTP's, such as a WebSocket, of which from is the request that opened it.
+func (s *Stack) Exchange(from *http.Request, route string, serve func(*Record) (size int, err error)) error {
+	rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(nil)}}}
+	rec.Arrive(ConnOf(from))
+	client := s.address(from, rec.client)
+	var err error
+	if s.admission.Limits.Load().Address != (limits.Rate{}) {
+		err = s.admission.AdmitAddress(from.Context(), client, http.Header{})
+	}
+	size := 0
+	if err == nil {
+		size, err = serve(rec)
+	}
+	status := http.StatusOK
+	if err != nil {
+		rec.fail(err)
+		f := FailureOf(err)
+		rec.Public, rec.Expected, status = f.Public, f.Expected, f.Status
+		rec.Outcome = outcomeOf(f)
+	} else if rec.Outcome == "" {
+		rec.Outcome = "answered"
+	}
+	rec.Leave()
+	s.recorder.End(&rec.Record, &record.End{Asked: record.AskedBy(from), Client: client, Status: status, Size: size, Took: time.Since(rec.Start)})
+	return err
+}
+
+// Tell sets the headers that say of an answer where it comes from, how old it is and at which
+// block it holds.
+func (rs *responder) Tell(to http.Header, a *Answer) {
+	h := collect()
+	a.freshness(h, false)
+	if a.Entry.Height > 0 && !a.NoHeight {
+		h.setInt(HeightHeader, a.Entry.Height)
+	}
+	h.writeTo(to)
+}
+
+// SendTold writes a body that was made of an answer, whose validator is that of the answer.
+func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Answer, status int, body []byte) {
+	rs.Tell(w.Header(), a)
+	h := collect()
+	h.setBody(JSON, body)
+	if status == http.StatusOK {
+		h.set("Etag", a.Entry.ETag)
+		if _, has := clientHas(r.Header["If-None-Match"], a.Entry.ETag, codings.Identity); has {
+			status, body = http.StatusNotModified, nil
+		}
+	}
+	rs.setVary(h, a.Vary)
+	h.writeTo(w.Header())
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead && len(body) > 0 {
+		writeWhole(w, r, body)
+	}
+}
