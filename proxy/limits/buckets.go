@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -29,8 +30,14 @@ const (
 // bucketShard is a part of the clients, with a lock of its own.
 type bucketShard struct {
 	mu         sync.Mutex
-	young, old map[bucketName]*rate.Limiter
+	young, old map[bucketName]*bucket
 	born       time.Time // of the young generation
+}
+
+// A bucket is what a client may ask for at present.
+type bucket struct {
+	*rate.Limiter
+	prepaid atomic.Int64 // events that were taken from the shared bucket before they came
 }
 
 // bucketName has the rate in it: a rate that changed begins with a full bucket.
@@ -93,24 +100,29 @@ func (b *buckets) wait(who owner, r Rate, now time.Time) time.Duration {
 	return max(time.Duration(lacking/float64(limiter.Limit())*float64(time.Second)), time.Nanosecond)
 }
 
+// prepaid is how many events of who's were paid for before they came.
+func (b *buckets) prepaid(who owner, r Rate, now time.Time) *atomic.Int64 {
+	return &b.shard(&who).find(bucketName{who, r}, now).prepaid
+}
+
 func (b *buckets) shard(who *owner) *bucketShard {
 	address := who.network.As16()
 	hash := maphash.String(b.seed, who.name) ^ maphash.Bytes(b.seed, address[:])
 	return &b.shards[hash%uint64(len(b.shards))]
 }
 
-func (s *bucketShard) find(name bucketName, now time.Time) *rate.Limiter {
+func (s *bucketShard) find(name bucketName, now time.Time) *bucket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if limiter, ok := s.young[name]; ok && now.Sub(s.born) < generation {
 		return limiter
 	}
 	if len(s.young) >= maxYoung || now.Sub(s.born) >= generation {
-		s.old, s.young, s.born = s.young, map[bucketName]*rate.Limiter{}, now
+		s.old, s.young, s.born = s.young, map[bucketName]*bucket{}, now
 	}
 	limiter, ok := s.old[name]
 	if !ok {
-		limiter = rate.NewLimiter(rate.Limit(float64(name.rate.Requests)/name.rate.Per.Seconds()), name.rate.Burst)
+		limiter = &bucket{Limiter: rate.NewLimiter(rate.Limit(float64(name.rate.Requests)/name.rate.Per.Seconds()), name.rate.Burst)}
 	}
 	s.young[name] = limiter
 	return limiter

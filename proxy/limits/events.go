@@ -47,12 +47,12 @@ func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, sharedEvent)
 	defer cancel()
 	if address != (Rate{}) {
-		if d := a.spend(ctx, ownerOf(c.Address), address); !d.allowed {
+		if d := a.spendEvent(ctx, ownerOf(c.Address), address); !d.allowed {
 			return max(d.retry, time.Millisecond)
 		}
 	}
 	if key != (Rate{}) {
-		if d := a.spend(ctx, c.Key.owner(), key); !d.allowed {
+		if d := a.spendEvent(ctx, c.Key.owner(), key); !d.allowed {
 			return max(d.retry, time.Millisecond)
 		}
 	}

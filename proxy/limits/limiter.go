@@ -19,13 +19,40 @@ type decision struct {
 func (a *Admission) spend(ctx context.Context, who owner, rate Rate) decision {
 	d, store := a.local.spend(who, rate, time.Now()), "memory"
 	if d.allowed && a.shared != nil {
-		if told, err := a.shared.spend(ctx, who.kind+":"+who.String(), rate); err == nil {
-			d, store = told, "shared"
+		if told, err := a.shared.spend(ctx, who.kind+":"+who.String(), rate, 1); err == nil {
+			d, store = told.decision, "shared"
 		}
 	}
 	a.count(who.kind, store, d.allowed)
 	return d
 }
+
+// spendEvent is spend for an event. Redis is asked for several at once: events come at
+// every block, to each stream.
+func (a *Admission) spendEvent(ctx context.Context, who owner, rate Rate) decision {
+	now := time.Now()
+	d, store := a.local.spend(who, rate, now), "memory"
+	if d.allowed && a.shared != nil {
+		prepaid := a.local.prepaid(who, rate, now)
+		if prepaid.Add(-1) >= 0 {
+			store = "shared"
+		} else {
+			prepaid.Add(1)
+			if told, err := a.shared.spend(ctx, who.kind+":"+who.String(), rate, eventsAtOnce(rate)); err == nil {
+				d, store = told.decision, "shared"
+				prepaid.Add(int64(max(0, told.taken-1)))
+			}
+		}
+	}
+	a.count(who.kind, store, d.allowed)
+	return d
+}
+
+// mostAtOnce is how many events are taken from a shared bucket at once, of a large one.
+const mostAtOnce = 16
+
+// eventsAtOnce leaves other replicas most of a small bucket.
+func eventsAtOnce(r Rate) int { return min(max(r.Burst/mostAtOnce, 1), mostAtOnce) }
 
 // repeated takes one from who in this process alone. What it refuses comes again
 // to spend, which counts it.

@@ -60,9 +60,15 @@ func (s *sharedBuckets) keyOf(who string) string {
 	return "tipcache:1:" + url.QueryEscape(s.namespace()) + ":" + who
 }
 
-// spend takes one request from who's bucket. An error says that Redis did not
-// answer in its time, or is not asked at present.
-func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (decision, error) {
+// A verdict is what a shared bucket says to one request, and how many were taken.
+type verdict struct {
+	decision
+	taken int
+}
+
+// spend takes from one to most requests from who's bucket. An error says that Redis did
+// not answer in its time, or is not asked at present.
+func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate, most int) (verdict, error) {
 	told, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil { // the client library, at a reply that makes no sense
@@ -72,15 +78,16 @@ func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate) (decision
 		}()
 		ctx, cancel := s.bound(ctx)
 		defer cancel()
-		return s.limiter.Allow(ctx, s.keyOf(who), redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst})
+		return s.limiter.AllowAtMost(ctx, s.keyOf(who), redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst}, most)
 	})
 	if err == nil && (told.ResetAfter < 0 || told.ResetAfter > r.window()+time.Second) { // negative: beyond what a Duration holds
 		err = errEmptier
 	}
 	if err != nil {
-		return decision{}, err
+		return verdict{}, err
 	}
-	return decision{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter}, nil
+	d := decision{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter}
+	return verdict{d, told.Allowed}, nil
 }
 
 // bound ends the wait for Redis before the request's own time is over.
