@@ -72,9 +72,10 @@ type Class struct {
 
 // RPC is the node's CometBFT RPC, served to wallets on a listener of its own.
 type RPC struct {
-	Listen   string `yaml:"listen" flag:"rpc-listen" doc:"address of the listener for the CometBFT RPC of the nodes of chain.comet, with its WebSocket at /websocket; empty: it is not served"`
-	MaxBatch int    `yaml:"max_batch" must:"positive" doc:"most calls in a batch; one that has more is answered by an error for each"`
-	Node     bool   `yaml:"node" doc:"serve what tells of the node itself, passed through: health, net_info, unconfirmed transactions and the state of the consensus; false: there are no such methods"`
+	Listen        string `yaml:"listen" flag:"rpc-listen" doc:"address of the listener for the CometBFT RPC of the nodes of chain.comet, with its WebSocket at /websocket; empty: it is not served"`
+	MaxBatch      int    `yaml:"max_batch" must:"positive" doc:"most calls in a batch; one that has more is answered by an error for each"`
+	Subscriptions int    `yaml:"subscriptions" must:"positive" doc:"most subscriptions of a WebSocket connection"`
+	Node          bool   `yaml:"node" doc:"serve what tells of the node itself, passed through: health, net_info, unconfirmed transactions and the state of the consensus; false: there are no such methods"`
 }
 
 // Cache is the memory store and the flights.

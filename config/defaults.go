@@ -13,6 +13,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -60,7 +61,7 @@ func Default() Config {
 			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 			Drain: 20 * time.Second,
 		},
-		RPC:     RPC{MaxBatch: rpc.DefaultMaxBatch, Node: true},
+		RPC:     RPC{MaxBatch: rpc.DefaultMaxBatch, Subscriptions: socket.DefaultSubscriptions, Node: true},
 		Log:     Log{Level: "info", Format: "auto", Access: true, Sample: 1},
 		Tracing: Tracing{Ratio: 0.01},
 	}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"hash/maphash"
 	"html"
@@ -48,6 +49,8 @@ type Door struct {
 	bodies  *limits.Places
 	slow    *limits.Places
 	engine  *gin.Engine // makes contexts, and routes nothing
+
+	unindexed func(hash [sha256.Size]byte) json.RawMessage // nil: it is not known
 }
 
 // New makes a door before a reader that no other interface uses.

@@ -6,9 +6,16 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/node"
 )
+
+// Socket are the options of the WebSocket door.
+func Socket(cfg config.Config) socket.Options {
+	return socket.Options{Subscriptions: cfg.RPC.Subscriptions, Write: cfg.HTTP.Request}
+}
 
 // Events are the options of a feed before the nodes of a chain.
 func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {

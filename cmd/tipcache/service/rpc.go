@@ -32,8 +32,11 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	}
 	r := &rpcService{listener: l, drained: make(chan struct{}), feed: events.New(parts.Events(s.pool, s.log, s.registry))}
 	door := s.proxy.RPC()
-	r.socket = socket.New(socket.Options{Methods: door, Feed: r.feed, Origin: s.proxy.Connects, Logger: s.log, Registerer: s.registry})
+	o := parts.Socket(s.cfg)
+	o.Methods, o.Feed, o.Origin, o.Registerer = door, r.feed, s.proxy.Connects, s.registry
+	r.socket = socket.New(o)
 	door.SetSocket(r.socket)
+	door.SetUnindexed(r.feed.Unindexed)
 	r.server = s.newServer(door)
 	return r, nil
 }

@@ -37,7 +37,6 @@ type conn struct {
 	bytes    int      // of them
 	busy     bool     // they are being answered
 	room     *sync.Cond
-	leave    func() // given by Options.Enter; nil before
 	draining bool
 }
 
@@ -75,9 +74,6 @@ func (c *conn) close() {
 	c.subscriber.Close()
 	_ = c.ws.CloseNow()
 	c.works.Wait()
-	if c.leave != nil {
-		c.leave()
-	}
 }
 
 // ping asks for a sign of life, and cuts a connection that gives none.

@@ -10,7 +10,6 @@ package socket
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -30,35 +29,30 @@ type Methods interface {
 	Call(r *http.Request, method string, params json.RawMessage) (member []byte)
 }
 
+// DefaultSubscriptions of a connection, where a node has five.
+const DefaultSubscriptions = 20
+
 // Options configure a Door. The zero value of a field means its default.
 type Options struct {
-	Methods       Methods                                             // required
-	Feed          *events.Feed                                        // required
-	Subscriptions int                                                 // of a connection; 20
-	Message       int64                                               // largest message of a client, in bytes; 1,000,000
-	Ping          time.Duration                                       // between two pings; 27 s
-	Pong          time.Duration                                       // for the answer to one; 3 s
-	Write         time.Duration                                       // for a message to be taken; 10 s
-	Origin        func(*http.Request) bool                            // whether a page of that origin may connect; nil: any may
-	Enter         func(r *http.Request) (leave func(), refusal error) // called with the first subscription of a connection; nil: any may subscribe
-	Logger        *slog.Logger                                        // nil discards
-	Registerer    prometheus.Registerer                               // nil: no metrics
+	Methods       Methods                  // required
+	Feed          *events.Feed             // required
+	Subscriptions int                      // of a connection; DefaultSubscriptions
+	Message       int64                    // largest message of a client, in bytes; 1,000,000
+	Ping          time.Duration            // between two pings; 27 s
+	Pong          time.Duration            // for the answer to one; 3 s
+	Write         time.Duration            // for a message to be taken; 10 s
+	Origin        func(*http.Request) bool // whether a page of that origin may connect; nil: any may
+	Registerer    prometheus.Registerer    // nil: no metrics
 }
 
 func (o Options) withDefaults() Options {
-	o.Subscriptions = or(o.Subscriptions, 20)
+	o.Subscriptions = or(o.Subscriptions, DefaultSubscriptions)
 	o.Message = or(o.Message, 1_000_000)
 	o.Ping = or(o.Ping, 27*time.Second)
 	o.Pong = or(o.Pong, 3*time.Second)
 	o.Write = or(o.Write, 10*time.Second)
 	if o.Origin == nil {
 		o.Origin = func(*http.Request) bool { return true }
-	}
-	if o.Enter == nil {
-		o.Enter = func(*http.Request) (func(), error) { return func() {}, nil }
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }

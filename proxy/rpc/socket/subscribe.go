@@ -44,19 +44,8 @@ func (c *conn) change(r request) error {
 	if r.method == "unsubscribe" {
 		return c.subscriber.Unsubscribe(query)
 	}
-	if err := c.enter(); err != nil {
-		return err
-	}
 	text, _ := json.Marshal(query) // texts always encode
 	return c.subscriber.Subscribe(query, label{r.id, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.id, text)})
-}
-
-// enter lets a connection in among those that subscribe.
-func (c *conn) enter() (err error) {
-	if c.leave == nil {
-		c.leave, err = c.door.o.Enter(c.request)
-	}
-	return err
 }
 
 // messages are reused: an event is put together for each subscription.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// A socketClient is a connection to /websocket.
+type socketClient struct {
+	t    *testing.T
+	conn *websocket.Conn
+}
+
+func dialSocket(t *testing.T, r *running, origin string) (socketClient, error) {
+	t.Helper()
+	header := http.Header{}
+	if origin != "" {
+		header.Set("Origin", origin)
+	}
+	conn, _, err := websocket.Dial(t.Context(), "http://"+r.RPCAddr()+"/websocket", &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // it is the connection
+	if err == nil {
+		conn.SetReadLimit(1 << 24)
+		t.Cleanup(func() { _ = conn.CloseNow() })
+	}
+	return socketClient{t, conn}, err
+}
+
+func (c socketClient) say(format string, args ...any) {
+	c.t.Helper()
+	if err := c.conn.Write(c.t.Context(), websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c socketClient) hear() string {
+	c.t.Helper()
+	_, message, err := c.conn.Read(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(message)
+}
+
+func withRPC(c *config.Config) { c.RPC.Listen = "127.0.0.1:0" }
+
+func TestAnEventOverAWebSocketMeansThatItsBlockCanBeRead(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond})
+	r := startRunning(t, d, withRPC)
+	c, err := dialSocket(t, r, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`)
+	if got := c.hear(); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
+		t.Fatal(got)
+	}
+	for range 20 {
+		_, rest, _ := strings.Cut(c.hear(), `"height":"`)
+		height, _, _ := strings.Cut(rest, `"`)
+		got := r.get(r.base+sdkPool, "X-Min-Block-Height", "1")
+		var read, told int64
+		if _, err := fmt.Sscan(got.height()+" "+height, &read, &told); err != nil || got.status != http.StatusOK || read < told {
+			t.Errorf("told of block %s, read %d at %s", height, got.status, got.height())
+		}
+	}
+}
+
+func TestAServiceThatStopsClosesItsWebSockets(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	ctx, sigterm := context.WithCancel(context.Background())
+	defer sigterm()
+	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
+		withRPC(c)
+		c.HTTP.CORSOrigins = []string{"https://app.example"}
+	})
+	if _, err := dialSocket(t, r, "https://evil.example"); err == nil {
+		t.Error("a page of another origin may open a socket")
+	}
+	c, err := dialSocket(t, r, "https://app.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event EXISTS"}}`)
+	c.say(`{"jsonrpc":"2.0","id":2,"method":"header","params":{"height":"5"}}`)
+	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{"header":{`} {
+		if got := c.hear(); !strings.HasPrefix(got, want) {
+			t.Errorf("heard %s, want %s", got, want)
+		}
+	}
+	sigterm()
+	if _, _, err := c.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
+		t.Errorf("closed with %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
