@@ -15,7 +15,7 @@ func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
 	calls, batch, err := readBody(body)
 	if err != nil {
 		sendUnreadable(c, err)
-		return nil //nolint:nilerr // it is answered in the node's words
+		return nil
 	}
 	run := calls[:0:0]
 	for _, one := range calls {
