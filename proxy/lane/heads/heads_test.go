@@ -299,3 +299,14 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+func TestAByteIsJudgedTheSameWhereverItStands(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			value := strings.Repeat("a", at) + string([]byte{byte(c)}) + strings.Repeat("b", 19-at)
+			if want := c == '\t' || c >= ' ' && c != 0x7f; isValue(value) != want {
+				t.Errorf("byte %#x at %d: %t", c, at, !want)
+			}
+		}
+	}
+}

@@ -139,7 +139,7 @@ func (r *Request) field(line string) bool {
 	if colon == 0 || colon == len(line) || line[colon] != ':' {
 		return false
 	}
-	value := strings.Trim(line[colon+1:], " \t")
+	value := trim(line[colon+1:])
 	if !isValue(value) {
 		return false
 	}
@@ -239,8 +239,33 @@ func isHost(value string) bool {
 	return value != ""
 }
 
-// isValue knows values without control bytes.
+// trim takes the blanks and tabs around a value off.
+func trim(value string) string {
+	for value != "" && (value[0] == ' ' || value[0] == '\t') {
+		value = value[1:]
+	}
+	for value != "" && (value[len(value)-1] == ' ' || value[len(value)-1] == '\t') {
+		value = value[:len(value)-1]
+	}
+	return value
+}
+
+// isValue knows values without control bytes. It looks at eight bytes at a time, and one by one where
+// one of these may be such.
 func isValue(value string) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; len(value) >= 8; value = value[8:] {
+		w := uint64(value[0]) | uint64(value[1])<<8 | uint64(value[2])<<16 | uint64(value[3])<<24 |
+			uint64(value[4])<<32 | uint64(value[5])<<40 | uint64(value[6])<<48 | uint64(value[7])<<56
+		deleted := w ^ 0x7f*ones
+		if (w-' '*ones)&^w&highs|(deleted-ones)&^deleted&highs != 0 && !isShortValue(value[:8]) {
+			return false
+		}
+	}
+	return isShortValue(value)
+}
+
+func isShortValue(value string) bool {
 	for _, c := range []byte(value) {
 		if c < ' ' && c != '\t' || c == 0x7f {
 			return false
