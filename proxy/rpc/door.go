@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/queue"
@@ -116,18 +117,18 @@ func (d *Door) serve(c *gin.Context, rec *web.Record) error {
 }
 
 // ask makes of a call what is asked, or the member of its answer where nothing has to be.
-func (d *Door) ask(c call, hs blocks.Heights) (k *asking, member []byte) {
-	m := methods[c.method]
+func (d *Door) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte) {
+	m := methods[c.Method]
 	switch {
 	case m == nil || m.own && d.o.NoOwn:
-		return nil, errMethodNotFound
-	case len(c.params) == 0 && len(m.params) > 0:
+		return nil, jsonrpc.MethodNotFound
+	case len(c.Params) == 0 && len(m.params) > 0:
 		return nil, nil
 	}
 	k = &asking{Door: d, m: m, heights: hs}
 	var ok bool
-	if k.a, ok = m.read(c.params); !ok {
-		k.a, k.unread = make(arguments, len(m.params)), c.params
+	if k.a, ok = m.read(c.Params); !ok {
+		k.a, k.unread = make(arguments, len(m.params)), c.Params
 	}
 	return k, nil
 }
@@ -175,17 +176,17 @@ func readHeights(h http.Header) (hs blocks.Heights, err error) {
 // render renders a failure that is no call's.
 func render(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
-	return f.Status, web.JSON, appendAnswer(nil, uriID, failure(-32000, "Server error", f.Public))
+	return f.Status, web.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.Error(jsonrpc.ServerError, f.Public))
 }
 
 // failed is the member that says why a call is not answered.
 func failed(err error) ([]byte, *web.Failure) {
 	f := web.FailureOf(err)
-	code, message := -32000, "Server error"
+	code := jsonrpc.ServerError
 	if f.Status == http.StatusBadRequest {
-		code, message = -32602, "Invalid params"
+		code = jsonrpc.InvalidParams
 	}
-	return failure(code, message, f.Public), f
+	return jsonrpc.Error(code, f.Public), f
 }
 
 // listed are the methods and parameters that the node lists for people, with those of sockets.
@@ -224,7 +225,7 @@ func (d *Door) list(c *gin.Context) error {
 // the method needs some.
 func (d *Door) Call(from *http.Request, name string, params json.RawMessage) (member []byte) {
 	err := d.reader.Stack.Exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
-		k, said := d.ask(call{method: name, params: params}, blocks.Heights{})
+		k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
 		if member = said; k == nil {
 			return len(member), nil
 		}

@@ -7,19 +7,20 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // servePost answers a body: a call, or a batch.
 func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
-	calls, batch, err := readBody(body)
+	calls, batch, err := jsonrpc.ReadBody(body)
 	if err != nil {
 		sendUnreadable(c, err)
 		return nil
 	}
 	run := calls[:0:0]
 	for _, one := range calls {
-		if one.id != nil {
+		if one.ID != nil {
 			run = append(run, one)
 		}
 	}
@@ -37,15 +38,15 @@ func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
 	}
 	rec.Route = "rpc batch"
 	if !batch || len(run) == 1 {
-		rec.Route = routeOf(run[0].method)
+		rec.Route = routeOf(run[0].Method)
 	}
 	return d.answerCalls(c, rec, run, hs)
 }
 
 // sendUnreadable answers a body that holds no call.
 func sendUnreadable(c *gin.Context, err error) {
-	member := failure(-32700, "Parse error. Invalid JSON", "error unmarshaling request: "+err.Error())
-	web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, appendAnswer(nil, nil, member))
+	member := jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error())
+	web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, jsonrpc.AppendAnswer(nil, nil, member))
 }
 
 // routeOf is the name of a method in metrics.
@@ -58,25 +59,25 @@ func routeOf(method string) string {
 
 // tooLong answers a batch of more calls than are taken, with an error for each of them. The node's one
 // error without an id leaves clients waiting.
-func tooLong(c *gin.Context, calls []call) error {
-	refusal := []byte(`"error":{"code":-32600,"message":"Invalid Request","data":"the batch has more calls than are taken at once"}`)
+func tooLong(c *gin.Context, calls []jsonrpc.Call) error {
+	refusal := jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
 	b := []byte{'['}
 	for i, one := range calls {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendAnswer(b, one.id, refusal)
+		b = jsonrpc.AppendAnswer(b, one.ID, refusal)
 	}
 	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, append(b, ']'))
 	return nil
 }
 
 // answerCalls answers calls that have an id. One alone is answered by an object, also where it came as a batch.
-func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []call, hs blocks.Heights) error {
+func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
 	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
 	for i, one := range calls {
 		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
-			web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, appendAnswer(nil, uriID, errTooFew))
+			web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, tooFew))
 			return nil
 		}
 	}
@@ -93,7 +94,7 @@ func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []call, hs blo
 		if errs[i] != nil {
 			members[i], _ = failed(errs[i])
 		}
-		size += len(members[i]) + len(calls[i].id) + 32
+		size += len(members[i]) + len(calls[i].ID) + 32
 	}
 	b := make([]byte, 0, size)
 	if len(calls) > 1 {
@@ -103,7 +104,7 @@ func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []call, hs blo
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendAnswer(b, one.id, members[i])
+		b = jsonrpc.AppendAnswer(b, one.ID, members[i])
 	}
 	if len(calls) > 1 {
 		b = append(b, ']')
@@ -125,17 +126,17 @@ func (d *Door) charge(from *http.Request, rec *web.Record, asked []*asking, memb
 	}
 	for i := 1; i < len(asked); i++ {
 		if asked[i] != nil && payer.Pay(context.WithoutCancel(from.Context())) > 0 {
-			asked[i], members[i] = nil, failure(-32000, "Server error", "too many requests; try again later")
+			asked[i], members[i] = nil, jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")
 		}
 	}
 }
 
 // fail answers the only call of a request.
-func (d *Door) fail(c *gin.Context, rec *web.Record, one call, err error) error {
+func (d *Door) fail(c *gin.Context, rec *web.Record, one jsonrpc.Call, err error) error {
 	member, f := failed(err)
 	rec.Err = err
 	f.SetAdvice(c.Writer.Header())
-	web.Send(c.Writer, c.Request, f.Status, web.JSON, appendAnswer(nil, one.id, member))
+	web.Send(c.Writer, c.Request, f.Status, web.JSON, jsonrpc.AppendAnswer(nil, one.ID, member))
 	return err
 }
 
@@ -157,3 +158,6 @@ func (d *Door) tell(c *gin.Context, rec *web.Record, all []answered) {
 		d.reader.Stack.Tell(c.Writer.Header(), told)
 	}
 }
+
+// tooFew is what the node says to a call without parameters where there have to be some.
+var tooFew = jsonrpc.Error(jsonrpc.InternalError, "reflect: Call with too few input arguments")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -76,7 +77,7 @@ func (d *Door) serveURI(c *gin.Context, rec *web.Record, name string) error {
 	m := methods[name]
 	switch {
 	case name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all":
-		web.Send(c.Writer, c.Request, http.StatusNotFound, web.JSON, appendAnswer(nil, uriID, errMethodNotFound))
+		web.Send(c.Writer, c.Request, http.StatusNotFound, web.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
 		return nil
 	case m == nil || m.own && d.o.NoOwn:
 		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
@@ -108,10 +109,10 @@ func (d *Door) answerURI(c *gin.Context, rec *web.Record, one answered) {
 		return
 	}
 	status := http.StatusOK
-	if isFailure(one.member) {
+	if jsonrpc.IsError(one.member) {
 		status = http.StatusInternalServerError
 	}
-	body := appendAnswer(nil, uriID, one.member)
+	body := jsonrpc.AppendAnswer(nil, jsonrpc.NoID, one.member)
 	if one.answer == nil {
 		web.Send(c.Writer, c.Request, status, web.JSON, body)
 		return

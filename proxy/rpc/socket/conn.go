@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -137,27 +138,27 @@ func (c *conn) work() {
 
 // answer answers a call.
 func (c *conn) answer(message []byte) {
-	r, err := readRequest(message)
+	r, err := jsonrpc.ReadFirst(message)
 	switch {
 	case err != nil:
-		c.send(answer(nil, errorMember(parseError, "error unmarshaling request: "+err.Error())))
-	case r.id == nil: // a notification
-	case r.method == "subscribe", r.method == "unsubscribe", r.method == "unsubscribe_all":
+		c.send(jsonrpc.AppendAnswer(nil, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error())))
+	case r.ID == nil: // a notification
+	case r.Method == "subscribe", r.Method == "unsubscribe", r.Method == "unsubscribe_all":
 		c.writing.Lock()
 		defer c.writing.Unlock()
 		c.write(c.subscription(r))
 	default:
-		member := c.door.o.Methods.Call(c.request, r.method, r.params)
+		member := c.door.o.Methods.Call(c.request, r.Method, r.Params)
 		if member == nil {
 			c.send(tooFew)
 			return
 		}
-		c.send(answer(r.id, member))
+		c.send(jsonrpc.AppendAnswer(nil, r.ID, member))
 	}
 }
 
 // tooFew is what the node says to a call without parameters where there have to be some.
-var tooFew = answer([]byte("-1"), errorMember(internalError, "WSJSONRPC: reflect: Call with too few input arguments"))
+var tooFew = jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.Error(jsonrpc.InternalError, "WSJSONRPC: reflect: Call with too few input arguments"))
 
 func (c *conn) send(message []byte) {
 	c.writing.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -16,36 +17,36 @@ type label struct {
 }
 
 // subscription answers a call that is about subscriptions.
-func (c *conn) subscription(r request) []byte {
+func (c *conn) subscription(r jsonrpc.Call) []byte {
 	err := c.change(r)
 	switch {
 	case errors.Is(err, errTooFew):
 		return tooFew
 	case err != nil:
-		return answer(r.id, errorMember(internalError, err.Error()))
+		return jsonrpc.AppendAnswer(nil, r.ID, jsonrpc.Error(jsonrpc.InternalError, err.Error()))
 	}
-	return answer(r.id, []byte(`"result":{}`))
+	return jsonrpc.AppendAnswer(nil, r.ID, []byte(`"result":{}`))
 }
 
 var errTooFew = errors.New("no parameters")
 
 // change does what a call asks for. The error is what the node says.
-func (c *conn) change(r request) error {
-	if r.method == "unsubscribe_all" {
+func (c *conn) change(r jsonrpc.Call) error {
+	if r.Method == "unsubscribe_all" {
 		return c.subscriber.UnsubscribeAll()
 	}
-	if r.params == nil {
+	if r.Params == nil {
 		return errTooFew
 	}
-	query, err := queryOf(r.params)
+	query, err := queryOf(r.Params)
 	if err != nil {
 		return fmt.Errorf("error converting json params to arguments: %w", err)
 	}
-	if r.method == "unsubscribe" {
+	if r.Method == "unsubscribe" {
 		return c.subscriber.Unsubscribe(query)
 	}
 	text, _ := json.Marshal(query) // texts always encode
-	return c.subscriber.Subscribe(query, label{r.id, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.id, text)})
+	return c.subscriber.Subscribe(query, label{r.ID, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.ID, text)})
 }
 
 // messages are reused: an event is put together for each subscription.
@@ -63,7 +64,7 @@ func (c *conn) tell() {
 		}
 		of := m.Label.(label) //nolint:forcetypeassert // subscription gives no other
 		if m.End != nil {
-			c.send(answer(of.id, errorMember(serverError, "subscription was canceled (reason: "+m.End.Error()+")")))
+			c.send(jsonrpc.AppendAnswer(nil, of.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
 			continue
 		}
 		c.event(of, m.Event)

@@ -1,0 +1,120 @@
+// Package jsonrpc reads and writes calls as CometBFT does, whose deviations from JSON-RPC 2.0
+// clients have grown used to.
+package jsonrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+)
+
+// A Call is one call as it came.
+type Call struct {
+	ID     json.RawMessage // as it is given back; nil for a notification, which is not run
+	Method string
+	Params json.RawMessage // nil where there are none
+}
+
+// fields are those of a call. The errors of encoding/json name this type, and the node's is
+// the same.
+type fields = struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      interface{}     `json:"id,omitempty"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+// Read reads a body that holds a call and nothing else. The error is the text of the node's.
+func Read(body []byte) (Call, error) {
+	var f fields
+	if err := json.Unmarshal(body, &f); err != nil {
+		return Call{}, err
+	}
+	return callOf(f)
+}
+
+// ReadFirst reads the first JSON value of a message; what follows is dropped. The error is the
+// text of the node's.
+func ReadFirst(message []byte) (Call, error) {
+	var f fields
+	if err := json.NewDecoder(bytes.NewReader(message)).Decode(&f); err != nil {
+		return Call{}, err
+	}
+	return callOf(f)
+}
+
+// callOf makes an id what the node gives back: a text, or the whole part of a number.
+func callOf(f fields) (Call, error) {
+	c := Call{Method: f.Method, Params: f.Params}
+	switch id := f.ID.(type) {
+	case nil:
+	case string:
+		c.ID, _ = json.Marshal(id) // texts always encode
+	case float64:
+		c.ID = strconv.AppendInt(nil, int64(id), 10)
+	default:
+		return Call{}, fmt.Errorf("json-rpc ID (%v) is of unknown type (%v)", id, reflect.TypeOf(id))
+	}
+	return c, nil
+}
+
+// ReadBody reads a call, or the calls of a batch. The error is the text of the node's.
+func ReadBody(body []byte) (calls []Call, batch bool, err error) {
+	var many []json.RawMessage
+	if json.Unmarshal(body, &many) != nil || many == nil {
+		c, err := Read(body)
+		return []Call{c}, false, err
+	}
+	for _, one := range many {
+		c, err := Read(one)
+		if err != nil {
+			_, err = Read(body) // as the node says of a batch that it cannot read
+			return nil, true, err
+		}
+		calls = append(calls, c)
+	}
+	return calls, true, nil
+}
+
+// A Code says what kind of error a call came to.
+type Code int
+
+// The codes, all that a node has but that of an unknown method.
+const (
+	ParseError     Code = -32700
+	InvalidRequest Code = -32600
+	InvalidParams  Code = -32602
+	InternalError  Code = -32603
+	ServerError    Code = -32000
+)
+
+var messages = map[Code]string{
+	ParseError: "Parse error. Invalid JSON", InvalidRequest: "Invalid Request", InvalidParams: "Invalid params",
+	InternalError: "Internal error", ServerError: "Server error",
+}
+
+// Error is the member of an answer that says what is wrong.
+func Error(code Code, data string) []byte {
+	said, _ := json.Marshal(data) // texts always encode
+	return fmt.Appendf(nil, `"error":{"code":%d,"message":"%s","data":%s}`, code, messages[code], said)
+}
+
+// MethodNotFound is the member of the answer to a call of an unknown method.
+var MethodNotFound = []byte(`"error":{"code":-32601,"message":"Method not found"}`)
+
+// IsError tells an error from a result.
+func IsError(member []byte) bool { return bytes.HasPrefix(member, []byte(`"error"`)) }
+
+// NoID is the id of what is asked by a URI, and of failures that belong to no call.
+var NoID = json.RawMessage("-1")
+
+// AppendAnswer adds an answer with a member to the call with an id, without one for nil.
+func AppendAnswer(b []byte, id json.RawMessage, member []byte) []byte {
+	b = append(b, `{"jsonrpc":"2.0",`...)
+	if id != nil {
+		b = append(append(append(b, `"id":`...), id...), ',')
+	}
+	return append(append(b, member...), '}')
+}
