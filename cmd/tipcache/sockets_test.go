@@ -26,7 +26,7 @@ func dialSocket(t *testing.T, r *running, origin string) (socketClient, error) {
 	if origin != "" {
 		header.Set("Origin", origin)
 	}
-	conn, _, err := websocket.Dial(t.Context(), "http://"+r.RPCAddr()+"/websocket", &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // it is the connection
+	conn, _, err := websocket.Dial(t.Context(), "http://"+r.RPCAddr()+"/websocket", &websocket.DialOptions{HTTPHeader: header})
 	if err == nil {
 		conn.SetReadLimit(1 << 24)
 		t.Cleanup(func() { _ = conn.CloseNow() })
