@@ -31,4 +31,4 @@ if (heights.length < 4 || heights.some((height, i) => height !== heights[0] + i)
 const { block } = await client.block(heights[0])
 if (block.header.height !== heights[0]) throw new Error(`block ${heights[0]} is ${block.header.height}`)
 console.log('CosmJS waited for 5 transactions and was told of blocks', heights.join(' '))
-client.disconnect()
+process.exit(0) // the subscriptions that still last would keep the process
