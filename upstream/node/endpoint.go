@@ -123,19 +123,7 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	answer, err = e.breakerOf(r).Execute(func() (*Answer, error) {
 		attempt, cancel := context.WithTimeout(ctx, e.timeLimit(r))
 		defer cancel()
-		if r.Call != nil {
-			answer, err := e.call(attempt, r, height)
-			if err != nil && ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			return answer, err
-		}
-		answer, err := e.client.get(attempt, r, height)
-		if err == nil && e.client.protocol.tells {
-			answer, err = e.disambiguate(attempt, r, r.told(height), answer)
-		} else if err == nil && answer.Reason == Other {
-			answer.Sound = e.sounds(attempt, r, r.told(height))
-		}
+		answer, err := e.exchange(attempt, r, height)
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's end says nothing about the node
 		}
@@ -154,6 +142,21 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	e.note(answer, err)
 	if answer != nil && r.Cost == Cheap {
 		e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })
+	}
+	return answer, err
+}
+
+// exchange asks the server that the request is for, and that again where its answer is not clear.
+func (e *endpoint) exchange(ctx context.Context, r Request, height int64) (*Answer, error) {
+	if r.Call != nil {
+		return e.call(ctx, r, height)
+	}
+	answer, err := e.client.get(ctx, r, height)
+	switch {
+	case err == nil && e.client.protocol.tells:
+		return e.disambiguate(ctx, r, r.told(height), answer)
+	case err == nil && answer.Reason == Other:
+		answer.Sound = e.sounds(ctx, r, r.told(height))
 	}
 	return answer, err
 }

@@ -126,23 +126,22 @@ func (c *Client) call(ctx context.Context, method string, result any) error {
 func (c *Client) callUpTo(ctx context.Context, most int64, method string, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+"/"+method, nil)
+	status, _, body, err := c.exchange(ctx, http.MethodGet, "/"+method, nil, most)
 	if err != nil {
-		return upstream.Bare(err)
+		return err
 	}
-	return c.do(request, most, method, result)
+	return c.understand(method, status, body, result)
 }
 
 // Call calls a method by POST, whose answers are without white space, and gives its
 // result of at most so many bytes. What the node refuses is a *[Refusal]. The deadline is
 // that of ctx.
 func (c *Client) Call(ctx context.Context, method string, params any, most int64) (result json.RawMessage, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.String()+"/", bytes.NewReader(request(method, params)))
+	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
 	if err != nil {
-		return nil, upstream.Bare(err)
+		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/json")
-	return result, c.do(r, most, method, &result)
+	return result, c.understand(method, status, body, &result)
 }
 
 // A Reply is what a node answers to a call, as the node wrote it: one of both.
@@ -171,6 +170,8 @@ func (c *Client) Get(ctx context.Context, target string, most int64) (status int
 	return status, typ, body, upstream.RedactError(err, c.hide)
 }
 
+// exchange sends a request and reads the whole answer, of at most so many bytes. One that
+// has reached the node is not sent again: net/http does so by itself only where nothing was written.
 func (c *Client) exchange(ctx context.Context, method, target string, body []byte, most int64) (status int, typ string, answer []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
 	if err != nil {
@@ -178,7 +179,6 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
-		r.GetBody = nil // a call may have been carried out: it is not sent twice
 	}
 	upstream.PassTrace(ctx, r.Header)
 	response, err := c.http.Do(r)
@@ -202,18 +202,10 @@ func request(method string, params any) []byte {
 	return body
 }
 
-func (c *Client) do(request *http.Request, most int64, method string, result any) error {
-	response, err := c.http.Do(request)
-	if err != nil {
-		return upstream.Bare(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, most))
-	if err != nil {
-		return err
-	}
+// understand reads the reply to a method.
+func (c *Client) understand(method string, status int, body []byte, result any) error {
 	if err := decode(body, result); err != nil {
-		return fmt.Errorf("/%s: status %d: %w", method, response.StatusCode, upstream.RedactError(err, c.hide))
+		return fmt.Errorf("/%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
 	}
 	return nil
 }
