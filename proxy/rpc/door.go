@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"hash/maphash"
 	"html"
 	"net/http"
@@ -24,11 +25,10 @@ import (
 
 // Options configure a Door. The zero value of a field means its default.
 type Options struct {
-	MaxBatch int          // most calls in a batch; DefaultMaxBatch
-	NoOwn    bool         // what tells of the node itself is not served
-	Rate     float64      // transactions a second, of all clients together, who take turns; 50
-	Burst    int          // at once; 100
-	Socket   http.Handler // of /websocket; nil: it is not served
+	MaxBatch int     // most calls in a batch; DefaultMaxBatch
+	NoOwn    bool    // what tells of the node itself is not served
+	Rate     float64 // transactions a second, of all clients together, who take turns; 50
+	Burst    int     // at once; 100
 }
 
 // DefaultMaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
@@ -51,6 +51,7 @@ type Door struct {
 	slow    *limits.Places
 	engine  *gin.Engine // makes contexts, and routes nothing
 
+	socket    http.Handler                                 // of /websocket; nil: it is not served
 	unindexed func(hash [sha256.Size]byte) json.RawMessage // nil: it is not known
 }
 
@@ -81,7 +82,7 @@ const varyOn = web.HeightHeader + ", " + web.MinHeightHeader
 func (d *Door) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
 
 // SetSocket puts what serves /websocket in place, which is made of the door.
-func (d *Door) SetSocket(h http.Handler) { d.o.Socket = h }
+func (d *Door) SetSocket(h http.Handler) { d.socket = h }
 
 // ServeHTTP answers a request.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -95,9 +96,9 @@ func (d *Door) serve(c *gin.Context, rec *web.Record) error {
 	if err := d.reader.Admit(c, rec); err != nil {
 		return err
 	}
-	if d.o.Socket != nil && c.Request.URL.Path == "/websocket" {
+	if d.socket != nil && c.Request.URL.Path == "/websocket" {
 		rec.Route = "rpc websocket"
-		d.o.Socket.ServeHTTP(c.Writer, c.Request)
+		d.socket.ServeHTTP(c.Writer, c.Request)
 		return nil
 	}
 	if path := c.Request.URL.Path; path != "/" && path != "" {
@@ -173,20 +174,38 @@ func readHeights(h http.Header) (hs blocks.Heights, err error) {
 	return hs, err
 }
 
-// render renders a failure that is no call's.
+// render renders the failure of a request: of its only call, or of none.
 func render(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
-	return f.Status, web.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.Error(jsonrpc.ServerError, f.Public))
+	id := jsonrpc.NoID
+	if of := new(callError); errors.As(f, &of) {
+		id = of.id
+	}
+	return f.Status, web.JSON, jsonrpc.AppendAnswer(nil, id, memberOf(f))
 }
 
-// failed is the member that says why a call is not answered.
-func failed(err error) ([]byte, *web.Failure) {
-	f := web.FailureOf(err)
-	code := jsonrpc.ServerError
+// A callError is why the only call of a request is not answered.
+type callError struct {
+	id json.RawMessage
+	error
+}
+
+// Unwrap gives the cause.
+func (e *callError) Unwrap() error { return e.error }
+
+// failed is the failure of the only call of a request.
+func failed(only jsonrpc.Call, err error) error {
+	f := *web.FailureOf(err)
+	f.Err = &callError{only.ID, err}
+	return &f
+}
+
+// memberOf is the member that says why a call is not answered.
+func memberOf(f *web.Failure) []byte {
 	if f.Status == http.StatusBadRequest {
-		code = jsonrpc.InvalidParams
+		return jsonrpc.Error(jsonrpc.InvalidParams, f.Public)
 	}
-	return jsonrpc.Error(code, f.Public), f
+	return jsonrpc.Error(jsonrpc.ServerError, f.Public)
 }
 
 // listed are the methods and parameters that the node lists for people, with those of sockets.
@@ -237,7 +256,7 @@ func (d *Door) Call(from *http.Request, name string, params json.RawMessage) (me
 		return len(member), errs[0]
 	})
 	if err != nil {
-		member, _ = failed(err)
+		return memberOf(web.FailureOf(err))
 	}
 	return member
 }

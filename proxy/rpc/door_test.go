@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy/rpc"
 )
@@ -31,6 +34,29 @@ func post(t testing.TB, url, body string) (*http.Response, string) {
 		t.Fatal(err)
 	}
 	return resp, string(text)
+}
+
+// requests is how many are counted under labels.
+func requests(t *testing.T, metrics *prometheus.Registry, want map[string]string) (sum float64) {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			missing := maps.Clone(want)
+			for _, l := range m.GetLabel() {
+				if missing[l.GetName()] == l.GetValue() {
+					delete(missing, l.GetName())
+				}
+			}
+			if family.GetName() == "tipcache_proxy_requests_total" && len(missing) == 0 {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }
 
 // learnParams has the node answer the query of balance, at its newest block.
@@ -76,7 +102,7 @@ func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
 
 func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
 	n := newRecordedNode(t)
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, metrics := newDoor(t, n, rpc.Options{})
 	n.mu.Lock()
 	n.silent = true
 	n.mu.Unlock()
@@ -86,6 +112,23 @@ func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
 	}
 	if times := n.times("broadcast_tx_sync"); times != 1 {
 		t.Errorf("the node was asked %d times", times)
+	}
+	server.Close() // it has counted the request
+	if failed := requests(t, metrics, map[string]string{"route": "rpc broadcast_tx_sync", "outcome": "failed"}); failed != 1 {
+		t.Errorf("%v requests are counted as failed", failed)
+	}
+}
+
+func TestABodyThatHoldsNoCallIsNoFaultOfTheServer(t *testing.T) {
+	server, metrics := newDoor(t, newRecordedNode(t), rpc.Options{})
+	for _, body := range []string{`{nope`, `{"id":1,"method":"block"}`} {
+		if resp, answer := post(t, server.URL, body); resp.StatusCode != http.StatusInternalServerError {
+			t.Errorf("%s: %d %s", body, resp.StatusCode, answer)
+		}
+	}
+	server.Close() // it has counted the requests
+	if counted := requests(t, metrics, map[string]string{"status": "500", "fault": "input"}); counted != 2 {
+		t.Errorf("%v requests are counted as the input's fault", counted)
 	}
 }
 

@@ -35,9 +35,9 @@ func (o *origin) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*no
 		return nil, err
 	}
 	if o.m.name == "status" && a.Reason == node.OK {
-		err = o.awaitReadable(ctx, a)
+		o.awaitReadable(ctx, a)
 	}
-	return o.complete(a), err
+	return o.complete(a), nil
 }
 
 // params are those that the node is told: of a read at a height, with the height.
@@ -54,11 +54,10 @@ func (o *origin) params(height int64) json.RawMessage {
 
 // awaitReadable waits until the block that status names can be read, which is some
 // milliseconds later.
-func (o *origin) awaitReadable(ctx context.Context, a *node.Answer) error {
+func (o *origin) awaitReadable(ctx context.Context, a *node.Answer) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_ = o.reader.Nodes.WaitHeight(ctx, gjson.GetBytes(a.Body[len(`"result":`):], "sync_info.latest_block_height").Int())
-	return nil
 }
 
 // Entry makes what is cached of a node's answer.

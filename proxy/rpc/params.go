@@ -118,7 +118,7 @@ func (a arguments) of(m *method, name string) json.RawMessage {
 	return nil
 }
 
-// text is a value that is a text, without its quotes.
+// unquoted is the text that a value is, "" where it is none.
 func unquoted(value json.RawMessage) (s string) {
 	_ = json.Unmarshal(value, &s)
 	return s

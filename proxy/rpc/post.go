@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -15,8 +16,7 @@ import (
 func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
 	calls, batch, err := jsonrpc.ReadBody(body)
 	if err != nil {
-		sendUnreadable(c, err)
-		return nil
+		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error()))
 	}
 	run := calls[:0:0]
 	for _, one := range calls {
@@ -43,10 +43,11 @@ func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
 	return d.answerCalls(c, rec, run, hs)
 }
 
-// sendUnreadable answers a body that holds no call.
-func sendUnreadable(c *gin.Context, err error) {
-	member := jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error())
-	web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, jsonrpc.AppendAnswer(nil, nil, member))
+// refuse answers a body as the node does: with a 500, which is the client's doing.
+func refuse(c *gin.Context, rec *web.Record, id json.RawMessage, member []byte) error {
+	rec.Blameless = true
+	web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, jsonrpc.AppendAnswer(nil, id, member))
+	return nil
 }
 
 // routeOf is the name of a method in metrics.
@@ -77,14 +78,13 @@ func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call
 	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
 	for i, one := range calls {
 		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
-			web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, tooFew))
-			return nil
+			return refuse(c, rec, jsonrpc.NoID, tooFew)
 		}
 	}
 	d.charge(c.Request, rec, asked, members)
 	all, errs := d.run(c.Request, rec, asked)
 	if len(calls) == 1 && errs[0] != nil {
-		return d.fail(c, rec, calls[0], errs[0])
+		return failed(calls[0], errs[0])
 	}
 	size := 2
 	for i := range calls {
@@ -92,7 +92,7 @@ func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call
 			members[i] = all[i].member
 		}
 		if errs[i] != nil {
-			members[i], _ = failed(errs[i])
+			members[i] = memberOf(web.FailureOf(errs[i]))
 		}
 		size += len(members[i]) + len(calls[i].ID) + 32
 	}
@@ -129,15 +129,6 @@ func (d *Door) charge(from *http.Request, rec *web.Record, asked []*asking, memb
 			asked[i], members[i] = nil, jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")
 		}
 	}
-}
-
-// fail answers the only call of a request.
-func (d *Door) fail(c *gin.Context, rec *web.Record, one jsonrpc.Call, err error) error {
-	member, f := failed(err)
-	rec.Err = err
-	f.SetAdvice(c.Writer.Header())
-	web.Send(c.Writer, c.Request, f.Status, web.JSON, jsonrpc.AppendAnswer(nil, one.ID, member))
-	return err
 }
 
 // tell says at which block the calls were answered, of several the lowest, and where the

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -248,8 +249,8 @@ func (n *recordedNode) times(beginning string) (times int) {
 	return times
 }
 
-// newDoor starts a door before the node.
-func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *node.Pool) {
+// newDoor starts a door before the node, with metrics.
+func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	pool, err := node.New(node.Options{
 		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, BlockInterval: time.Minute, MaxBlockAge: 1e6 * time.Hour,
@@ -265,7 +266,8 @@ func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *n
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	reader, err := blocks.New(blocks.Options{Nodes: pool}, web.New(web.Options{}, c), c)
+	metrics := prometheus.NewRegistry()
+	reader, err := blocks.New(blocks.Options{Nodes: pool}, web.New(web.Options{Registerer: metrics}, c), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +278,7 @@ func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *n
 	if err := pool.WaitHeight(ctx, 746); err != nil {
 		t.Fatal(err)
 	}
-	return server, pool
+	return server, metrics
 }
 
 // send makes a recorded request.
