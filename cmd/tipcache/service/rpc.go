@@ -20,7 +20,9 @@ type rpcService struct {
 	server   *http.Server
 	socket   *socket.Door
 	feed     *events.Feed
-	drained  chan struct{} // closed when no socket is left
+
+	sockets context.Context //nolint:containedctx // ends when no socket is left
+	end     context.CancelFunc
 }
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
@@ -30,7 +32,8 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rpcService{listener: l, drained: make(chan struct{}), feed: events.New(parts.Events(s.pool, s.log, s.registry))}
+	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
+	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	door := s.proxy.RPC()
 	o := parts.Socket(s.cfg)
 	o.Methods, o.Feed, o.Origin, o.Registerer = door, r.feed, s.proxy.Connects, s.registry
@@ -46,20 +49,13 @@ func (s *Service) exempt(a netip.Addr) bool { return a.IsLoopback() || s.proxy.T
 
 // drain lets the calls be answered that were made, on sockets and without.
 func (r *rpcService) drain(ctx context.Context) error {
-	defer close(r.drained)
+	defer r.end()
 	r.socket.Drain(ctx)
 	return r.server.Shutdown(ctx)
 }
 
 // follow brings events to the sockets until the last of them is drained.
-func (r *rpcService) follow() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // ends with drain, which every end of Run comes to
-		<-r.drained
-		cancel()
-	}()
-	return r.feed.Run(ctx)
-}
+func (r *rpcService) follow() error { return r.feed.Run(r.sockets) }
 
 // RPCAddr is the address of the RPC's listener, "none" where it is not served.
 func (s *Service) RPCAddr() string {
