@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/queue"
@@ -26,6 +27,7 @@ type asking struct {
 	target  string          // what the node is asked by a URI that it may read otherwise; "" for none
 	unread  json.RawMessage // what the node is asked with where it may read the parameters otherwise; nil for none
 	heights blocks.Heights  // that the headers of the request name
+	made    bool            // the answer is made of a value of the state
 }
 
 // An answered call is a member of an answer, with what is told of it.
@@ -33,6 +35,7 @@ type answered struct {
 	member []byte
 	answer *blocks.Answer // nil: it did not come through the cache
 	query  *blocks.Query
+	tag    string // validator of the member; "" for none
 	status int    // of the node's own answer to a URI; 0 for none
 	typ    string // of that
 }
@@ -45,22 +48,39 @@ func (k *asking) plan() *blocks.Query {
 	case k.unread != nil || k.target != "":
 		class = blocks.Never
 	case k.m.name == "abci_query":
-		if class = classOf(unquoted(a.of(k.m, "path"))); class == blocks.Live {
+		path := unquoted(a.of(k.m, "path"))
+		if class = classOf(path); class == blocks.Live {
 			pinned = number(a.of(k.m, "height"))
+			if state.Tells(path) && a.of(k.m, "prove") == nil {
+				return k.value(path, pinned)
+			}
 			a = a.with(k.m, "height", nil)
 		}
 	case class == blocks.Block && (number(a.of(k.m, "height")) == 0 || k.mayChange()):
 		class = blocks.Latest
 	}
-	q := &blocks.Query{Kind: k.kinds[class], Cost: k.m.cost, Heights: k.heights}
+	q := &blocks.Query{Kind: k.kinds[class], Cost: k.m.cost, Heights: k.pinned(pinned)}
 	if class != blocks.Live {
 		q.Pinned = 0
-	} else if pinned > 0 {
-		q.Pinned = pinned
 	}
 	origin := &origin{asking: k, class: class, a: a}
 	q.Origin, q.Key = origin, k.key(a)
 	return q
+}
+
+// value is the query for a value of the state, which the parameters ask for at a height, 0 for
+// none.
+func (k *asking) value(path string, height int64) *blocks.Query {
+	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
+	k.made = true
+	return k.values.Query(path, message, k.pinned(height))
+}
+
+// pinned are the heights that the request names, or the one that the parameters name.
+func (k *asking) pinned(height int64) blocks.Heights {
+	hs := k.heights
+	hs.Pinned = cmp.Or(height, hs.Pinned)
+	return hs
 }
 
 // mayChange says that the block that a call names has come, and the answer is not yet what
@@ -96,7 +116,11 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 	if err != nil {
 		return answered{}, err
 	}
-	return answered{member: a.Entry.Body, answer: &a, query: q}, nil
+	p := answered{member: a.Entry.Body, answer: &a, query: q, tag: a.Entry.ETag}
+	if k.made {
+		p.member, p.tag = state.Member(a.Entry), state.ETag(a.Entry)
+	}
+	return p, nil
 }
 
 // pass asks the node what is never kept.

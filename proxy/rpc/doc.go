@@ -13,8 +13,7 @@
 //     naming one the tip's is given, with the tip's height beside it;
 //  4. the answer is the node's to the byte, in an envelope with the caller's id.
 //
-// State is kept under the gRPC method and the bytes of its request: what a node answers to
-// abci_query is what it answers by gRPC.
+// Values of the state are those of package state, of which the members are made.
 //
 // Three things differ from the node. Its Cache-Control, which tells caches to keep errors
 // and tips for a day, is replaced by ours. A batch may have more than its ten calls; one

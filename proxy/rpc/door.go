@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/queue"
@@ -45,6 +46,7 @@ type Door struct {
 	o       Options
 	reader  *blocks.Reader
 	kinds   map[blocks.Class]*blocks.Kind
+	values  *state.Values
 	seed    maphash.Seed // digests of the node's answers, of this process alone
 	posting *queue.Tokens
 	bodies  *limits.Places
@@ -69,6 +71,7 @@ func New(o Options, r *blocks.Reader) *Door {
 			return a
 		}})
 	}
+	d.values = state.New(r, d.kinds[blocks.Live])
 	gin.SetMode(gin.ReleaseMode)
 	d.engine = gin.New()
 	d.engine.NoRoute(r.Stack.Handle("rpc", render, r.Stack.OrPreflight(d.serve)))

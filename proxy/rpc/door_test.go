@@ -61,7 +61,7 @@ func requests(t *testing.T, metrics *prometheus.Registry, want map[string]string
 
 // learnParams has the node answer the query of balance, at its newest block.
 func (n *recordedNode) learnParams() {
-	n.calls[`abci_query{"data":"","path":"/cosmos.staking.v1beta1.Query/Params"}`] =
+	n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`] =
 		`"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
 }
 
@@ -197,4 +197,39 @@ func FuzzBodiesAreAnswered(f *testing.F) {
 			t.Errorf("%q was answered by %q", body, answer)
 		}
 	})
+}
+
+func TestAResultThatSaysMoreThanAValueIsGivenAsItCame(t *testing.T) {
+	n := newRecordedNode(t)
+	const result = `"result":{"response":{"code":0,"log":"told","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
+	n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`] = result
+	server, _ := newDoor(t, n, rpc.Options{})
+	for range 2 {
+		if _, body := post(t, server.URL, fmt.Sprintf(balance[0], "1")); body != `{"jsonrpc":"2.0","id":1,`+result+`}` {
+			t.Error(body)
+		}
+	}
+	if times := n.times("abci_query"); times != 1 {
+		t.Errorf("the node was asked %d times", times)
+	}
+}
+
+func TestTheValidatorOfAValueTellsItsBlockToo(t *testing.T) {
+	n := newRecordedNode(t)
+	n.learnParams()
+	n.calls[`abci_query{"height":"14","path":"/cosmos.staking.v1beta1.Query/Params"}`] = strings.Replace(
+		n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`], "746", "14", 1)
+	server, _ := newDoor(t, n, rpc.Options{})
+	var tags []string
+	for _, height := range []string{"14", "746"} {
+		resp, err := http.Get(server.URL + `/abci_query?path="/cosmos.staking.v1beta1.Query/Params"&height=` + height)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		tags = append(tags, resp.Header.Get("ETag"))
+	}
+	if tags[0] == tags[1] || tags[0] == "" {
+		t.Errorf("the same value at two blocks has the validators %q", tags)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -109,15 +110,9 @@ func (o *origin) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 	switch {
 	case fed && (!found || o.class != blocks.Found) && now.Sub(tip.Seen) < indexed:
 		return now.Add(unsettled)
-	case o.class == blocks.Live && a.Reason == node.Refused:
-		return time.Time{} // what the state says
-	case found:
-		return time.Time{}
-	case fed:
+	case fed && !found:
 		return now.Add(tip.Interval)
-	case a.Reason == node.FutureHeight:
-		return now.Add(tip.Interval / 4)
 	default:
-		return now.Add(o.reader.Negative())
+		return state.Expiry(a, now, tip, o.reader.Negative())
 	}
 }

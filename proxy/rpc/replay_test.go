@@ -165,8 +165,9 @@ func ofURI(path string, values url.Values) any {
 func meaning(method string, params any) string {
 	members, ok := params.(map[string]any)
 	for name, value := range members {
-		if value == nil || value == false || name == "height" && method == "abci_query" && (value == "0" || value == "746") {
+		if value == nil || value == false || name == "data" && value == "" || name == "height" && method == "abci_query" && (value == "0" || value == "746") {
 			delete(members, name)
+			continue
 		}
 		if s, isText := value.(string); isText && (name == "data" || name == "hash" && method == "header_by_hash") {
 			members[name] = strings.ToUpper(s)

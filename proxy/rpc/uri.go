@@ -121,5 +121,5 @@ func (d *Door) answerURI(c *gin.Context, rec *web.Record, one answered) {
 	if status != http.StatusOK {
 		told.Control = "no-store"
 	}
-	d.reader.Stack.SendTold(c.Writer, c.Request, &told, status, body)
+	d.reader.Stack.SendTold(c.Writer, c.Request, &told, status, one.tag, body)
 }

@@ -48,14 +48,14 @@ func (rs *responder) Tell(to http.Header, a *Answer) {
 	h.writeTo(to)
 }
 
-// SendTold writes a body that was made of an answer, whose validator is that of the answer.
-func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Answer, status int, body []byte) {
+// SendTold writes a body that was made of an answer, with its validator.
+func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Answer, status int, tag string, body []byte) {
 	rs.Tell(w.Header(), a)
 	h := collect()
 	h.setBody(JSON, body)
 	if status == http.StatusOK {
-		h.set("Etag", a.Entry.ETag)
-		if _, has := clientHas(r.Header["If-None-Match"], a.Entry.ETag, codings.Identity); has {
+		h.set("Etag", tag)
+		if _, has := clientHas(r.Header["If-None-Match"], tag, codings.Identity); has {
 			status, body = http.StatusNotModified, nil
 		}
 	}

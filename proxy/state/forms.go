@@ -1,0 +1,48 @@
+package state
+
+import (
+	"encoding/base64"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// MessageType is the type of an entry that is a value: the bytes of a message.
+const MessageType = "application/grpc"
+
+// Member is the member of the RPC's answer: a result that has the value, or what the RPC has
+// said in its place.
+func Member(e *cache.Entry) []byte {
+	if e.Type != MessageType {
+		return e.Body
+	}
+	return memberOf(e.Body, e.Height)
+}
+
+// memberOf is the result of abci_query that has a value at a height.
+func memberOf(value []byte, height int64) []byte {
+	const before, between, after = `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"`, `","proofOps":null,"height":"`, `","codespace":""}}`
+	b := make([]byte, 0, len(before)+len(between)+len(after)+base64.StdEncoding.EncodedLen(len(value))+20)
+	b = base64.StdEncoding.AppendEncode(append(b, before...), value)
+	b = strconv.AppendInt(append(b, between...), height, 10)
+	return append(b, after...)
+}
+
+// valueOf is the value that a result of abci_query has and nothing else: the result can be made
+// of it again.
+func valueOf(member []byte, height int64) (value []byte, ok bool) {
+	const result = len(`"result":`)
+	value, err := base64.StdEncoding.DecodeString(gjson.GetBytes(member[min(result, len(member)):], "response.value").String())
+	return value, err == nil && string(memberOf(value, height)) == string(member)
+}
+
+// ETag is the validator of a member that was made of an entry. The height is in it, as it is in
+// the member.
+func ETag(e *cache.Entry) string {
+	if e.Type != MessageType {
+		return e.ETag
+	}
+	return e.ETag[:len(e.ETag)-1] + "-" + strconv.FormatInt(e.Height, 10) + `"`
+}
