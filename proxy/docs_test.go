@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -28,7 +29,7 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := chain.ClassOf(chain.Rows(), op.id); !isRoute || !found[op.id] {
+		if _, isRoute := dialect.ClassOf(chain.Rows(), op.id); !isRoute || !found[op.id] {
 			t.Errorf("%s is described, and not served", op.id)
 		}
 	}

@@ -29,7 +29,7 @@ type Heights struct {
 type heightsKey struct{}
 
 // TakeHeights is the request without the parameters that name blocks, however they are
-// spelled: no node, no key of the cache and no log has them. Heights.ReadURL finds them
+// spelled: no node, no key of the cache and no log has them. HeightRules.Read finds them
 // nonetheless, and those that were taken from a request of which this one is a part.
 func TakeHeights(r *http.Request) *http.Request {
 	var taken url.Values
@@ -70,13 +70,42 @@ func RestoreHeights(r *http.Request) string {
 	return query + taken.Encode()
 }
 
-// ReadURL adds the heights that the URL of a request names to those of its headers. The
-// error is the client's.
-func (h *Heights) ReadURL(r *http.Request) error {
-	taken := inURL(r)
-	if taken == nil {
-		return nil
+// HeightRules are how an interface reads the blocks that a request names. The zero value reads
+// our own headers and parameters, strictly.
+type HeightRules struct {
+	Pinned func(http.Header) (int64, error) // reads the headers of the height to read at; nil: web.HeightHeader alone
+	EVM    bool                             // the execution client's block may be named, too
+	Loose  bool                             // a block that must have been seen may be above the one to read at
+}
+
+// Read reads the headers and parameters of a request that name blocks. The error is the client's.
+func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
+	if h.Min, err = web.ReadBlock(web.MinHeightHeader, r.Header[web.MinHeightHeader]); err != nil {
+		return h, err
 	}
+	if rules.EVM {
+		if h.EVM, err = web.ReadBlock(web.MinEVMHeader, r.Header[web.MinEVMHeader]); err != nil {
+			return h, err
+		}
+	}
+	pinned := web.HeightHeader
+	if rules.Pinned == nil {
+		h.Pinned, err = web.ReadBlock(pinned, r.Header[pinned])
+	} else {
+		pinned = "the height to read at"
+		h.Pinned, err = rules.Pinned(r.Header)
+	}
+	if err == nil {
+		err = h.readURL(inURL(r))
+	}
+	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
+		err = web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, pinned)
+	}
+	return h, err
+}
+
+// readURL adds the heights that the URL of a request names to those of its headers.
+func (h *Heights) readURL(taken url.Values) error {
 	h.InURL = len(taken[HeightParameter]) > 0
 	if err := agree(&h.Pinned, HeightParameter, taken, web.HeightHeader); err != nil {
 		return err

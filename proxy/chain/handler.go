@@ -1,21 +1,17 @@
-// Package chain is the interface to the chain's queries: the routes, their
-// parameters, and the shape of what they answer.
+// Package chain is the dialect of Story: the interface to the chain's queries as its nodes
+// speak, in the documented shape or their own.
 //
 // A request goes, top to bottom:
 //
-//  1. routes.go has the row of the table (row.go) that it belongs to, which pattern.go finds
-//     by its path; parameters.go
-//     and pages.go say how the values of the row's parameters are read;
-//  2. parser.go reads the row's parameters, and nothing else of the request,
-//     into one canonical Question: the cache key and what the node is asked;
-//  3. endpoint.go has package blocks answer it: at which block that settles, later
-//     pages of a list (walk.go) at that of the page before, and asks the cache;
-//  4. origin.go, on a miss, makes an entry of the node's answer, in the shape that
+//  1. routes.go has the row of the table that it belongs to; parameters.go and pages.go say how
+//     the values of the row's parameters are read;
+//  2. parser.go has package dialect read the row's parameters, and nothing else of the request,
+//     into one Question, at later pages of a list (walk.go) of the height of the page before;
+//  3. origin.go, on a miss, makes an entry of the node's answer, in the shape that
 //     package documented gives it, with the height in its next page key (stamp.go);
-//  5. envelope.go writes what failed on the way in the interface's form.
+//  4. envelope.go writes what failed on the way in the interface's form.
 //
-// The table, the parameters and the origin are those of Story. Endpoints serve other
-// dialects, too. selection.go names the keys of an address, to be purged.
+// selection.go names the keys of an address, to be purged.
 package chain
 
 import (
@@ -27,6 +23,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -74,7 +71,7 @@ type Handler struct {
 	prefix string       // of the keys, so that none is served as that of another shape
 	asSent bool         // the node's shape: values go to the node as they came
 	seed   maphash.Seed // digests of the node's raw answers, of this process alone
-	index  *Index
+	index  *dialect.Index
 	routes []web.Route // of the rows, in order
 }
 
@@ -85,15 +82,15 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
 	}
 	h := &Handler{Reader: r, o: o, prefix: string(o.Shape), asSent: o.Shape == Node, seed: maphash.MakeSeed()}
-	patterns := make([]Pattern, len(routes))
-	for i, rt := range routes {
-		var err error
-		if patterns[i], err = ParsePattern(rt.Pattern); err != nil {
+	var readers []*dialect.Reader
+	for _, rt := range routes {
+		p, err := newParser(h, rt)
+		if err != nil {
 			return nil, err
 		}
-		h.routes = append(h.routes, h.mount(rt, patterns[i]))
+		readers, h.routes = append(readers, p.reader), append(h.routes, p.mount())
 	}
-	h.index = NewIndex(moduleDepth, patterns)
+	h.index = dialect.NewIndex(moduleDepth, readers)
 	return h, r.SetClasses(o.Classes, o.Routes)
 }
 
@@ -101,12 +98,11 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 const moduleDepth = 2
 
 // mount makes the path of a row.
-func (h *Handler) mount(rt Route, pattern Pattern) web.Route {
-	p := newParser(h, rt, pattern)
-	p.kind = h.Add(&blocks.Kind{Name: rt.Name, Class: rt.Class, NoFuture: !h.asSent, Essence: WithoutNextKey})
-	ep := &Endpoint{Reader: h.Reader, Row: rt.Row, Kind: p.kind, Parse: p.parse}
+func (p *parser) mount() web.Route {
+	p.kind = p.Add(&blocks.Kind{Name: p.Name, Class: p.Class, NoFuture: !p.asSent, Essence: dialect.WithoutNextKey})
+	ep := &dialect.Endpoint{Reader: p.Reader, Row: p.Row, Kind: p.kind, Parse: p.parse}
 	route := ep.Route(ep.Serve, RenderFailure)
-	route.Methods, route.Pattern = methods, rt.Pattern
+	route.Methods, route.Pattern = methods, p.Pattern
 	return route
 }
 
@@ -115,8 +111,7 @@ var methods = []string{http.MethodGet, http.MethodHead}
 
 // Route is what answers a path; not ok is one that no row has.
 func (h *Handler) Route(r *http.Request) (rt web.Route, ok bool) {
-	var room [MaxParts]string
-	place, ok := h.index.Find(r.URL.Path, Split(room[:0], r.URL.Path))
+	place, ok := h.index.Find(r.URL.Path)
 	if ok {
 		rt = h.routes[place]
 	}

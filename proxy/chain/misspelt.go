@@ -14,7 +14,7 @@ func (p *parser) misspelt(rawQuery string) string {
 	var found []string
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, _, _ := strings.Cut(pair, "=")
-		if rawName == "" || p.index(rawName) >= 0 {
+		if rawName == "" || p.reader.Names(rawName) {
 			continue
 		}
 		name, err := url.QueryUnescape(rawName)
@@ -32,7 +32,8 @@ func (p *parser) misspelt(rawQuery string) string {
 // by a slip or two; "" for none.
 func (p *parser) nearest(name string) string {
 	name = strings.ToLower(name)
-	for _, known := range p.names {
+	for i := range p.reader.Fields {
+		known := p.reader.Fields[i].Name
 		_, last, _ := strings.Cut(known, ".")
 		most := min(2, len(known)/3)
 		if name == last || levenshtein.ComputeDistance(name, known) <= most || last != "" && levenshtein.ComputeDistance(name, last) <= min(1, len(last)/4) {

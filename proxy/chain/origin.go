@@ -3,13 +3,13 @@ package chain
 import (
 	"cmp"
 	"context"
-	"hash/maphash"
 	"net/http"
-	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -17,18 +17,13 @@ import (
 
 // Fetch asks a node for a path that was escaped here.
 func (q *question) Fetch(ctx context.Context, r node.Request, prev *cache.Entry) (*node.Answer, error) {
-	r.Path, _ = url.PathUnescape(q.Path)
-	r.Query = q.RawQuery
+	r.Path, r.Query = q.Path, q.RawQuery
 	a, err := q.Nodes.Fetch(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	return q.good.judge(q, a, prev, time.Now()), nil
 }
-
-// brokenLife is the life of an answer by which the node says that it failed, whose
-// fault ever that is: long enough to spare it a stampede.
-const brokenLife = time.Second
 
 // Entry makes what is cached of a node's answer. An answer that did not change
 // is not shaped again.
@@ -40,7 +35,7 @@ func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
-	source := Source(q.seed, a)
+	source := dialect.Source(q.seed, a)
 	stamp := q.stampFor(prev, height)
 	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps {
 		return prev.Confirm(height, now), nil
@@ -53,17 +48,6 @@ func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error
 	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: q.expiry(a, now)}, nil
 }
 
-// Source digests the answer of a node. Nothing holds beyond the short life of one by
-// which the node says that it failed, or that it does not have the height.
-func Source(seed maphash.Seed, a *node.Answer) uint64 {
-	switch a.Reason {
-	case node.Other, node.Rejected, node.Pruned, node.FutureHeight:
-		return 0
-	default:
-		return maphash.Bytes(seed, a.Body)
-	}
-}
-
 // expiry bounds the life of answers that say no, on top of their policy: what
 // is unknown now may be known in a block.
 func (q *question) expiry(a *node.Answer, now time.Time) time.Time {
@@ -71,7 +55,7 @@ func (q *question) expiry(a *node.Answer, now time.Time) time.Time {
 	case node.OK:
 		return time.Time{}
 	case node.Other, node.Rejected:
-		return now.Add(brokenLife)
+		return now.Add(dialect.BrokenLife)
 	default:
 		return now.Add(q.Negative())
 	}
@@ -96,7 +80,7 @@ func (q *question) content(a *node.Answer, status int, source uint64, stamp stam
 func (q *question) refusal(a *node.Answer) string {
 	said := cmp.Or(a.Text, http.StatusText(a.Status))
 	if a.Reason == node.NotFound {
-		return "nothing found at " + q.Path + ": " + said
+		return "nothing found at " + string(dialect.AppendPath(nil, q.Path)) + ": " + said
 	}
 	return said
 }
@@ -107,9 +91,12 @@ func (q *question) nextLink(nextKey string) string {
 	if nextKey == "" {
 		return ""
 	}
-	w := queryWriter{text: []byte("<" + q.Path), path: len("<" + q.Path)}
-	w = w.name(PageKey)
-	w.text = append(w.text, url.QueryEscape(nextKey)...)
-	w = page{limit: q.limit, reverse: q.reverse}.appendQuery(w) // the key says the rest
-	return string(append(w.text, `>; rel="next"`...))
+	v := dialect.Values{{Name: dialect.PageKey, Text: nextKey}} // which says the rest
+	if q.limit > 0 {
+		v = append(v, dialect.Value{Name: dialect.PageLimit, Text: strconv.FormatUint(q.limit, 10)})
+	}
+	if q.reverse {
+		v = append(v, dialect.Value{Name: dialect.PageReverse, Text: "true"})
+	}
+	return string(append(v.Append(append(dialect.AppendPath([]byte{'<'}, q.Path), '?')), `>; rel="next"`...))
 }

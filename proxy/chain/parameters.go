@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -8,27 +9,16 @@ import (
 	"github.com/btcsuite/btcd/btcutil/bech32"
 
 	"github.com/tipcache/tipcache/proxy/chain/documented"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/dialect"
 )
-
-// A parameter is a name in a path or query and how its value is read.
-type parameter struct {
-	name string
-	paramType
-}
 
 // A paramType reads the values of one type of parameter.
 type paramType struct {
-	// expects completes "expected ...".
-	expects string
-	// values are those that one should write: more is understood.
-	values documented.Schema
-	// canonical appends the value as it stands in the key and goes to the node,
-	// percent-encoded; false if it is malformed.
-	canonical func(dst []byte, value string) ([]byte, bool)
+	dialect.Kind
+	values documented.Schema // those that one should write: more is understood
 }
 
-// parameters gives every parameter but pagination.* its type and its meaning: a name
+// parameters gives every parameter but those of a page its type and its meaning: a name
 // means the same wherever it stands.
 var parameters = map[string]struct {
 	paramType
@@ -57,29 +47,50 @@ func Describe(name string) (doc string, values *documented.Schema) {
 	return p.doc, &p.values
 }
 
-// typeOf is the type of a parameter: sent in the node's shape, whose values go to the
-// node as they came.
-func (h *Handler) typeOf(name string, sent paramType) paramType {
-	if h.asSent {
-		return sent
+// field is how the documented shape reads the values of a parameter.
+func (rt Route) field(name string, _ bool) (f dialect.Field, err error) {
+	f.Name = strings.TrimSuffix(name, ":")
+	switch f.Name {
+	case dialect.PageKey:
+		f.Kind = rt.page.kind()
+	case dialect.PageOffset, dialect.PageLimit:
+		f.Kind = pageNumber
+	case dialect.PageCountTotal, dialect.PageReverse:
+		f.Kind = pageFlag
+	default:
+		f.Kind = parameters[f.Name].Kind
 	}
-	return parameters[name].paramType
+	return f, nil
+}
+
+// sentField is how the node's shape reads the values of any parameter: they go to the node as
+// they came.
+func sentField(name string, inPath bool) (dialect.Field, error) {
+	kind := anyText.Kind
+	if inPath {
+		kind.Read = readSent
+	}
+	kind.Keep = true
+	return dialect.Field{Name: strings.TrimSuffix(name, ":"), Kind: kind}, nil
 }
 
 // Both kinds of address are the same 20 bytes. A bech32 address says which of
 // the two it is, and one that says the wrong one is refused, not reinterpreted.
 var (
-	validatorAddress = paramType{"0x and 40 hex digits, or a storyvaloper1... address", addressSchema("storyvaloper"), addressOf("storyvaloper")}
-	accountAddress   = paramType{"0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story")}
-	publicKey        = paramType{"0x and 66 hex digits, a compressed public key", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), appendPublicKey}
-	number           = paramType{"an unsigned integer", textSchema("^[0-9]{1,19}$", "uint64"), appendNumber}
-	digits           = paramType{"decimal digits", textSchema("^[0-9]{1,20}$", ""), appendDigits}
-	anyText          = paramType{"a text of at most 256 bytes", textSchema("", ""), appendText}
-	sentSegment      = paramType{anyText.expects, anyText.values, appendSent}
-	bondStatus       = paramType{"1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", documented.Schema{
+	validatorAddress = newType("0x and 40 hex digits, or a storyvaloper1... address", addressSchema("storyvaloper"), addressOf("storyvaloper"))
+	accountAddress   = newType("0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story"))
+	publicKey        = newType("0x and 66 hex digits, a compressed public key", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), readPublicKey)
+	number           = newType("an unsigned integer", textSchema("^[0-9]{1,19}$", "uint64"), readNumber)
+	digits           = newType("decimal digits", textSchema("^[0-9]{1,20}$", ""), readDigits)
+	anyText          = newType("a text of at most 256 bytes", textSchema("", ""), readText)
+	bondStatus       = newType("1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", documented.Schema{
 		Kind: documented.StringKind, Values: []string{"1", "2", "3", "unbonded", "unbonding", "bonded", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED"},
-	}, appendStatus}
+	}, readStatus)
 )
+
+func newType(expects string, values documented.Schema, read func(string) (string, bool)) paramType {
+	return paramType{dialect.Kind{Expects: expects, Read: read}, values}
+}
 
 func textSchema(pattern, format string) documented.Schema {
 	return documented.Schema{Kind: documented.StringKind, Pattern: pattern, Format: format}
@@ -90,68 +101,65 @@ func addressSchema(prefix string) documented.Schema {
 }
 
 // addressOf reads addresses: hex in any case, or bech32 with the prefix.
-func addressOf(prefix string) func([]byte, string) ([]byte, bool) {
-	return func(dst []byte, value string) ([]byte, bool) {
+func addressOf(prefix string) func(string) (string, bool) {
+	return func(value string) (string, bool) {
 		if isHex(value, 20) {
-			return appendLower(dst, value), true
+			return strings.ToLower(value), true
 		}
 		hrp, groups, version, err := bech32.DecodeGeneric(value)
 		if err != nil || hrp != prefix || version != bech32.Version0 {
-			return dst, false
+			return "", false
 		}
 		raw, err := bech32.ConvertBits(groups, 5, 8, false)
-		return hex.AppendEncode(append(dst, "0x"...), raw), err == nil && len(raw) == 20
+		return "0x" + hex.EncodeToString(raw), err == nil && len(raw) == 20
 	}
 }
 
-func appendPublicKey(dst []byte, value string) ([]byte, bool) {
+func readPublicKey(value string) (string, bool) {
 	if !isHex(value, 33) || value[2] != '0' || value[3] != '2' && value[3] != '3' {
-		return dst, false
+		return "", false
 	}
-	return appendLower(dst, value), true
+	return strings.ToLower(value), true
 }
 
-func appendNumber(dst []byte, value string) ([]byte, bool) {
-	n, err := strconv.ParseUint(value, 10, 64)
-	return strconv.AppendUint(dst, n, 10), err == nil
+func readNumber(value string) (string, bool) {
+	_, err := strconv.ParseUint(value, 10, 64)
+	return cmp.Or(strings.TrimLeft(value, "0"), "0"), err == nil
 }
 
-// appendDigits keeps leading zeros: the node orders and finds ids as texts.
-func appendDigits(dst []byte, value string) ([]byte, bool) {
-	return append(dst, value...), len(value) <= 20 && allDigits(value)
+// readDigits keeps leading zeros: the node orders and finds ids as texts.
+func readDigits(value string) (string, bool) {
+	return value, len(value) <= 20 && allDigits(value)
 }
 
 // maxText bounds what a client may put of its own into a key, in bytes: no name
 // is as long.
 const maxText = 256
 
-// appendText takes any text.
-func appendText(dst []byte, value string) ([]byte, bool) {
-	return AppendEscaped(dst, value, Unreserved), len(value) <= maxText
-}
+// readText takes any text.
+func readText(value string) (string, bool) { return value, len(value) <= maxText }
 
-// appendSent escapes a segment of a path and spells hex in lower case, which is all
-// the node does with it.
-func appendSent(dst []byte, value string) ([]byte, bool) {
+// readSent spells hex in lower case, which is all the node does with a segment of a path.
+func readSent(value string) (string, bool) {
 	if n := len(value); n >= 2 && n%2 == 0 && isHex(value, n/2-1) {
-		return appendLower(dst, value), n <= maxHex
+		return strings.ToLower(value), n <= maxHex
 	}
-	return appendText(dst, value)
+	return readText(value)
 }
 
 // maxHex is the length of an address that a node just refuses, of 256 bytes.
 const maxHex = 2 + 2*256
 
-func appendStatus(dst []byte, value string) ([]byte, bool) {
+func readStatus(value string) (string, bool) {
 	switch strings.TrimPrefix(strings.ToUpper(value), "BOND_STATUS_") {
 	case "1", "UNBONDED":
-		return append(dst, "BOND_STATUS_UNBONDED"...), true
+		return "BOND_STATUS_UNBONDED", true
 	case "2", "UNBONDING":
-		return append(dst, "BOND_STATUS_UNBONDING"...), true
+		return "BOND_STATUS_UNBONDING", true
 	case "3", "BONDED":
-		return append(dst, "BOND_STATUS_BONDED"...), true
+		return "BOND_STATUS_BONDED", true
 	}
-	return dst, false
+	return "", false
 }
 
 // isHex says whether the text is 0x or 0X and so many bytes in hex.
@@ -169,21 +177,4 @@ func isHex(s string, bytes int) bool {
 
 func allDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-// appendLower appends ASCII in lower case.
-func appendLower(dst []byte, s string) []byte {
-	for _, c := range []byte(s) {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		dst = append(dst, c)
-	}
-	return dst
-}
-
-// malformed names the parameter, shows the beginning of its value and says what
-// is expected.
-func malformed(name, value, expects string) error {
-	return web.BadInput("%s is %q; expected %s", name, web.Short(value), expects)
 }

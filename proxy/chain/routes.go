@@ -5,109 +5,114 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // A Route is a row of the table of Story's paths.
 type Route struct {
-	Row
+	dialect.Row
 	page    pageKeyFormat      // of the list's keys; nil: the path takes no pagination.*
 	Msg     *documented.Schema // what the documented msg is; nil: the node's own bytes
 	Summary string             // what it is for, in a line
 	Doc     string             // what else is to be known of it
 }
 
+func row(name, pattern string, class blocks.Class, cost node.Cost, query string) dialect.Row {
+	return dialect.Row{Name: name, Pattern: pattern, Class: class, Cost: cost, Query: query}
+}
+
 // routes is the table: first the documented paths, then what else the node
 // offers to read, which keeps the node's own shape.
 var routes = []Route{
-	{Row: Row{"validators", "/staking/validators", blocks.Live, node.Page, "status pagination"}, page: lengthPrefixed, Msg: documented.Validators,
+	{Row: row("validators", "/staking/validators", blocks.Live, node.Page, "status pagination"), page: lengthPrefixed, Msg: documented.Validators,
 		Summary: "List validators", Doc: "With their stake, commission and keys, in the order of their addresses."},
-	{Row: Row{"validator", "/staking/validators/{validator_addr}", blocks.Live, node.Cheap, ""}, Msg: documented.Validator, Summary: "Get a validator"},
-	{Row: Row{"validator_delegations", "/staking/validators/{validator_addr}/delegations", blocks.Live, node.Page, "pagination"}, page: bareAddress, Msg: documented.Delegations,
+	{Row: row("validator", "/staking/validators/{validator_addr}", blocks.Live, node.Cheap, ""), Msg: documented.Validator, Summary: "Get a validator"},
+	{Row: row("validator_delegations", "/staking/validators/{validator_addr}/delegations", blocks.Live, node.Page, "pagination"), page: bareAddress, Msg: documented.Delegations,
 		Summary: "List the delegations to a validator", Doc: "An unknown validator has none."},
-	{Row: Row{"delegator_delegations", "/staking/delegations/{delegator_addr}", blocks.Live, node.Page, "pagination"}, page: lengthPrefixed, Msg: documented.Delegations,
+	{Row: row("delegator_delegations", "/staking/delegations/{delegator_addr}", blocks.Live, node.Page, "pagination"), page: lengthPrefixed, Msg: documented.Delegations,
 		Summary: "List the delegations of a delegator", Doc: "An unknown delegator has none."},
-	{Row: Row{"redelegations", "/staking/delegators/{delegator_addr}/redelegations", blocks.Live, node.Page, "src_validator_addr dst_validator_addr pagination"}, page: twoLengthPrefixed, Msg: documented.Redelegations,
+	{Row: row("redelegations", "/staking/delegators/{delegator_addr}/redelegations", blocks.Live, node.Page, "src_validator_addr dst_validator_addr pagination"), page: twoLengthPrefixed, Msg: documented.Redelegations,
 		Summary: "List the redelegations of a delegator", Doc: "Stake that has moved from one validator to another and is not settled yet. With both validators given, it is the redelegations between the two."},
-	{Row: Row{"delegator_validator", "/staking/delegators/{delegator_addr}/validators/{validator_addr}", blocks.Live, node.Cheap, ""}, Msg: documented.Validator,
+	{Row: row("delegator_validator", "/staking/delegators/{delegator_addr}/validators/{validator_addr}", blocks.Live, node.Cheap, ""), Msg: documented.Validator,
 		Summary: "Get a validator that a delegator delegates to", Doc: "There is no such validator where there is no delegation."},
-	{Row: Row{"delegation", "/staking/validators/{validator_addr}/delegations/{delegator_addr}", blocks.Live, node.Cheap, ""}, Msg: documented.Delegation, Summary: "Get a delegation"},
-	{Row: Row{"period_delegations", "/staking/validators/{validator_addr}/delegators/{delegator_addr}/period_delegations", blocks.Live, node.Page, "pagination"}, page: decimalDigits, Msg: documented.PeriodDelegations,
+	{Row: row("delegation", "/staking/validators/{validator_addr}/delegations/{delegator_addr}", blocks.Live, node.Cheap, ""), Msg: documented.Delegation, Summary: "Get a delegation"},
+	{Row: row("period_delegations", "/staking/validators/{validator_addr}/delegators/{delegator_addr}/period_delegations", blocks.Live, node.Page, "pagination"), page: decimalDigits, Msg: documented.PeriodDelegations,
 		Summary: "List the period delegations of a delegation", Doc: "The parts of a delegation by the period they are bound for; the one of id 0 is not bound. They are in the order of their ids as texts. `msg` is the array itself, and so the next page comes as a `Link` header with `rel=\"next\"`."},
-	{Row: Row{"staking_params", "/staking/params", blocks.Params, node.Cheap, ""}, Msg: documented.StakingParams, Summary: "Get the parameters of staking"},
-	{Row: Row{"delegator_rewards", "/distribution/delegators/{delegator_address}/rewards", blocks.Live, node.Page, ""}, Msg: documented.Rewards,
+	{Row: row("staking_params", "/staking/params", blocks.Params, node.Cheap, ""), Msg: documented.StakingParams, Summary: "Get the parameters of staking"},
+	{Row: row("delegator_rewards", "/distribution/delegators/{delegator_address}/rewards", blocks.Live, node.Page, ""), Msg: documented.Rewards,
 		Summary: "List the rewards of a delegator", Doc: "What each validator's delegation has earned since the last withdrawal. There is an entry for each denomination. A validator without rewards has an entry with an amount of 0."},
-	{Row: Row{"distribution_params", "/distribution/params", blocks.Params, node.Cheap, ""}, Msg: documented.DistributionParams, Summary: "Get the parameters of distribution"},
-	{Row: Row{"auth_params", "/auth/params", blocks.Params, node.Cheap, ""}, Msg: documented.AuthParams, Summary: "Get the parameters of transactions"},
+	{Row: row("distribution_params", "/distribution/params", blocks.Params, node.Cheap, ""), Msg: documented.DistributionParams, Summary: "Get the parameters of distribution"},
+	{Row: row("auth_params", "/auth/params", blocks.Params, node.Cheap, ""), Msg: documented.AuthParams, Summary: "Get the parameters of transactions"},
 
-	{Row: Row{"bank_params", "/bank/params", blocks.Params, node.Cheap, ""}, Summary: "Get the parameters of transfers"},
-	{Row: Row{"supply", "/bank/supply/by_denom", blocks.Live, node.Cheap, "denom"},
+	{Row: row("bank_params", "/bank/params", blocks.Params, node.Cheap, ""), Summary: "Get the parameters of transfers"},
+	{Row: row("supply", "/bank/supply/by_denom", blocks.Live, node.Cheap, "denom"),
 		Summary: "Get the supply of a denomination", Doc: "An unknown denomination has a supply of 0."},
-	{Row: Row{"balance", "/bank/balances/{address}/by_denom", blocks.Live, node.Cheap, "denom"},
+	{Row: row("balance", "/bank/balances/{address}/by_denom", blocks.Live, node.Cheap, "denom"),
 		Summary: "Get a balance", Doc: "An unknown address has a balance of 0."},
-	{Row: Row{"spendable_balance", "/bank/spendable_balances/{address}/by_denom", blocks.Live, node.Cheap, "denom"},
+	{Row: row("spendable_balance", "/bank/spendable_balances/{address}/by_denom", blocks.Live, node.Cheap, "denom"),
 		Summary: "Get a spendable balance", Doc: "A balance without what is locked."},
 
-	{Row: Row{"validator_distribution", "/distribution/validators/{validator_addr}", blocks.Live, node.Cheap, ""},
+	{Row: row("validator_distribution", "/distribution/validators/{validator_addr}", blocks.Live, node.Cheap, ""),
 		Summary: "Get what a validator can withdraw", Doc: "Its own rewards and its commission."},
-	{Row: Row{"validator_commission", "/distribution/validators/{validator_addr}/commission", blocks.Live, node.Cheap, ""},
+	{Row: row("validator_commission", "/distribution/validators/{validator_addr}/commission", blocks.Live, node.Cheap, ""),
 		Summary: "Get the commission of a validator", Doc: "What it has earned and not withdrawn."},
-	{Row: Row{"validator_outstanding_rewards", "/distribution/validators/{validator_addr}/outstanding_rewards", blocks.Live, node.Cheap, ""},
+	{Row: row("validator_outstanding_rewards", "/distribution/validators/{validator_addr}/outstanding_rewards", blocks.Live, node.Cheap, ""),
 		Summary: "Get the outstanding rewards of a validator", Doc: "Everything that it and its delegators have not withdrawn."},
-	{Row: Row{"validator_slashes", "/distribution/validators/{validator_addr}/slashes", blocks.Live, node.Page, "starting_height ending_height pagination"}, page: twoNumbers,
+	{Row: row("validator_slashes", "/distribution/validators/{validator_addr}/slashes", blocks.Live, node.Page, "starting_height ending_height pagination"), page: twoNumbers,
 		Summary: "List the slashes of a validator", Doc: "All of them, or those between two blocks."},
-	{Row: Row{"rewarding_validators", "/distribution/delegators/{delegator_address}/validators", blocks.Live, node.Page, ""}, Summary: "List the validators that a delegator earns from"},
-	{Row: Row{"delegation_rewards", "/distribution/delegators/{delegator_address}/rewards/{validator_addr}", blocks.Live, node.Cheap, ""},
+	{Row: row("rewarding_validators", "/distribution/delegators/{delegator_address}/validators", blocks.Live, node.Page, ""), Summary: "List the validators that a delegator earns from"},
+	{Row: row("delegation_rewards", "/distribution/delegators/{delegator_address}/rewards/{validator_addr}", blocks.Live, node.Cheap, ""),
 		Summary: "Get the rewards of a delegation", Doc: "What it has earned since the last withdrawal."},
 
-	{Row: Row{"pending_upgrade", "/evmengine/pending_upgrade", blocks.Live, node.Cheap, ""}, Summary: "Get the upgrade that is pending"},
-	{Row: Row{"evmstaking_params", "/evmstaking/params", blocks.Params, node.Cheap, ""}, Summary: "Get the parameters of withdrawals"},
-	{Row: Row{"withdrawal_queue", "/evmstaking/withdrawal_queue", blocks.Live, node.Page, "pagination"}, page: oneNumber,
+	{Row: row("pending_upgrade", "/evmengine/pending_upgrade", blocks.Live, node.Cheap, ""), Summary: "Get the upgrade that is pending"},
+	{Row: row("evmstaking_params", "/evmstaking/params", blocks.Params, node.Cheap, ""), Summary: "Get the parameters of withdrawals"},
+	{Row: row("withdrawal_queue", "/evmstaking/withdrawal_queue", blocks.Live, node.Page, "pagination"), page: oneNumber,
 		Summary: "List the withdrawals of stake", Doc: "Those that are due, and wait for their turn in a block."},
-	{Row: Row{"reward_withdrawal_queue", "/evmstaking/reward_withdrawal_queue", blocks.Live, node.Page, "pagination"}, page: oneNumber,
+	{Row: row("reward_withdrawal_queue", "/evmstaking/reward_withdrawal_queue", blocks.Live, node.Page, "pagination"), page: oneNumber,
 		Summary: "List the withdrawals of rewards", Doc: "Those that are due, and wait for their turn in a block."},
-	{Row: Row{"operator_address", "/evmstaking/delegators/{delegator_addr}/operator_address", blocks.Live, node.Cheap, ""},
+	{Row: row("operator_address", "/evmstaking/delegators/{delegator_addr}/operator_address", blocks.Live, node.Cheap, ""),
 		Summary: "Get the operator of a delegator", Doc: "The address that may act for the delegator. `msg` is empty where there is none."},
-	{Row: Row{"withdraw_address", "/evmstaking/delegators/{delegator_addr}/withdraw_address", blocks.Live, node.Cheap, ""},
+	{Row: row("withdraw_address", "/evmstaking/delegators/{delegator_addr}/withdraw_address", blocks.Live, node.Cheap, ""),
 		Summary: "Get the withdrawal address of a delegator", Doc: "Where its stake is paid out to. `msg` is empty where there is none."},
-	{Row: Row{"reward_address", "/evmstaking/delegators/{delegator_addr}/reward_address", blocks.Live, node.Cheap, ""},
+	{Row: row("reward_address", "/evmstaking/delegators/{delegator_addr}/reward_address", blocks.Live, node.Cheap, ""),
 		Summary: "Get the reward address of a delegator", Doc: "Where its rewards are paid out to. `msg` is empty where there is none."},
 
-	{Row: Row{"mint_params", "/mint/params", blocks.Params, node.Cheap, ""}, Summary: "Get the parameters of inflation"},
-	{Row: Row{"slashing_params", "/slashing/params", blocks.Params, node.Cheap, ""}, Summary: "Get the parameters of slashing"},
-	{Row: Row{"signing_info", "/slashing/signing_infos/{pubkey}", blocks.Live, node.Cheap, ""},
+	{Row: row("mint_params", "/mint/params", blocks.Params, node.Cheap, ""), Summary: "Get the parameters of inflation"},
+	{Row: row("slashing_params", "/slashing/params", blocks.Params, node.Cheap, ""), Summary: "Get the parameters of slashing"},
+	{Row: row("signing_info", "/slashing/signing_infos/{pubkey}", blocks.Live, node.Cheap, ""),
 		Summary: "Get the signing record of a validator", Doc: "The blocks it has missed, and until when it is jailed."},
 
-	{Row: Row{"pool", "/staking/pool", blocks.Live, node.Cheap, ""}, Summary: "Get the sums of bonded and unbonded tokens"},
-	{Row: Row{"historical_info", "/staking/historical_info/{height}", blocks.Params, node.Page, ""},
+	{Row: row("pool", "/staking/pool", blocks.Live, node.Cheap, ""), Summary: "Get the sums of bonded and unbonded tokens"},
+	{Row: row("historical_info", "/staking/historical_info/{height}", blocks.Params, node.Page, ""),
 		Summary: "Get the validators of an earlier block", Doc: "With that block's header. The chain remembers as many blocks as `historical_entries` of the staking parameters says."},
-	{Row: Row{"total_delegators_count", "/staking/total_delegators_count", blocks.Live, node.Scan, ""},
+	{Row: row("total_delegators_count", "/staking/total_delegators_count", blocks.Live, node.Scan, ""),
 		Summary: "Count the delegators", Doc: "The node reads all delegations for it."},
-	{Row: Row{"total_staked_token", "/staking/total_staked_token", blocks.Live, node.Scan, ""},
+	{Row: row("total_staked_token", "/staking/total_staked_token", blocks.Live, node.Scan, ""),
 		Summary: "Sum up the staked tokens", Doc: "The node reads all validators for it."},
-	{Row: Row{"validator_delegations_count", "/staking/validators/{validator_addr}/total_delegations_count", blocks.Live, node.Scan, ""},
+	{Row: row("validator_delegations_count", "/staking/validators/{validator_addr}/total_delegations_count", blocks.Live, node.Scan, ""),
 		Summary: "Count the delegations to a validator", Doc: "The node reads all of them for it."},
-	{Row: Row{"validator_unbonding_delegations", "/staking/validators/{validator_addr}/unbonding_delegations", blocks.Live, node.Page, "pagination"}, page: lengthPrefixed,
+	{Row: row("validator_unbonding_delegations", "/staking/validators/{validator_addr}/unbonding_delegations", blocks.Live, node.Page, "pagination"), page: lengthPrefixed,
 		Summary: "List the delegations that leave a validator", Doc: "Those that are not paid out yet."},
-	{Row: Row{"unbonding_delegation", "/staking/validators/{validator_addr}/delegations/{delegator_addr}/unbonding_delegation", blocks.Live, node.Cheap, ""}, Summary: "Get a delegation that leaves a validator"},
-	{Row: Row{"period_delegation", "/staking/validators/{validator_addr}/delegators/{delegator_addr}/period_delegations/{id}", blocks.Live, node.Cheap, ""}, Summary: "Get a period delegation"},
-	{Row: Row{"delegator_unbonding_delegations", "/staking/delegators/{delegator_addr}/unbonding_delegations", blocks.Live, node.Page, "pagination"}, page: lengthPrefixed,
+	{Row: row("unbonding_delegation", "/staking/validators/{validator_addr}/delegations/{delegator_addr}/unbonding_delegation", blocks.Live, node.Cheap, ""), Summary: "Get a delegation that leaves a validator"},
+	{Row: row("period_delegation", "/staking/validators/{validator_addr}/delegators/{delegator_addr}/period_delegations/{id}", blocks.Live, node.Cheap, ""), Summary: "Get a period delegation"},
+	{Row: row("delegator_unbonding_delegations", "/staking/delegators/{delegator_addr}/unbonding_delegations", blocks.Live, node.Page, "pagination"), page: lengthPrefixed,
 		Summary: "List the leaving delegations of a delegator", Doc: "Those that are not paid out yet."},
-	{Row: Row{"delegator_validators", "/staking/delegators/{delegator_addr}/validators", blocks.Live, node.Page, "pagination"}, page: lengthPrefixed, Summary: "List the validators of a delegator"},
-	{Row: Row{"delegator_staked_token", "/staking/delegators/{delegator_addr}/staked_token", blocks.Live, node.Page, ""}, Summary: "List what a delegator has staked, by validator"},
-	{Row: Row{"delegator_total_staked_token", "/staking/delegators/{delegator_addr}/total_staked_token", blocks.Live, node.Page, ""},
+	{Row: row("delegator_validators", "/staking/delegators/{delegator_addr}/validators", blocks.Live, node.Page, "pagination"), page: lengthPrefixed, Summary: "List the validators of a delegator"},
+	{Row: row("delegator_staked_token", "/staking/delegators/{delegator_addr}/staked_token", blocks.Live, node.Page, ""), Summary: "List what a delegator has staked, by validator"},
+	{Row: row("delegator_total_staked_token", "/staking/delegators/{delegator_addr}/total_staked_token", blocks.Live, node.Page, ""),
 		Summary: "Get the total stake of a delegator", Doc: "The sum of all its delegations."},
-	{Row: Row{"delegator_rewards_token", "/staking/delegators/{delegator_addr}/rewards_token", blocks.Live, node.Page, ""},
+	{Row: row("delegator_rewards_token", "/staking/delegators/{delegator_addr}/rewards_token", blocks.Live, node.Page, ""),
 		Summary: "List the shares of a delegator in rewards, by validator", Doc: "Each delegation, multiplied by the factors of its period and of the validator's token type."},
-	{Row: Row{"delegator_total_rewards_token", "/staking/delegators/{delegator_addr}/total_rewards_token", blocks.Live, node.Page, ""},
+	{Row: row("delegator_total_rewards_token", "/staking/delegators/{delegator_addr}/total_rewards_token", blocks.Live, node.Page, ""),
 		Summary: "Get the total share of a delegator in rewards", Doc: "The sum of all its delegations, each multiplied by the factors of its period and of the validator's token type."},
 
-	{Row: Row{"applied_plan", "/upgrade/applied_plan/{name}", blocks.Live, node.Cheap, ""},
+	{Row: row("applied_plan", "/upgrade/applied_plan/{name}", blocks.Live, node.Cheap, ""),
 		Summary: "Get the block an upgrade was applied at", Doc: "`msg` is empty for an upgrade that was not."},
-	{Row: Row{"upgrade_authority", "/upgrade/authority", blocks.Params, node.Cheap, ""}, Summary: "Get the account that decides about upgrades"},
-	{Row: Row{"current_plan", "/upgrade/current_plan", blocks.Live, node.Cheap, ""},
+	{Row: row("upgrade_authority", "/upgrade/authority", blocks.Params, node.Cheap, ""), Summary: "Get the account that decides about upgrades"},
+	{Row: row("current_plan", "/upgrade/current_plan", blocks.Live, node.Cheap, ""),
 		Summary: "Get the upgrade that is planned", Doc: "`msg` is empty where there is none."},
-	{Row: Row{"module_versions", "/upgrade/module_versions", blocks.Params, node.Cheap, "module_name"},
+	{Row: row("module_versions", "/upgrade/module_versions", blocks.Params, node.Cheap, "module_name"),
 		Summary: "List the versions of the modules", Doc: "Of all, or of the one that is named."},
 }
 
@@ -115,8 +120,8 @@ var routes = []Route{
 func Table() []Route { return slices.Clone(routes) }
 
 // Rows are the rows of all the routes.
-func Rows() []Row {
-	rows := make([]Row, len(routes))
+func Rows() []dialect.Row {
+	rows := make([]dialect.Row, len(routes))
 	for i, rt := range routes {
 		rows[i] = rt.Row
 	}

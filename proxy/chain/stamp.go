@@ -1,15 +1,13 @@
 package chain
 
 import (
-	"bytes"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -65,7 +63,7 @@ func (s stamp) write(height int64, body []byte, nextKey string) ([]byte, string)
 	if nextKey != "" {
 		return body, s.text(height, nextKey)
 	}
-	found := nextKeyIn(body, "msg."+nextKeyPath)
+	found := dialect.NextKey(body, "msg."+dialect.NextKeyPath)
 	if found.Index == 0 {
 		return body, ""
 	}
@@ -87,7 +85,7 @@ func (s stamp) text(height int64, nextKey string) string {
 // readHeight gives the height in the next page key of a content, 0 for none, and -1 for
 // one of another history.
 func (s stamp) readHeight(c *cache.Content) int64 {
-	text := nextKeyIn(c.Body, "msg."+nextKeyPath).Str
+	text := dialect.NextKey(c.Body, "msg."+dialect.NextKeyPath).Str
 	if _, rest, ok := strings.Cut(c.Link, walkKeyPrefix); ok {
 		text, _, _ = strings.Cut(rest, "&")
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
@@ -103,30 +101,4 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 	}
 }
 
-// nextKeyPath is where a list has its next page key.
-const nextKeyPath = "pagination.next_key"
-
-// nextKeyIn finds the text of the next page key at a path in a body.
-func nextKeyIn(body []byte, path string) (found gjson.Result) {
-	if bytes.Contains(body, []byte(`"next_key"`)) {
-		found = gjson.GetBytes(body, path)
-	}
-	if found.Type != gjson.String {
-		return gjson.Result{}
-	}
-	return found
-}
-
 func (s stamp) epoch() uint64 { return uint64(s.q.Nodes.Tip().Epoch) }
-
-// WithoutNextKey is a body without the text of its next page key: that moves with the
-// blocks while the page stays. A page that becomes the last one, or ceases to be it, says
-// another thing.
-func WithoutNextKey(body []byte) []byte {
-	for _, path := range [...]string{"msg." + nextKeyPath, nextKeyPath} {
-		if key := nextKeyIn(body, path); key.Index > 0 {
-			return slices.Concat(body[:key.Index], body[key.Index+len(key.Raw):])
-		}
-	}
-	return body
-}

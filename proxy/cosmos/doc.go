@@ -3,9 +3,8 @@
 //
 // A request goes, top to bottom:
 //
-//  1. rows.go has the table, of which pattern.go makes an index of package chain, to find the row
-//     of the path: how its answers are asked for and kept;
-//  2. canonical.go and parameters.go bring the request into its one spelling, by the kinds of its
+//  1. rows.go has the table, and the row of the path: how its answers are asked for and kept;
+//  2. canonical.go has package dialect bring the request into its one spelling, by the kinds of its
 //     fields (kinds.go): the cache key and what the node is asked;
 //  3. heights.go reads the blocks that the request names;
 //  4. endpoint.go has package blocks settle at which block it is answered and ask the cache, and adds

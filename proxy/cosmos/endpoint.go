@@ -8,16 +8,15 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // An endpoint serves one row of the table.
 type endpoint struct {
-	*chain.Endpoint
+	*dialect.Endpoint
 	h   *Handler
-	row *matcher
+	row *dialect.Reader
 }
 
 // serve answers one request.
@@ -27,7 +26,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	}
 	q, err := ep.parse(c.Request)
 	switch {
-	case err != nil && ep.row.open:
+	case err != nil && ep.row.Query == dialect.Anything:
 		return ep.refuse(c, rec, q, err)
 	case err != nil:
 		return err
@@ -37,33 +36,9 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	return ep.Reply(c, rec, q)
 }
 
-// A question is a Question to a node of the SDK, and its origin.
-type question struct {
-	chain.Question
-	ep *endpoint
-}
-
-// parse reads a request, also where its heights are none. What CometBFT answers is not read at a height, whatever the client says: the
-// answer would be the newest all the same.
-func (ep *endpoint) parse(r *http.Request) (*chain.Question, error) {
-	asked := ep.h.table.ask(r.URL.Path, r.URL.RawQuery)
-	q := &question{ep: ep}
-	q.Path, q.RawQuery = asked.path, asked.query
-	q.Query = blocks.Query{Key: asked.key, Kind: ep.Kind, Cost: ep.Cost, Origin: q}
-	if asked.large() {
-		q.Cost = node.Scan
-	}
-	var err error
-	q.Heights, err = readHeights(r)
-	if !ep.Class.Pinned() && ep.Class != Never {
-		q.Pinned = 0
-	}
-	return &q.Question, err
-}
-
 // refuse answers a request whose height is none. Where it is not known whether there is such a path,
 // the node is asked that first.
-func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *chain.Question, bad error) error {
+func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *dialect.Question, bad error) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	q.Heights = blocks.Heights{}

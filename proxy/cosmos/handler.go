@@ -10,19 +10,20 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// Options configure a Handler. Chain.Nodes is required; of Chain's options Shape and MaxPageLimit
-// mean nothing here, and Routes goes by the names of rows.
+// Options configure a Handler.
 type Options struct {
-	Chain chain.Options
-	Rows  []Row // of the operator's own; they come before the table's
-	Posts Posts
+	Classes blocks.Classes          // Handler.SetClasses replaces them
+	Routes  map[string]cache.Policy // single rows, by name, in place of their class's policy
+	Rows    []Row                   // of the operator's own; they come before the table's
+	Posts   Posts
 }
 
 // Posts are the limits of what is passed through to the node: of transactions that are broadcast,
@@ -46,8 +47,9 @@ type Handler struct {
 	*blocks.Reader
 
 	limits      Posts
-	rows        []chain.Row
-	table       *rowTable
+	rows        []dialect.Row
+	index       *dialect.Index
+	routes      []web.Route // of the rows, in order
 	posts       map[string]web.Route
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
@@ -64,38 +66,55 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 			return nil, err
 		}
 	}
-	rows := Rows(o.Rows)
-	t, err := newTable(rows)
-	if err != nil {
-		return nil, err
-	}
 	p := o.Posts.WithDefaults()
 	h := &Handler{
-		Reader: r, limits: p, rows: rows, table: t, seed: maphash.MakeSeed(),
+		Reader: r, limits: p, rows: Rows(o.Rows), seed: maphash.MakeSeed(),
 		posting: queue.NewTokens(p.Rate, p.Burst, postPatience), bodies: r.Stack.NewBodies(p.MaxBody),
 	}
 	h.noteCodec("")
-	h.mount()
-	return h, r.SetClasses(o.Chain.Classes, o.Chain.Routes)
+	if err := h.mount(); err != nil {
+		return nil, err
+	}
+	return h, r.SetClasses(o.Classes, o.Routes)
 }
 
+// moduleDepth is how many segments name a module: cosmos, bank, v1beta1.
+const moduleDepth = 3
+
 // mount makes the handlers of the rows, of posts and of the rest.
-func (h *Handler) mount() {
-	for _, m := range h.table.rows {
-		ep := &endpoint{h: h, row: m}
-		kind := h.Add(&blocks.Kind{Name: m.Name, Class: m.Class, Tell: ep.tell, Essence: chain.WithoutNextKey})
-		ep.Endpoint = &chain.Endpoint{Reader: h.Reader, Row: m.Row, Kind: kind, Parse: ep.parse}
-		m.route = ep.Route(ep.serve, RenderFailure)
-		if m.Class == Never {
-			m.route.Feed = nil
+func (h *Handler) mount() error {
+	var readers []*dialect.Reader
+	for _, row := range h.rows {
+		rd, err := newReader(row)
+		if err != nil {
+			return err
 		}
+		readers, h.routes = append(readers, rd), append(h.routes, h.mountRow(rd))
 	}
+	h.index = dialect.NewIndex(moduleDepth, readers)
 	h.posts = map[string]web.Route{}
 	for path, name := range posts {
 		h.posts[path] = h.passed(name, (&post{Handler: h, path: path}).serve)
 	}
 	h.redirect = h.passed("redirect", redirect)
 	h.unserved = h.passed(web.NoRoute, h.Stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
+	return nil
+}
+
+// mountRow makes the handler of a row.
+func (h *Handler) mountRow(rd *dialect.Reader) web.Route {
+	ep := &endpoint{h: h, row: rd}
+	kind := h.Add(&blocks.Kind{Name: rd.Name, Class: rd.Class, Tell: ep.tell, Essence: dialect.WithoutNextKey})
+	ep.Endpoint = &dialect.Endpoint{Reader: h.Reader, Row: rd.Row, Kind: kind, Parse: ep.parse}
+	route := ep.Route(ep.serve, RenderFailure)
+	if rd.Class == Never {
+		route.Feed = nil
+	}
+	return route
+}
+
+func newReader(row dialect.Row) (*dialect.Reader, error) {
+	return dialect.NewReader(row, dialect.Gateway, fieldOf)
 }
 
 func (h *Handler) passed(name string, serve web.Handler) web.Route {
@@ -111,9 +130,8 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	case clean(r.URL.Path) != r.URL.Path:
 		return h.redirect, true
 	case slices.Contains(methods, r.Method):
-		var room [chain.MaxParts]string
-		m, _, _ := h.table.find(room[:0], r.URL.Path)
-		return m.route, true
+		place, _ := h.index.Find(dropColon(r.URL.Path)) // the last row fits whatever comes
+		return h.routes[place], true
 	case r.Method == http.MethodPost:
 		if route, ok := h.posts[dropColon(r.URL.Path)]; ok {
 			return route, true
@@ -133,10 +151,10 @@ func redirect(c *gin.Context, _ *web.Record) error {
 }
 
 // Rows are all the rows of a chain: those of the operator, and then the table's.
-func Rows(own []Row) []chain.Row {
-	var all []chain.Row
+func Rows(own []Row) []dialect.Row {
+	var all []dialect.Row
 	for _, r := range slices.Concat(own, table) {
-		all = append(all, chain.Row(r))
+		all = append(all, dialect.Row(r))
 	}
 	return all
 }

@@ -18,19 +18,8 @@ const (
 	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
 )
 
-// readHeights reads the headers and parameters that name blocks.
-func readHeights(r *http.Request) (hs blocks.Heights, err error) {
-	if hs.Min, err = web.ReadBlock(web.MinHeightHeader, r.Header[web.MinHeightHeader]); err != nil {
-		return hs, err
-	}
-	if hs.Pinned, err = readPinned(r.Header); err == nil {
-		err = hs.ReadURL(r)
-	}
-	if err == nil && hs.Pinned > 0 && hs.Min > hs.Pinned {
-		err = web.BadInput("%s is above the height to read at: no answer can be both", web.MinHeightHeader)
-	}
-	return hs, err
-}
+// heights are how the blocks that requests name are read.
+var heights = blocks.HeightRules{Pinned: readPinned}
 
 // readPinned reads the headers of the height to read at. Where two are given, even equal ones, the node
 // reads the latest instead and says nothing: that is refused here.

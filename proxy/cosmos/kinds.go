@@ -1,25 +1,24 @@
 package cosmos
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
+
+	"github.com/tipcache/tipcache/proxy/dialect"
 )
 
-// A kind reads the values of one type of field as the node's gateway reads them,
-// and gives them their one spelling. ok is false where the node would refuse the
-// value, or where what it makes of it is not certain. An empty result is what the
-// field has when it is not given.
-type kind func(value string) (canonical string, ok bool)
-
-// kinds are all the kinds by name. A list has none of one value.
-var kinds = map[string]kind{
-	"text": text, "uint64": unsigned, "int64": signed, "bool": boolean,
-	"bytes": data, "address": address, "hex": hexDigits, "list": nil,
+// kinds are all the kinds by name. They read values as the node's gateway does: not ok is what the node
+// would refuse, or where what it makes of it is not certain.
+var kinds = map[string]dialect.Kind{
+	"text": {Read: text}, "uint64": {Read: unsigned, Zero: "0"}, "int64": {Read: signed, Zero: "0"}, "bool": {Read: boolean},
+	"bytes": {Read: data}, "address": {Read: address}, "hex": {Read: hexDigits}, "list": {Read: text, List: true, Keep: true},
 	"proposal_status": enum(
 		"PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
 		"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED",
@@ -34,12 +33,35 @@ var fieldKinds = map[string]string{
 	"height": "int64", "last_height": "int64",
 	"resolve_denom": "bool", "prove": "bool", "count_total": "bool", "reverse": "bool",
 	"data": "bytes", "key": "bytes", "query_data": "bytes", "address_bytes": "bytes",
+	dialect.PageKey: "bytes", dialect.PageOffset: "uint64", dialect.PageLimit: "uint64", dialect.PageCountTotal: "bool", dialect.PageReverse: "bool",
 	"denoms": "list", "events": "list", "hash": "hex",
 	"proposal_status": "proposal_status", "order_by": "order_by",
 	"address": "address", "granter": "address", "grantee": "address", "owner": "address", "admin": "address", "voter": "address",
 	"depositor": "address", "recipient": "address", "creator_address": "address", "cons_address": "address",
 	"validator_addr": "address", "validator_address": "address", "src_validator_addr": "address", "dst_validator_addr": "address",
 	"delegator_addr": "address", "delegator_address": "address",
+}
+
+// fieldOf is the field of name or name:kind. Without a kind it is the one that the name has everywhere.
+func fieldOf(word string, _ bool) (dialect.Field, error) {
+	name, written, _ := strings.Cut(word, ":")
+	typ := cmp.Or(written, fieldKinds[name], "text")
+	kind, known := kinds[typ]
+	if !known {
+		return dialect.Field{}, fmt.Errorf("the kind %q of %s is unknown", typ, name)
+	}
+	return dialect.Field{Name: name, Alias: camel(name), Kind: kind}, nil
+}
+
+// camel is the JSON name of a proto name.
+func camel(name string) string {
+	parts := strings.Split(name, "_")
+	for i, part := range parts[1:] {
+		if part != "" {
+			parts[i+1] = strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return strings.Join(parts, "")
 }
 
 func text(value string) (string, bool) { return value, true }
@@ -93,8 +115,8 @@ func hexDigits(value string) (string, bool) {
 }
 
 // enum reads a value by name or number; the first one is what an absent field has.
-func enum(names ...string) kind {
-	return func(value string) (string, bool) {
+func enum(names ...string) dialect.Kind {
+	return dialect.Kind{Read: func(value string) (string, bool) {
 		n := slices.Index(names, value)
 		if n < 0 {
 			var err error
@@ -106,5 +128,5 @@ func enum(names ...string) kind {
 			return "", true
 		}
 		return strconv.Itoa(n), true
-	}
+	}}
 }

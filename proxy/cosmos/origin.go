@@ -7,15 +7,12 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// The lives of what says nothing about state.
-const (
-	brokenLife  = time.Second           // of an answer by which the node says that it failed
-	missingLife = 20 * time.Millisecond // of "not found" right after a block: the node's index of it lags
-)
+// missingLife is that of "not found" right after a block: the node's index of it lags.
+const missingLife = 20 * time.Millisecond
 
 // Fetch asks a node. One that has just started reads no latest block until the next one comes, but what is
 // asked of its latest it can be asked at the tip.
@@ -36,7 +33,7 @@ func (q *question) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*
 // Entry makes what is cached of a node's answer.
 func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	ep, now, status, height := q.ep, time.Now(), a.NodeStatus, a.Height
-	source := chain.Source(ep.h.seed, a)
+	source := dialect.Source(ep.h.seed, a)
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight || height == 0 {
 		height = ep.Nodes.Tip().Height // when it was so
 	}
@@ -75,7 +72,7 @@ func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	case a.Reason == node.FutureHeight:
 		return now.Add(tip.Interval / 4)
 	case a.Reason == node.Other, a.NodeStatus == http.StatusGatewayTimeout:
-		return now.Add(brokenLife)
+		return now.Add(dialect.BrokenLife)
 	default:
 		return now.Add(ep.Negative())
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // pass asks the node what is never kept.
-func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *chain.Question) error {
+func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *dialect.Question) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	if _, err := ep.Settle(ctx, c.Request, rec, &q.Query); err != nil {

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Row is one line of the table, as chain.Row says. Its Query has the parameters by proto name, and
+// A Row is one line of the table, as dialect.Row says. Its Query has the parameters by proto name, and
 // perhaps :kind.
-type Row chain.Row
+type Row dialect.Row
 
 // The classes, by their names in the table.
 const (
@@ -53,6 +53,6 @@ func (r Row) Check() error {
 	case !slices.Contains([]blocks.Class{Live, Params, Block, Found, Latest, Never}, r.Class):
 		return fmt.Errorf("the class %q is not one of live, params, block, found, latest and never", r.Class)
 	}
-	_, err := compile(chain.Row(r))
+	_, err := newReader(dialect.Row(r))
 	return err
 }

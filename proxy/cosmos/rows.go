@@ -3,6 +3,7 @@ package cosmos
 import (
 	"net/http"
 
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -195,11 +196,8 @@ var table = []Row{
 	{"wasm_smart", wasm + "/contract/{address}/smart/{query_data=**}", Live, node.Page, ""},
 	{"wasm_creator", wasm + "/contracts/creator/{creator_address}", Live, node.Page, "pagination"},
 
-	{"other", "/{path=**}", Live, node.Page, anything},
+	{"other", "/{path=**}", Live, node.Page, dialect.Anything},
 }
-
-// anything is the Query of a row that does not know its parameters.
-const anything = "*"
 
 // posts are the paths that take a POST. Nothing of them is kept.
 var posts = map[string]string{

@@ -5,12 +5,12 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 )
 
 // SelectRoute selects the keys of one row: those at explicit heights too.
 func (h *Handler) SelectRoute(name string) (cache.Selection, error) {
-	return chain.SelectRoute(h.rows, keyPrefix, name)
+	return dialect.SelectRoute(h.rows, keyPrefix, name)
 }
 
 // SelectAddress selects the keys that name an address, in capitals or not.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -32,7 +33,7 @@ func (d *description) addChain() error {
 }
 
 // addRow adds the operation of a row of either table.
-func (d *description) addRow(row chain.Row, tag string, text operationText, answer *huma.Response, examples map[string]string) {
+func (d *description) addRow(row dialect.Row, tag string, text operationText, answer *huma.Response, examples map[string]string) {
 	d.add(&huma.Operation{
 		Method: http.MethodGet, Path: variable.ReplaceAllString(row.Pattern, "{$1}"), OperationID: row.Name, Tags: []string{tag},
 		Summary: text.summary, Description: text.doc,
@@ -50,15 +51,15 @@ func module(pattern string) string {
 }
 
 // parameters are those of the row, then what all rows take.
-func (d *description) parameters(row chain.Row, examples map[string]string) []*huma.Param {
+func (d *description) parameters(row dialect.Row, examples map[string]string) []*huma.Param {
 	var all []*huma.Param
 	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {
 		all = append(all, d.parameter(m[1], "path", examples))
 	}
 	for _, word := range strings.Fields(row.Query) {
 		switch name, _, _ := strings.Cut(word, ":"); name {
-		case chain.Pagination:
-			all = append(all, referred(chain.PageNames[:]...)...)
+		case dialect.Pagination:
+			all = append(all, referred(dialect.PageNames[:]...)...)
 		case "*":
 		default:
 			all = append(all, d.parameter(name, "query", examples))

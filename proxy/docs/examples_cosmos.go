@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 )
 
 // Accounts that the simulated chain has.
@@ -65,7 +65,7 @@ var ownValuesOfSDK = map[string]map[string]string{
 }
 
 // exampleOfSDK is the request of a row of the SDK with the values of a simulated chain.
-func exampleOfSDK(row chain.Row) (example, map[string]string) {
+func exampleOfSDK(row dialect.Row) (example, map[string]string) {
 	own, values, query := ownValuesOfSDK[row.Name], map[string]string{}, url.Values{}
 	path := variable.ReplaceAllStringFunc(row.Pattern, func(text string) string {
 		name := variable.FindStringSubmatch(text)[1]

@@ -3,7 +3,7 @@ package docs
 import (
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -23,11 +23,11 @@ var (
 
 // parameterTexts are those of pages and of headers.
 var parameterTexts = map[string]parameterText{
-	chain.PageKey:        {"The `next_key` of the page before. It carries the block at which that page was read, and this one is read there, too, unless the request names another. Not together with `pagination.offset`.", textValue},
-	chain.PageOffset:     {"Items to skip. Following `pagination.key` costs less.", numberValue},
-	chain.PageLimit:      {"Items on the page. Without it, or with 0, it is 100.", numberValue},
-	chain.PageCountTotal: {"Whether to count all items, into `pagination.total`. Not done with a `pagination.key`; always done without a limit.", booleanValue},
-	chain.PageReverse:    {"Whether the last items come first.", booleanValue},
+	dialect.PageKey:        {"The `next_key` of the page before. It carries the block at which that page was read, and this one is read there, too, unless the request names another. Not together with `pagination.offset`.", textValue},
+	dialect.PageOffset:     {"Items to skip. Following `pagination.key` costs less.", numberValue},
+	dialect.PageLimit:      {"Items on the page. Without it, or with 0, it is 100.", numberValue},
+	dialect.PageCountTotal: {"Whether to count all items, into `pagination.total`. Not done with a `pagination.key`; always done without a limit.", booleanValue},
+	dialect.PageReverse:    {"Whether the last items come first.", booleanValue},
 
 	web.HeightHeader:    {"Read at this block in place of the newest. What has been read once never changes. `?x-block-height=` in the query means the same, to caches that key by the URL alone, too.", heightValue},
 	web.MinHeightHeader: {"Wait until this block has come, then read the newest. `?x-min-block-height=` in the query means the same.", heightValue},

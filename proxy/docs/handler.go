@@ -30,13 +30,14 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Options say what is described: the interfaces as they are configured.
 type Options struct {
 	Chain       chain.Options
-	Cosmos      []chain.Row          // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
+	Cosmos      []dialect.Row        // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
 	Collections *collections.Options // nil: the listing is not served
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -76,7 +76,7 @@ func (m manual) Tagged(tag string) (all []*huma.Operation) {
 }
 
 // Pages are the parameters that all lists take.
-func (m manual) Pages() []*huma.Param { return m.shared(chain.PageNames[:]) }
+func (m manual) Pages() []*huma.Param { return m.shared(dialect.PageNames[:]) }
 
 // Common are the parameters that all operations take.
 func (m manual) Common() []*huma.Param { return m.shared(chainHeaders(m.o)) }
@@ -103,7 +103,7 @@ func (m manual) Own(op *huma.Operation) (own []*huma.Param) {
 
 // Paged says that an operation takes the parameters of a page, too.
 func (m manual) Paged(op *huma.Operation) bool {
-	return slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Ref == parameterRefs+chain.PageLimit })
+	return slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Ref == parameterRefs+dialect.PageLimit })
 }
 
 // Body is the name of the schema of an operation's request.

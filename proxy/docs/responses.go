@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -107,7 +108,7 @@ func chainHeaders(o Options) []string {
 // sharedParameters are those that many operations take.
 func sharedParameters(o Options) map[string]*huma.Param {
 	all := map[string]*huma.Param{}
-	for _, name := range chain.PageNames {
+	for _, name := range dialect.PageNames {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
 	headers := chainHeaders(o)
@@ -123,11 +124,11 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	}
 	switch {
 	case o.Cosmos != nil:
-		all[chain.PageKey].Description = "The `next_key` of the page before, percent-encoded. Not together with `pagination.offset`."
+		all[dialect.PageKey].Description = "The `next_key` of the page before, percent-encoded. Not together with `pagination.offset`."
 	case o.Chain.Shape == chain.Documented:
-		all[chain.PageLimit].Description += " At most " + strconv.FormatUint(o.Chain.MaxPageLimit, 10) + "."
+		all[dialect.PageLimit].Description += " At most " + strconv.FormatUint(o.Chain.MaxPageLimit, 10) + "."
 	default:
-		all[chain.PageKey].Description = "The bytes that the `next_key` of the page before is the base64 text of. Not together with `pagination.offset`."
+		all[dialect.PageKey].Description = "The bytes that the `next_key` of the page before is the base64 text of. Not together with `pagination.offset`."
 	}
 	return all
 }

@@ -32,7 +32,7 @@ func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
 	case len(calls) > d.o.MaxBatch:
 		return tooLong(c, run)
 	}
-	hs, err := readHeights(c.Request.Header)
+	hs, err := blocks.HeightRules{}.Read(c.Request)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -84,7 +85,7 @@ func (d *Door) serveURI(c *gin.Context, rec *web.Record, name string) error {
 		return nil
 	}
 	rec.Route = routeOf(name)
-	hs, err := readHeights(c.Request.Header)
+	hs, err := blocks.HeightRules{}.Read(c.Request)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -18,16 +19,16 @@ import (
 // classOf is the class of a route in the dialect that is configured, or in any dialect.
 func classOf(cfg config.Config, name string) (class blocks.Class, ok bool) {
 	if cfg.Chain.Dialect != string(node.Cosmos) {
-		if class, ok = chain.ClassOf(chain.Rows(), name); ok || cfg.Chain.Dialect == string(node.Story) {
+		if class, ok = dialect.ClassOf(chain.Rows(), name); ok || cfg.Chain.Dialect == string(node.Story) {
 			return class, ok
 		}
 	}
-	return chain.ClassOf(cosmos.Rows(ownRows(cfg)), name)
+	return dialect.ClassOf(cosmos.Rows(ownRows(cfg)), name)
 }
 
 // routeNames are those of all rows that classOf looks at.
 func routeNames(cfg config.Config) (names []string) {
-	var rows []chain.Row
+	var rows []dialect.Row
 	if cfg.Chain.Dialect != string(node.Cosmos) {
 		rows = chain.Rows()
 	}

@@ -1,4 +1,13 @@
-package chain
+// Package dialect is what the interfaces to the chain's queries have in common, whatever its
+// nodes speak. A dialect is a table of rows, the kinds of their fields, the manner in which its nodes
+// read a query, and what it makes of their answers and errors.
+//
+//  1. row.go is one line of a table, which pattern.go finds by its path.
+//  2. reader.go compiles a row, and brings the path and the query (query.go) of a request into their one
+//     spelling, by its fields (field.go): the cache key and what the node is asked.
+//  3. endpoint.go has package blocks answer the question: settle its heights and ask the cache.
+//  4. source.go tells the same answer of a node from another one.
+package dialect
 
 import (
 	"fmt"
@@ -18,8 +27,11 @@ type Row struct {
 	Pattern string // {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
 	Class   blocks.Class
 	Cost    node.Cost // what a read costs the node
-	Query   string    // the parameters read, with blanks between; "pagination" for those of a page, "*" for whatever comes
+	Query   string    // the parameters read, as words with blanks between: name or name:kind; Pagination for those of a page, Anything for whatever comes
 }
+
+// Anything is the Query of a row that does not know its parameters.
+const Anything = "*"
 
 // ClassOf names the freshness class of a row; ok is false where no row has the
 // name.

@@ -1,23 +1,22 @@
-package chain
+package dialect
 
 import (
 	"fmt"
 	"strings"
 )
 
-// A Pattern is the path of a row, compiled.
-type Pattern []Segment
+// A pattern is the path of a row, compiled.
+type pattern []segment
 
-// A Segment is one piece of a path, between two slashes.
-type Segment struct {
+// A segment is one piece of a path, between two slashes.
+type segment struct {
 	Literal string // "" for a variable
-	Name    string // of the variable
-	Kind    string // as the row says it behind a colon; "" where the name says it
+	Word    string // of the variable: name, or name:kind
 	Rest    bool   // takes all that follows
 }
 
-// ParsePattern reads a pattern as [Row] has it.
-func ParsePattern(text string) (p Pattern, err error) {
+// parsePattern reads a pattern as [Row] has it.
+func parsePattern(text string) (p pattern, err error) {
 	for part := range strings.SplitSeq(text[1:], "/") {
 		if len(p) > 0 && p[len(p)-1].Rest {
 			return nil, fmt.Errorf("%s: nothing can follow {...=**}", text)
@@ -32,19 +31,19 @@ func ParsePattern(text string) (p Pattern, err error) {
 }
 
 // parseSegment reads a literal, or {name}, {name:kind}, {name=**} or {name=**:kind}.
-func parseSegment(part string) (s Segment, ok bool) {
+func parseSegment(part string) (s segment, ok bool) {
 	word, isVar := strings.CutPrefix(part, "{")
 	if !isVar {
-		return Segment{Literal: part}, part != ""
+		return segment{Literal: part}, part != ""
 	}
 	word, closed := strings.CutSuffix(word, "}")
 	before, kind, _ := strings.Cut(word, ":")
 	name, rest := strings.CutSuffix(before, "=**")
-	return Segment{Name: name, Kind: kind, Rest: rest}, closed && name != "" && !strings.ContainsAny(name, "{}=*")
+	return segment{Word: name + ":" + kind, Rest: rest}, closed && name != "" && !strings.ContainsAny(name, "{}=*")
 }
 
 // matches compares the segments of a decoded path. As on the node a variable may be empty.
-func (p Pattern) matches(parts []string) bool {
+func (p pattern) matches(parts []string) bool {
 	for i, s := range p {
 		switch {
 		case i >= len(parts):
@@ -59,7 +58,7 @@ func (p Pattern) matches(parts []string) bool {
 }
 
 // beginning is what the first segments name, "" if they name less.
-func (p Pattern) beginning(depth int) (text string) {
+func (p pattern) beginning(depth int) (text string) {
 	if len(p) < depth {
 		return ""
 	}
@@ -72,11 +71,11 @@ func (p Pattern) beginning(depth int) (text string) {
 	return text
 }
 
-// MaxParts bounds the segments of the paths for which an Index takes no memory.
-const MaxParts = 24
+// maxParts bounds the segments of the paths that are read without taking memory.
+const maxParts = 24
 
-// Split appends the segments of a path.
-func Split(parts []string, path string) []string {
+// split appends the segments of a path.
+func split(parts []string, path string) []string {
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		parts = append(parts, part)
 	}
@@ -85,21 +84,21 @@ func Split(parts []string, path string) []string {
 
 // An Index finds the row of a path. The first that fits is its row.
 type Index struct {
-	patterns    []Pattern
+	readers     []*Reader
 	depth       int              // so many segments choose the rows that are compared
 	byBeginning map[string][]int // the places of what may fit, by these segments
 	general     []int            // of what may fit any other path
 }
 
 // NewIndex makes an index, in which so many first segments of a path tell most rows apart.
-func NewIndex(depth int, patterns []Pattern) *Index {
-	x := &Index{patterns: patterns, depth: depth, byBeginning: map[string][]int{"": nil}}
-	for _, p := range patterns {
-		x.byBeginning[p.beginning(depth)] = nil
+func NewIndex(depth int, readers []*Reader) *Index {
+	x := &Index{readers: readers, depth: depth, byBeginning: map[string][]int{"": nil}}
+	for _, rd := range readers {
+		x.byBeginning[rd.pattern.beginning(depth)] = nil
 	}
 	for text := range x.byBeginning {
-		for place, p := range patterns {
-			if own := p.beginning(depth); own == text || own == "" {
+		for place, rd := range readers {
+			if own := rd.pattern.beginning(depth); own == text || own == "" {
 				x.byBeginning[text] = append(x.byBeginning[text], place)
 			}
 		}
@@ -108,8 +107,10 @@ func NewIndex(depth int, patterns []Pattern) *Index {
 	return x
 }
 
-// Find is the place of the row of a path, which has been cut into its segments.
-func (x *Index) Find(path string, parts []string) (place int, ok bool) {
+// Find is the place of the row of a decoded path.
+func (x *Index) Find(path string) (place int, ok bool) {
+	var room [maxParts]string
+	parts := split(room[:0], path)
 	rows := x.general
 	if len(parts) >= x.depth {
 		end := x.depth
@@ -121,7 +122,7 @@ func (x *Index) Find(path string, parts []string) (place int, ok bool) {
 		}
 	}
 	for _, place := range rows {
-		if x.patterns[place].matches(parts) {
+		if x.readers[place].pattern.matches(parts) {
 			return place, true
 		}
 	}
