@@ -147,6 +147,7 @@ type HTTP struct {
 	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
 	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"of these, by one client address, an IPv6 /64 counting as one, and by one key"`
+	LongPoll          time.Duration `yaml:"long_poll" must:"positive" doc:"time in which a poll (?since=) waits for another answer; below the timeouts of proxies and edges in front of tipcache. Polls that wait count as streams"`
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
 	Drain             time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
 	TLS               TLS           `yaml:"tls"`

@@ -58,7 +58,7 @@ func Default() Config {
 		HTTP: HTTP{
 			FastLane: true, Immutable: !public.Resettable,
 			Request: public.RequestTimeout,
-			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
+			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, LongPoll: streams.LongPoll, CORSOrigins: public.CORSOrigins,
 			Drain: 20 * time.Second,
 		},
 		RPC:     RPC{MaxBatch: rpc.DefaultMaxBatch, Subscriptions: socket.DefaultSubscriptions, Node: true},

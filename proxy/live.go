@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -21,6 +22,11 @@ func (v *surface) stream(rt web.Route) gin.HandlerFunc {
 		feed, err := rt.Feed(r)
 		return []stream.Source{{Feed: feed}}, err
 	})
+}
+
+// poll answers a route's polls.
+func (v *surface) poll(rt web.Route) gin.HandlerFunc {
+	return v.streams.Poll(rt, v.Admit, blocks.RestorePinned)
 }
 
 // live is the stream of several answers.

@@ -155,9 +155,12 @@ func (s *Server) serve(c *gin.Context) {
 	v := s.now()
 	rt := v.route(c.Request)
 	c.Status(http.StatusOK) // not Gin's, for a path that it does not know
-	if rt.Feed != nil && wantsStream(c.Request) {
+	switch {
+	case rt.Feed != nil && wantsStream(c.Request):
 		v.stream(rt)(c)
-	} else {
+	case rt.Feed != nil && stream.IsPoll(c.Request):
+		v.poll(rt)(c)
+	default:
 		rt.Handler(c)
 	}
 	c.Writer.WriteHeaderNow()

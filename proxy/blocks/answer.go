@@ -16,6 +16,9 @@ const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVM
 // Respond writes an answer to a query.
 func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Answer) {
 	told := r.tell(rec, q, a, time.Now())
+	if rec.Amend != nil {
+		rec.Amend(&told)
+	}
 	r.Stack.Respond(w, from, &told)
 }
 

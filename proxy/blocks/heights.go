@@ -63,7 +63,18 @@ func inURL(r *http.Request) url.Values {
 // RestoreHeights puts the parameters that were taken from a request back into its query, for
 // a client that is sent elsewhere.
 func RestoreHeights(r *http.Request) string {
-	query, taken := r.URL.RawQuery, inURL(r)
+	return restored(r, inURL(r))
+}
+
+// RestorePinned puts back the height to read at alone, for a client that has seen the other.
+func RestorePinned(r *http.Request) string {
+	taken := maps.Clone(inURL(r))
+	delete(taken, MinHeightParameter)
+	return restored(r, taken)
+}
+
+func restored(r *http.Request, taken url.Values) string {
+	query := r.URL.RawQuery
 	if query != "" && len(taken) > 0 {
 		query += "&"
 	}

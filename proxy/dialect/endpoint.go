@@ -29,7 +29,7 @@ type Endpoint struct {
 
 // Route is the endpoint as it is mounted; render writes failures.
 func (ep *Endpoint) Route(serve web.Handler, render web.Renderer) web.Route {
-	return web.Route{Handler: ep.Stack.Handle(ep.Name, render, serve), Render: render, Plan: ep.plan, Feed: ep.feed}
+	return web.Route{Handler: ep.Stack.Handle(ep.Name, render, serve), Render: render, Plan: ep.plan, Feed: ep.feed, Reply: ep.reply}
 }
 
 // Serve answers a request.
@@ -37,6 +37,10 @@ func (ep *Endpoint) Serve(c *gin.Context, rec *web.Record) error {
 	if err := ep.Admit(c, rec); err != nil {
 		return err
 	}
+	return ep.reply(c, rec)
+}
+
+func (ep *Endpoint) reply(c *gin.Context, rec *web.Record) error {
 	q, err := ep.Parse(c.Request)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -34,11 +35,17 @@ func (d *description) addChain() error {
 
 // addRow adds the operation of a row of either table.
 func (d *description) addRow(row dialect.Row, tag string, text operationText, answer *huma.Response, examples map[string]string) {
-	d.add(&huma.Operation{
+	op := &huma.Operation{
 		Method: http.MethodGet, Path: variable.ReplaceAllString(row.Pattern, "{$1}"), OperationID: row.Name, Tags: []string{tag},
 		Summary: text.summary, Description: text.doc,
 		Parameters: d.parameters(row, examples), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
-	})
+	}
+	if row.Class == blocks.Never { // which cannot be followed
+		delete(op.Responses, strconv.Itoa(http.StatusNoContent))
+	} else {
+		op.Parameters = append(op.Parameters, referred(stream.SinceParameter)...)
+	}
+	d.add(op)
 }
 
 // variable is a variable of a pattern.

@@ -4,6 +4,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -18,6 +19,7 @@ var (
 	textValue    = huma.Schema{Type: huma.TypeString}
 	numberValue  = huma.Schema{Type: huma.TypeString, Format: "uint64", Pattern: "^[0-9]{1,19}$"}
 	booleanValue = huma.Schema{Type: huma.TypeBoolean}
+	versionValue = huma.Schema{Type: huma.TypeString, Pattern: `^(0|[0-9]{1,19}\.[A-Za-z0-9_-]{12}(\.[0-9]{1,19})?)$`}
 	heightValue  = huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0)}
 )
 
@@ -29,10 +31,11 @@ var parameterTexts = map[string]parameterText{
 	dialect.PageCountTotal: {"Whether to count all items, into `pagination.total`. Not done with a `pagination.key`; always done without a limit.", booleanValue},
 	dialect.PageReverse:    {"Whether the last items come first.", booleanValue},
 
-	web.HeightHeader:    {"Read at this block in place of the newest. What has been read once never changes. `?x-block-height=` in the query means the same, to caches that key by the URL alone, too.", heightValue},
-	web.MinHeightHeader: {"Wait until this block has come, then read the newest. `?x-min-block-height=` in the query means the same.", heightValue},
-	web.MinEVMHeader:    {"Wait until this block of the execution chain counts, so that a client sees its own stake or registration: in the chain's state, which takes in what a block did with the block after it, or in the store of collections. Refused where no node tells of such blocks, or no indexer fills the store.", heightValue},
-	ifNoneMatch:         {"The `ETag` of what the client has. If that is still the answer, the status is 304 and there is no body.", textValue},
+	web.HeightHeader:      {"Read at this block in place of the newest. What has been read once never changes. `?x-block-height=` in the query means the same, to caches that key by the URL alone, too.", heightValue},
+	web.MinHeightHeader:   {"Wait until this block has come, then read the newest. `?x-min-block-height=` in the query means the same.", heightValue},
+	web.MinEVMHeader:      {"Wait until this block of the execution chain counts, so that a client sees its own stake or registration: in the chain's state, which takes in what a block did with the block after it, or in the store of collections. Refused where no node tells of such blocks, or no indexer fills the store.", heightValue},
+	stream.SinceParameter: {"A poll: the answer comes once there is another one than the client has, and some seconds without one are a 204. `0` is for a client that has none. Each answer names the URL to go on with in `Link`; caches before this server share it, and so one poll is asked for all who follow.", versionValue},
+	ifNoneMatch:           {"The `ETag` of what the client has. If that is still the answer, the status is 304 and there is no body.", textValue},
 }
 
 // headerTexts are the headers of responses, each with an example.
@@ -43,7 +46,7 @@ var headerTexts = map[string]struct{ doc, example string }{
 	cacheControlHeader:  {"How long the answer may be used without asking again, by a cache that others ask for `s-maxage` seconds: until the block ends. A 200 at the block that the URL names is `immutable`, one at the block of a header is `private`.", "public, max-age=3, s-maxage=2"},
 	ageHeader:           {"Seconds since the answer was last known to be true; absent when it was read for this request.", "0"},
 	cacheStatusHeader:   {"Where the answer came from, and for how many more seconds it is fresh (RFC 9211). The `detail` says when it is stale, when freshness is in seconds because the newest block is not known, and when the nodes are catching up with their chain.", "tipcache; hit; ttl=61; detail=memory"},
-	linkHeader:          {"With `rel=\"next\"`, the next page. With `rel=\"describedBy\"`, the schema of the body.", `</api/v4/CollectionPage.json>; rel="describedBy"`},
+	linkHeader:          {"With `rel=\"next\"`, the next page; of a poll (`since`) the URL to go on with, in its place. With `rel=\"describedBy\"`, the schema of the body.", `</api/v4/CollectionPage.json>; rel="describedBy"`},
 	web.RequestIDHeader: {"Names the request in the server's log. A request may bring its own.", "JQ2FOLJNQDNB7AMGT4RBDWYRF3"},
 	retryAfterHeader:    {"Seconds after which it makes sense to try again.", "1"},
 	web.UnknownHeader:   {"Parameters of the query that were ignored, and look like a slip of the pen.", "limit (did you mean pagination.limit?)"},

@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -111,6 +112,7 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	for _, name := range dialect.PageNames {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
+	all[stream.SinceParameter] = &huma.Param{Name: stream.SinceParameter, In: "query"}
 	headers := chainHeaders(o)
 	if o.Collections != nil {
 		headers = append(headers, web.MinEVMHeader)

@@ -40,7 +40,7 @@ func (d *description) addLive() {
 		})
 	}
 	for _, r := range d.refusals() {
-		if r.Status < http.StatusInternalServerError && r.Status != http.StatusTooManyRequests && r.Status != http.StatusNotModified {
+		if r.Status >= http.StatusBadRequest && r.Status < http.StatusInternalServerError && r.Status != http.StatusTooManyRequests {
 			op.Responses[strconv.Itoa(r.Status)] = &huma.Response{Ref: responseRefs + r.component()}
 		}
 	}

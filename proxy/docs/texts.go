@@ -28,7 +28,8 @@ func about(o Options) string {
 		"On a connection no answer is of an earlier block than one before it, or it is marked `stale-while-revalidate`.\n\n" +
 		"A walk from page to page by `next_key` is one snapshot: later pages are read at the block of the first. " +
 		"Where the node no longer has that block the walk goes on at the newest one, and `X-Block-Height` says so. Pages by offset may skip or repeat items. " +
-		"With `Accept: text/event-stream` an answer comes by itself whenever a block changes it.\n\n" +
+		"With `Accept: text/event-stream` an answer comes by itself whenever a block changes it. " +
+		"Where streams do not pass, `?since=0` gives the answer and, in `Link`, the URL of the next one, which is answered once there is one; a CDN answers it for all who ask.\n\n" +
 		"`ETag` and `If-None-Match` save the body of what did not change. `HEAD` works wherever `GET` does."
 	if o.Collections != nil {
 		text += "\n\nBeside the chain stands the listing of collections, whose errors are `application/problem+json`."
@@ -62,6 +63,7 @@ var listingText = operationText{
 
 // refusalTexts are the statuses of the chain's interface that bring no answer.
 var refusalTexts = []refusalText{
+	{http.StatusNoContent, "To a poll (`since`): what the client has is still the answer, and `Link` names the URL to go on with.", "", []string{linkHeader}},
 	{http.StatusNotModified, "What the client has is still the answer.", "", []string{etagHeader, linkHeader}},
 	{http.StatusBadRequest, "A parameter or header is malformed, or the block is in the future.", `validator_addr is "5c8a"; expected 0x and 40 hex digits, or a storyvaloper1... address`, nil},
 	{http.StatusUnauthorized, "The key is missing or not valid.", "the X-Api-Key header is required", []string{authenticateHeader}},

@@ -16,44 +16,24 @@ import (
 
 // A client is one stream.
 type client struct {
-	h      *Handler
+	*follower
 	w      gin.ResponseWriter
 	follow []subscription
 	live   []subscription // of follow, those of several paths; empty for one path
 	id     []byte         // the last event that tells what the client has of these
 	next   int            // of follow, the one that events are written of first
-	woken  chan struct{}  // holds one token while there may be something to do
 	until  time.Time      // the deadline of writes
-
-	renew   func() (*web.Payer, error) // who pays, by the keys and limits in force
-	reload  int64                      // the last one that it was admitted after
-	payer   atomic.Pointer[web.Payer]
-	prepaid atomic.Bool // one event or read is paid for: by the request, at first
 
 	silence *time.Timer // to the next comment
 	idle    atomic.Bool // a comment is due
 	solvent *time.Timer // to the next event that it may afford
 }
 
-// A subscription is a topic, and what the client has of it.
-type subscription struct {
-	*topic
-	path    string      // the name of the topic on /live
-	name    digest      // of the path: an id that is used for other paths is unknown by it
-	paid    atomic.Bool // the next event is paid for
-	had     string      // the tag of the answer that it came with, until it is compared
-	answer  digest      // of the last events; 0 for none
-	failure digest
-}
-
 // serve streams to the client until it leaves.
 func (cl *client) serve(r *http.Request, rec *web.Record, sources []Source) error {
-	payer, err := cl.renew()
-	if err != nil {
+	if err := cl.admit(); err != nil {
 		return err
 	}
-	cl.payer.Store(payer)
-	cl.prepaid.Store(true)
 	defer cl.leave()
 	if err := cl.subscribe(r, sources); err != nil {
 		return err
@@ -79,7 +59,7 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	cl.follow = make([]subscription, len(subjects))
 	for i := range subjects {
 		s := &cl.follow[i]
-		if s.topic = ts.subscribe(subjects[i], cl, s); s.topic == nil {
+		if s.topic = ts.subscribe(subjects[i], cl.follower, s); s.topic == nil {
 			return errFull
 		}
 	}
@@ -104,16 +84,8 @@ func (cl *client) resume(id string, sources []Source) {
 func (cl *client) leave() {
 	for i := range cl.follow {
 		if t := cl.follow[i].topic; t != nil {
-			cl.h.topics.unsubscribe(t, cl)
+			cl.h.topics.unsubscribe(t, cl.follower)
 		}
-	}
-}
-
-// notify says that there may be something to do.
-func (cl *client) notify() {
-	select {
-	case cl.woken <- struct{}{}:
-	default:
 	}
 }
 
@@ -177,30 +149,6 @@ func (cl *client) allowTime(now time.Time) error {
 	return err
 }
 
-// admitted tells whether the client would still be admitted, after each reload of keys
-// and limits.
-func (cl *client) admitted() bool {
-	reload := cl.h.reloads.Load()
-	if reload == cl.reload {
-		return true
-	}
-	cl.reload = reload
-	payer, err := cl.renew()
-	if err == nil {
-		cl.payer.Store(payer)
-	}
-	return err == nil
-}
-
-// pay has the client pay for an event or a read, and is 0; or it is the time to wait
-// until that may succeed.
-func (cl *client) pay(ctx context.Context, payer *web.Payer) (wait time.Duration) {
-	if cl.prepaid.CompareAndSwap(true, false) {
-		return 0
-	}
-	return payer.Pay(ctx)
-}
-
 // writeNews writes what the client does not have yet, as long as it can pay for that.
 // What it cannot pay for it gets later, as it is then, and first.
 func (cl *client) writeNews(ctx context.Context, write func(text []byte)) {
@@ -252,14 +200,6 @@ func (cl *client) tellAnswer(ctx context.Context, s *subscription, write func(te
 	}
 	s.answer, s.had = e.digest, ""
 	return 0
-}
-
-// payFor has the client pay for an event of a topic, unless it has done so already.
-func (cl *client) payFor(ctx context.Context, s *subscription) (wait time.Duration) {
-	if s.paid.Load() && s.paid.Swap(false) {
-		return 0
-	}
-	return cl.pay(ctx, cl.payer.Load())
 }
 
 // hold gives the topic's newest answer, of which there was one, held.

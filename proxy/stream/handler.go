@@ -1,5 +1,6 @@
 // Package stream answers with server-sent events: an answer of the chain's
-// interface now, and again whenever a block changes it.
+// interface now, and again whenever a block changes it; or, to polls, once there is
+// another one.
 //
 // A stream goes, top to bottom:
 //
@@ -14,6 +15,10 @@
 //     backlog;
 //  4. event.go renders events; an event is rendered once for all clients. resume.go
 //     has the ids by which a stream of several answers goes on where it broke.
+//
+// A poll (poll.go) follows a topic in the same way until there is another answer than its
+// client has (version.go), and is answered as a GET is then. Followers of both kinds
+// (follower.go) pay alike.
 //
 // EventSource gives up for good on any status but 200. So a stream that cannot be
 // served now, because of a limit or while the server drains, is a 200 that says
@@ -42,6 +47,8 @@ import (
 type heights interface {
 	// Tip is the newest block known.
 	Tip() node.Tip
+	// ChainID names the chain, "" while it is not known.
+	ChainID() string
 	// WaitHeight returns nil once the tip has reached the height.
 	WaitHeight(ctx context.Context, height int64) error
 }
@@ -53,6 +60,7 @@ type Options struct {
 	Max       int           // streams at once; default 5000
 	PerClient int           // of these, by one client address (IPv6: /64), and by one key; default 100
 	KeepAlive time.Duration // between comments on an idle stream; default 15 s
+	LongPoll  time.Duration // how long a poll waits for another answer; default 20 s
 	Write     time.Duration // longest time to send an event, at least half of which it has; default 10 s
 }
 
@@ -61,6 +69,7 @@ func (o Options) WithDefaults() Options {
 	o.Max = cmp.Or(o.Max, 5_000)
 	o.PerClient = cmp.Or(o.PerClient, 100)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 15*time.Second)
+	o.LongPoll = cmp.Or(o.LongPoll, 20*time.Second)
 	o.Write = cmp.Or(o.Write, 10*time.Second)
 	return o
 }
@@ -125,7 +134,7 @@ type Source struct {
 }
 
 func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) error {
-	cl := &client{h: h, w: c.Writer, woken: make(chan struct{}, 1), reload: h.reloads.Load()}
+	cl := &client{w: c.Writer, follower: h.newFollower(func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })}
 	if err := admit(c, rec); err != nil {
 		return err
 	}
@@ -144,7 +153,6 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feed
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
-	cl.renew = func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) }
 	return cl.serve(c.Request, rec, sources)
 }
 

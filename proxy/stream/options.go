@@ -41,8 +41,8 @@ var headerOf = map[string]string{
 
 type optionsKey struct{}
 
-// TakeOptions is the request without the parameters that are a stream's, however they are
-// spelled. A stream finds them nonetheless; no node, no key of the cache and no log does,
+// TakeOptions is the request without the parameters that are a stream's or a poll's, however
+// they are spelled. These find them nonetheless; no node, no key of the cache and no log does,
 // whatever becomes of the request.
 func TakeOptions(r *http.Request) *http.Request {
 	if r.URL.RawQuery == "" {
@@ -51,6 +51,9 @@ func TakeOptions(r *http.Request) *http.Request {
 	taken := url.Values{}
 	query, found := web.EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
 		switch {
+		case strings.EqualFold(name, SinceParameter):
+			taken.Add(SinceParameter, web.Unescape(rawValue))
+			return "", true
 		case isOption(name):
 			taken.Add(name, web.Unescape(rawValue))
 			return "", true
@@ -75,7 +78,7 @@ func withoutNested(value string) (instead string, found bool) {
 
 func isOption(name string) bool {
 	const prefix = "stream."
-	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, SinceParameter)
 }
 
 // asHeaders is a request whose options are the headers that they stand for; a header that

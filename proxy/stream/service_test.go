@@ -68,14 +68,24 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	w.Registerer = prometheus.NewPedanticRegistry()
 	stack := web.New(w, nil)
 	streams := stream.New(o, stack)
-	refuse := func(_ *http.Request, _ http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	refuse := func(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+		f.SetAdvice(h)
 		return f.Status, "text/plain; charset=utf-8", []byte(f.Public)
 	}
 	admit := func(*gin.Context, *web.Record) error { return nil }
 	if w.Keys != nil {
 		admit = stack.AdmitKey
 	}
-	engine.GET("/*path", streams.Handle(refuse, admit, c.sources))
+	handle := streams.Handle(refuse, admit, c.sources)
+	poll := streams.Poll(web.Route{Render: refuse, Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil }, Reply: c.reply(stack)},
+		admit, func(r *http.Request) string { return r.URL.RawQuery })
+	engine.GET("/*path", func(g *gin.Context) {
+		if g.Request = stream.TakeOptions(g.Request); stream.IsPoll(g.Request) {
+			poll(g)
+		} else {
+			handle(g)
+		}
+	})
 	return &service{t, c, memory, stack, streams, engine}
 }
 
@@ -99,6 +109,22 @@ func (c *chain) Tip() node.Tip {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tip
+}
+
+func (c *chain) ChainID() string { return "test-1" }
+
+// reply answers once.
+func (c *chain) reply(stack *web.Stack) web.Handler {
+	return func(g *gin.Context, rec *web.Record) error {
+		res, err := c.feed(g.Request.URL.Path).Read(g.Request.Context(), "")
+		if err != nil {
+			return err
+		}
+		a := web.Answer{Result: res, Now: time.Now()}
+		rec.Amend(&a)
+		stack.Respond(g.Writer, g.Request, &a)
+		return nil
+	}
 }
 
 func (c *chain) WaitHeight(ctx context.Context, height int64) error {

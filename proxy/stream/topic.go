@@ -27,11 +27,12 @@ type topics struct {
 // A topic follows a subject for its subscribers, and ends with the last of them.
 type topic struct {
 	subject
-	heights heights
-	news    atomic.Pointer[news]
+	heights  heights
+	news     atomic.Pointer[news]
+	followed atomic.Int32 // subscribers that are woken at each read: what they have is of a later block
 
-	subscribers map[*client]*subscription // guarded by topics.mu
-	waking      []*client                 // the same as publish wakes them; nil since one came or left. Its elements do not change
+	subscribers map[*follower]*subscription // guarded by topics.mu
+	waking      []*follower                 // the same as publish wakes them; nil since one came or left. Its elements do not change
 	cancel      context.CancelFunc
 	done        chan struct{}
 }
@@ -77,12 +78,13 @@ func blocksOf(heights heights) subject {
 // news is what a topic has to tell.
 type news struct {
 	answer  *event // nil: none yet
+	height  int64  // the newest block at which the answer is known to hold
 	failure *event // why answer is not newer; nil: it is the newest
 }
 
 // subscribe adds a client to the topic of a subject. It is nil where there is no room
 // for another topic.
-func (ts *topics) subscribe(s subject, c *client, sub *subscription) *topic {
+func (ts *topics) subscribe(s subject, f *follower, sub *subscription) *topic {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.byKey[s.key]
@@ -91,7 +93,7 @@ func (ts *topics) subscribe(s subject, c *client, sub *subscription) *topic {
 			return nil
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		t = &topic{subject: s, heights: ts.heights, subscribers: map[*client]*subscription{}, cancel: cancel, done: make(chan struct{})}
+		t = &topic{subject: s, heights: ts.heights, subscribers: map[*follower]*subscription{}, cancel: cancel, done: make(chan struct{})}
 		t.news.Store(&news{})
 		ts.byKey[s.key] = t
 		go func() {
@@ -99,7 +101,7 @@ func (ts *topics) subscribe(s subject, c *client, sub *subscription) *topic {
 			ts.follow(ctx, t)
 		}()
 	}
-	t.subscribers[c], t.waking = sub, nil
+	t.subscribers[f], t.waking = sub, nil
 	return t
 }
 
@@ -107,9 +109,9 @@ func (s *subject) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
 
 // unsubscribe takes a client off. With the last one the topic ends, and is
 // waited for.
-func (ts *topics) unsubscribe(t *topic, c *client) {
+func (ts *topics) unsubscribe(t *topic, f *follower) {
 	ts.mu.Lock()
-	delete(t.subscribers, c)
+	delete(t.subscribers, f)
 	t.waking = nil
 	last := len(t.subscribers) == 0 && ts.byKey[t.key] == t
 	if last {
@@ -179,14 +181,15 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string) (height 
 	old := t.news.Load()
 	next := &news{}
 	next.answer, height, err = t.read(ctx, old.answer, client)
+	next.height = height
 	if err != nil {
-		next.failure = failureEvent(err)
+		next.height, next.failure = old.height, failureEvent(err)
 	}
 	t.news.Store(next) // if only for the next page key, which new clients get
 	if next.answer != old.answer {
 		old.answer.release()
 	}
-	if ctx.Err() == nil && next.differs(old) {
+	if ctx.Err() == nil && (next.differs(old) || t.followed.Load() > 0) {
 		ts.publish(t)
 	}
 	return height, err
@@ -216,7 +219,7 @@ func (ts *topics) charge(ctx context.Context, t *topic) (name string, ok bool) {
 const maxCharges = 3
 
 // solvent is any subscriber that could pay; nil for none.
-func (ts *topics) solvent(t *topic) (*client, *subscription) {
+func (ts *topics) solvent(t *topic) (*follower, *subscription) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for c, sub := range t.subscribers {

@@ -29,6 +29,8 @@ type Answer struct {
 	Seconds     bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
 	More        []Line        // headers of the interface's own, where the height is told
 	NoHeight    bool          // the entry's height is when it was read, not what it says: it is not told
+	Next        string        // of an answer to a poll: the URL of the next one. Caches that others ask share such an answer for a second
+	Unchanged   bool          // of an answer to a poll: the client has it
 }
 
 // A Line is a header of an answer.
@@ -54,12 +56,17 @@ func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	e := a.Entry
 	a.freshness(h, !rs.resettable)
 	status, body = e.Status, e.Body
-	if status == http.StatusOK {
+	switch {
+	case a.Unchanged:
+		status, body = http.StatusNoContent, nil
+	case status == http.StatusOK:
 		status, body = rs.negotiate(h, a, from)
-	} else {
+	default:
 		h.setBody(e.Type, body)
 	}
-	if e.Link != "" {
+	if a.Next != "" {
+		h.set("Link", "<"+a.Next+`>; rel="next"`)
+	} else if e.Link != "" {
 		h.set("Link", e.Link)
 	}
 	rs.setVary(h, a.Vary)
@@ -90,6 +97,11 @@ func (h *headers) setBody(typ string, body []byte) {
 	h.set("Content-Type", typ)
 }
 
+// PollLifetime is how long any answer to a poll may be shared: for as long as clients
+// that poll together take to come. One that may not be kept would have nginx send those
+// that wait at its lock one after another.
+const PollLifetime = "max-age=1"
+
 // forever is the lifetime told for what never changes.
 const forever = 365 * 24 * time.Hour
 
@@ -102,13 +114,16 @@ const longest = 24 * time.Hour
 // 9111) and Cache-Status (RFC 9211).
 func (a *Answer) freshness(h *headers, forGood bool) {
 	left, age := a.lifetime(), int64(0)
-	if a.Outcome != cache.Miss || a.Collapsed { // an Age says that the origin was not asked for this request
+	if a.Next == "" && (a.Outcome != cache.Miss || a.Collapsed) { // an Age says that the origin was not asked for this request
 		age = max(0, int64(a.Now.Sub(a.Entry.ReadAt)/time.Second))
 		h.setInt("Age", age)
 	}
-	if a.Control != "" {
+	switch {
+	case a.Control != "":
 		h.set("Cache-Control", a.Control)
-	} else {
+	case a.Next != "":
+		h.set("Cache-Control", a.audience()+", "+PollLifetime)
+	default:
 		h.finish(a.appendControl(h.begin("Cache-Control"), left, age, forGood))
 	}
 	h.finish(a.appendStatus(h.begin("Cache-Status"), left))

@@ -32,6 +32,7 @@ type Route struct {
 	Render  Renderer                            // of its failures
 	Plan    func(r *http.Request) (Plan, error) // nil: the cache has no part in it
 	Feed    func(r *http.Request) (Feed, error) // nil: it cannot be streamed
+	Reply   Handler                             // answers a request that was admitted; nil where Feed is
 }
 
 // NoRoute is the route's name where there is none: paths are not labels.

@@ -6,10 +6,13 @@ import (
 	"strconv"
 )
 
-// Send writes a body that did not come through the cache and must not be kept.
+// Send writes a body that did not come through the cache and must not be kept, unless the
+// headers say for how long it may.
 func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body []byte) {
 	h := collect()
-	h.set("Cache-Control", "no-store")
+	if w.Header()["Cache-Control"] == nil {
+		h.set("Cache-Control", "no-store")
+	}
 	h.setBody(typ, body)
 	h.writeTo(w.Header())
 	w.WriteHeader(status)

@@ -41,7 +41,7 @@ func Proxy(cfg config.Config) proxy.Options {
 			NoAuth: pages.Auth == "none",
 			Policy: cache.Policy{Fresh: pages.Fresh, Stale: pages.Stale, StaleIfError: pages.OnError, Keep: pages.OnError},
 		},
-		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
+		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, LongPoll: public.LongPoll, Write: public.Request},
 		RPC:       rpcOptions(cfg),
 		ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead},
 	}

@@ -1,0 +1,202 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// SinceParameter makes a GET a poll: it is answered once there is another answer than the
+// one whose id it names.
+const SinceParameter = "since"
+
+// pollName is the name of polls in metrics and logs.
+const pollName = "poll"
+
+// IsPoll tells whether a request without its options was a poll.
+func IsPoll(r *http.Request) bool { return optionsOf(r)[SinceParameter] != nil }
+
+// What polls are told that cannot wait. Another replica may have a place for them.
+var (
+	errManyPolls = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}
+	errDrained   = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "this server is about to stop"}
+	errNoChain   = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
+)
+
+// Poll makes a handler of Gin's for the polls of a route. query is the query of the URL at
+// which the client of a request goes on, but for the id.
+func (h *Handler) Poll(rt web.Route, admit web.Handler, query func(r *http.Request) string) gin.HandlerFunc {
+	return h.stack.Handle(pollName, pollRenderer(rt.Render), func(c *gin.Context, rec *web.Record) error {
+		rec.KeepOutOfLane()
+		if err := admit(c, rec); err != nil {
+			return err
+		}
+		had, err := h.readSince(c.Request)
+		if err != nil {
+			return err
+		}
+		feed, err := rt.Feed(c.Request)
+		if err != nil {
+			return err
+		}
+		if (had != version{}) {
+			if err := h.await(c, rec, feed, had); err != nil {
+				return err
+			}
+		}
+		rec.Amend = func(a *web.Answer) {
+			now := version{height: a.Entry.Height, digest: digestOf(feed.Essence(a.Entry.Body))}
+			now, a.Unchanged = had.next(now, h.o.Heights.Tip().Height)
+			a.Next = "?" + withID(query(c.Request), now.text(h.o.Heights.ChainID()))
+		}
+		return rt.Reply(c, rec)
+	})
+}
+
+// withID puts an id at the end of a query, however the request had it. Nothing in the
+// query ends a Link.
+func withID(query, id string) string {
+	if query != "" {
+		query = linkable.Replace(query) + "&"
+	}
+	return query + SinceParameter + "=" + id
+}
+
+// readSince reads what the client of a poll has.
+func (h *Handler) readSince(r *http.Request) (had version, err error) {
+	ids, chainID := optionsOf(r)[SinceParameter], h.o.Heights.ChainID()
+	switch {
+	case len(ids) > 1:
+		return had, web.BadInput("%s is given %d times", SinceParameter, len(ids))
+	case chainID == "":
+		return had, errNoChain
+	}
+	return parseVersion(ids[0], chainID)
+}
+
+// await returns when the client of a poll may get another answer than it had, or has
+// waited for long enough, or the server drains. The time of the request begins then.
+func (h *Handler) await(c *gin.Context, rec *web.Record, feed web.Feed, had version) error {
+	leave, ok := h.enter(h.stack.ClientNetwork(c.Request), h.stack.Client(c.Request, rec))
+	switch {
+	case !ok && h.drained.Load():
+		return errDrained
+	case !ok:
+		return errManyPolls
+	}
+	defer leave()
+	p := poll{follower: h.newFollower(func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) }), had: had}
+	if err := p.admit(); err != nil {
+		return err
+	}
+	if p.topic = h.topics.subscribe(h.topics.answersOf(feed), p.follower, &p.subscription); p.topic == nil {
+		return errManyPolls
+	}
+	defer h.topics.unsubscribe(p.topic, p.follower)
+	if err := p.wait(c.Request.Context()); err != nil {
+		return err
+	}
+	if h.drained.Load() {
+		c.Header("Retry-After", "1") // there may be no other replica
+	}
+	now := time.Now()
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(now.Add(h.o.Write))
+	rec.Start = now
+	return nil
+}
+
+// A poll is a follower that waits for one answer.
+type poll struct {
+	*follower
+	subscription
+	had   version
+	ahead bool          // of this replica: it is woken at each read
+	owes  time.Duration // until it can pay for an answer that there is; 0: it can, or there is none
+}
+
+// wait returns when await does.
+func (p *poll) wait(ctx context.Context) error {
+	defer context.AfterFunc(ctx, p.notify)()
+	end := time.Now().Add(p.h.o.LongPoll)
+	atEnd := time.AfterFunc(p.h.o.LongPoll, p.notify)
+	defer atEnd.Stop()
+	solvent := time.AfterFunc(0, p.notify) // for what was there before
+	defer solvent.Stop()
+	defer func() {
+		if p.ahead {
+			p.followed.Add(-1)
+		}
+	}()
+	for range p.woken {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !p.admitted():
+			return p.admit()
+		case p.h.drained.Load() || p.ready(ctx):
+			return nil
+		case !time.Now().Before(end):
+			return p.timedOut()
+		case p.owes > 0:
+			solvent.Reset(p.owes)
+		}
+	}
+	return nil
+}
+
+// ready tells whether there is another answer than the client had, and it has paid for it.
+func (p *poll) ready(ctx context.Context) bool {
+	n := p.news.Load()
+	if n.answer == nil || n.answer.digest == p.had.digest {
+		p.owes = 0
+		return false
+	}
+	if n.height <= p.had.height {
+		if !p.ahead {
+			p.ahead = true
+			p.followed.Add(1)
+			p.notify() // it may have been read meanwhile
+		}
+		return false
+	}
+	p.owes = p.payFor(ctx, &p.subscription)
+	return p.owes == 0
+}
+
+// timedOut says why a poll has waited in vain, if it is not that nothing has changed. What
+// was set back is answered as it is now.
+func (p *poll) timedOut() error {
+	tip := p.h.o.Heights.Tip()
+	switch {
+	case p.owes > 0:
+		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: p.owes, Expected: true, Public: "too many requests: the limit of this client leaves none for the answer"}
+	case p.had.height > tip.Height && (tip.CatchingUp || !tip.Known):
+		return &web.Failure{
+			Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Expected: true,
+			Public: fmt.Sprintf("block %d has not come; the newest is %d", p.had.height, tip.Height),
+		}
+	}
+	return nil
+}
+
+// pollRenderer has refusals and failures shared as answers are. A key is asked for of one
+// client.
+func pollRenderer(render web.Renderer) web.Renderer {
+	return func(r *http.Request, header http.Header, f *web.Failure) (status int, typ string, body []byte) {
+		control := web.PollLifetime
+		if f.Status == http.StatusUnauthorized {
+			control = "private, " + control
+		}
+		header.Set("Cache-Control", control)
+		return render(r, header, f)
+	}
+}
+
+// linkable has no character that ends a URL in a Link.
+var linkable = strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "%20")
