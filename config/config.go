@@ -38,7 +38,7 @@ type Config struct {
 type Chain struct {
 	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"story, or cosmos for any chain of the Cosmos SDK; empty finds it out from the nodes, and until one of them answers the chain is not served"`
 	Rows          []string      `yaml:"rows" doc:"in the dialect cosmos, routes of one's own: NAME PATTERN CLASS COST PARAMETERS each, as in pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap, or as in prices /oracle/{path=**} never cheap * for what is no state and must not be kept; the class is one of live, params, block, found, latest and never, the cost cheap, page or scan"`
-	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together, who take turns by address, as in 50/s burst 100. The largest body is 1MiB"`
+	PostRate      string        `yaml:"post_rate" doc:"in the dialect cosmos, transactions that are passed on to be broadcast or simulated, from all clients together and by whichever interface, who take turns by address, as in 50/s burst 100. The largest body is 1MiB"`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
 	Nodes         []string      `yaml:"nodes" flag:"node" forms:"none" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`
 	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`

@@ -11,7 +11,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -26,7 +25,7 @@ import (
 // What a package has a default of its own for, that package says.
 func Default() Config {
 	nodes, answers, shared := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
-	queries, posts, classes := chain.Options{}.WithDefaults(), cosmos.Posts{}.WithDefaults(), blocks.DefaultClasses()
+	queries, posts, classes := chain.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
 	pages, store := listing.Options{}.WithDefaults(), collections.Options{}.WithDefaults()
 	blocks, provider := indexer.Options{}.WithDefaults(), metadata.Options{}.WithDefaults()
 	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()

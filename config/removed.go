@@ -31,7 +31,7 @@ func removedKeys() []removedKey {
 		{"http.allow_no_cache", false, "have clients that need a certain block name it in X-Min-Block-Height, or X-Min-Evm-Block for collections"},
 		{"chain.max_page_limit", queries.MaxPageLimit, "have clients walk longer lists by next_key"},
 		{"chain.min_height_wait", queries.MinHeightWait, "have clients ask again after a 504, or lower http.request"},
-		{"chain.max_post", Bytes(cosmos.Posts{}.WithDefaults().MaxBody), "send larger transactions to a node"},
+		{"chain.max_post", Bytes(cosmos.DefaultMaxBody), "send larger transactions to a node"},
 		{"chain.max_body", Bytes(nodes.MaxBody), "have clients ask for shorter pages"},
 		{"chain.scans", nodes.Scans, "raise chain.in_flight where reads wait for scans"},
 		{"chain.queue", nodes.Queue, "raise chain.in_flight, or add a node, where requests wait for their turn"},

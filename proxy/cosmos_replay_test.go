@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -57,7 +57,7 @@ func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkSer
 	t.Helper()
 	s := &sdkService{}
 	s.Devnet, s.pool = simulate(t, node.Cosmos, d)
-	o := proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: s.pool}, Cosmos: &proxy.Cosmos{Posts: cosmos.Posts{Rate: 1000, Burst: 1000}}}
+	o := proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: s.pool}, Cosmos: &proxy.Cosmos{}, Posts: blocks.Posts{Rate: 1000, Burst: 1000}}
 	if change != nil {
 		change(&o)
 	}

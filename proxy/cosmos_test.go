@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -15,7 +16,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
@@ -220,7 +223,7 @@ func TestMannersThatTheNodeLacks(t *testing.T) {
 const sdkPost = `{"tx_bytes":"AAAA","mode":"BROADCAST_MODE_SYNC"}`
 
 func TestPostsAreBounded(t *testing.T) {
-	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Posts = cosmos.Posts{MaxBody: 100, Rate: 0.001, Burst: 2} })
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.MaxBody, o.Posts = 100, blocks.Posts{Rate: 0.001, Burst: 2} })
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, strings.Repeat("x", 101)); resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: %d %s", resp.StatusCode, body)
 	}
@@ -235,6 +238,30 @@ func TestPostsAreBounded(t *testing.T) {
 	}
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, `{}`); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Errorf("too many: %d %s", resp.StatusCode, body)
+	}
+}
+
+// A transaction takes the same turn whichever door it comes through, and so does its simulation.
+func TestAllDoorsShareTheTurnsToPost(t *testing.T) {
+	const broadcast, simulate = `"broadcast_tx_sync","params":{"tx":"AAAA"}`, `"abci_query","params":{"path":"/cosmos.tx.v1beta1.Service/Simulate","data":"00"}`
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.RPC, o.Posts = &rpc.Options{}, blocks.Posts{Rate: 0.001, Burst: 2} })
+	call := func(method string) string {
+		w := httptest.NewRecorder()
+		s.proxy.RPC().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"id":1,"method":`+method+`}`)))
+		return w.Body.String()
+	}
+	for _, method := range []string{broadcast, simulate} {
+		if body := call(method); strings.Contains(body, "-32000") {
+			t.Errorf("%s: %s", method, body)
+		}
+	}
+	if resp, body := s.do(t, http.MethodPost, sdkTxs, sdkPost); resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("by REST: %d %s", resp.StatusCode, body)
+	}
+	for _, method := range []string{broadcast, simulate} {
+		if body := call(method); !strings.Contains(body, `"code":-32000,"message":"Server error","data":"too many transactions`) {
+			t.Errorf("%s: %s", method, body)
+		}
 	}
 }
 
@@ -265,7 +292,7 @@ func TestBodiesThatDoNotEndAreBounded(t *testing.T) {
 
 func TestAddressesTakeTurnsToPost(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) {
-		o.Cosmos.Posts = cosmos.Posts{Rate: 20, Burst: 1}
+		o.Posts = blocks.Posts{Rate: 20, Burst: 1}
 		o.Web.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	from := func(address string) int {

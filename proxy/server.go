@@ -48,14 +48,15 @@ type Options struct {
 	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
 	Collections *collections.Options // nil: the collection listing is not served
 	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's
-	RPC         *rpc.Options         // nil: the RPC of the nodes is not served
+	RPC         *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
+	Posts       blocks.Posts         // of all interfaces together
 	ReadAhead   ReadAhead
 }
 
 // Cosmos is what the dialect of the Cosmos SDK takes beside Options.Chain.
 type Cosmos struct {
-	Rows  []cosmos.Row
-	Posts cosmos.Posts
+	Rows    []cosmos.Row
+	MaxBody int64 // as in [cosmos.Options]
 }
 
 // Server answers the public interface. Its goroutines end with the streams that
@@ -66,6 +67,7 @@ type Server struct {
 	list    *collections.Handler // nil: not served
 	engine  *gin.Engine          // makes contexts, and routes nothing
 	streams *stream.Handler
+	posting *blocks.Posting
 	rpc     *rpc.Door               // nil: not served
 	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
 }
@@ -81,7 +83,7 @@ func New(o Options) (*Server, error) {
 	if o.Cosmos != nil || o.Undeclared {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
-	s := &Server{o: o, stack: web.New(o.Web, o.Cache)}
+	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts)}
 	s.engine = newEngine(s.serve)
 	o.Streams.Heights, o.Streams.Budget = o.Chain.Nodes, o.Cache
 	s.streams = stream.New(o.Streams, s.stack)
@@ -93,7 +95,9 @@ func New(o Options) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.rpc = rpc.New(*o.RPC, reader)
+		door := *o.RPC
+		door.Posting = s.posting
+		s.rpc = rpc.New(door, reader)
 		if err := s.rpc.SetClasses(o.Chain.Classes); err != nil {
 			return nil, err
 		}

@@ -52,7 +52,7 @@ func (s *Server) newSurface(o Options) (*surface, error) {
 		}
 	} else {
 		v.exact, v.render = true, cosmos.RenderFailure
-		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posts: o.Cosmos.Posts}, reader)
+		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody}, reader)
 	}
 	if err != nil {
 		return nil, err

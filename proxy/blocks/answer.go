@@ -59,7 +59,7 @@ func (r *Reader) Show(rec *web.Record, a *Answer) {
 
 func (a *Answer) mark(rec *web.Record) {
 	height := a.Entry.Height
-	if rec.Pinned || !a.Tip.Known || height == 0 || a.Asked.Policy.IsImmutable(a.Entry) {
+	if a.pinned || !a.Tip.Known || height == 0 || a.Asked.Policy.IsImmutable(a.Entry) {
 		return
 	}
 	rec.Show(a.Tip.Epoch, height)
@@ -112,7 +112,7 @@ func (m *replayer) Replay(rec *web.Record, told *web.Answer) bool {
 	if m.q.waits(rec, tip) {
 		return false
 	}
-	a := Answer{Asked: m.asked(m.q, tip), Tip: tip}
+	a := Answer{Asked: m.asked(m.q, tip), Tip: tip, pinned: m.q.Pinned > 0}
 	var ok bool
 	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start); ok {
 		rec.Tip, rec.Pinned = tip.Height, m.q.Pinned > 0

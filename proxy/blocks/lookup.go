@@ -14,6 +14,8 @@ type Answer struct {
 	cache.Result
 	Asked cache.Query // what the cache was asked
 	Tip   node.Tip    // by which it is an answer
+
+	pinned bool // the block was chosen, by the client or by its walk
 }
 
 // Answer answers a query from the cache, at the block that Settle finds. Where memory
@@ -51,7 +53,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 }
 
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
-	a.Asked, a.Tip = r.asked(q, tip), tip
+	a.Asked, a.Tip, a.pinned = r.asked(q, tip), tip, q.Pinned > 0
 	a.Result, err = (&asking{Reader: r, q: q, from: from, rec: rec}).get(ctx, a.Asked)
 	return a, err
 }

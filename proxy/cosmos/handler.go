@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // Options configure a Handler.
@@ -23,37 +21,25 @@ type Options struct {
 	Classes blocks.Classes          // Handler.SetClasses replaces them
 	Routes  map[string]cache.Policy // single rows, by name, in place of their class's policy
 	Rows    []Row                   // of the operator's own; they come before the table's
-	Posts   Posts
+	Posting *blocks.Posting         // of what clients post; nil: one of the handler's own
+	MaxBody int64                   // of that, in bytes; default 1 MiB
 }
 
-// Posts are the limits of what is passed through to the node: of transactions that are broadcast,
-// simulated, encoded and decoded.
-type Posts struct {
-	MaxBody int64   // bytes; default 1 MiB
-	Rate    float64 // a second, of all clients together, who take turns; default 50
-	Burst   int     // at once; default 100
-}
-
-// postPatience is how long a post waits for its turn.
-const postPatience = 2 * time.Second
-
-// WithDefaults fills in what was left zero.
-func (p Posts) WithDefaults() Posts {
-	return Posts{cmp.Or(p.MaxBody, 1<<20), cmp.Or(p.Rate, 50), cmp.Or(p.Burst, 100)}
-}
+// DefaultMaxBody is the size of the largest body that is passed on to a node, in bytes.
+const DefaultMaxBody = 1 << 20
 
 // A Handler answers the queries of a chain. It owns no goroutine.
 type Handler struct {
 	*blocks.Reader
 
-	limits      Posts
+	maxBody     int64
 	rows        []dialect.Row
 	index       *dialect.Index
 	routes      []web.Route // of the rows, in order
 	posts       map[string]web.Route
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
-	posting     *queue.Tokens
+	posting     *blocks.Posting
 	bodies      *limits.Places
 	seed        maphash.Seed                // digests of the node's answers, of this process alone
 	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
@@ -66,11 +52,11 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 			return nil, err
 		}
 	}
-	p := o.Posts.WithDefaults()
 	h := &Handler{
-		Reader: r, limits: p, rows: Rows(o.Rows), seed: maphash.MakeSeed(),
-		posting: queue.NewTokens(p.Rate, p.Burst, postPatience), bodies: r.Stack.NewBodies(p.MaxBody),
+		Reader: r, rows: Rows(o.Rows), seed: maphash.MakeSeed(),
+		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), maxBody: cmp.Or(o.MaxBody, DefaultMaxBody),
 	}
+	h.bodies = r.Stack.NewBodies(h.maxBody)
 	h.noteCodec("")
 	if err := h.mount(); err != nil {
 		return nil, err

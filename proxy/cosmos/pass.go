@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"cmp"
-	"errors"
 	"net/http"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
-	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // pass asks the node what is never kept.
@@ -58,16 +56,14 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	}
 	visit := p.bodies.Visit(c.Request, rec.Tenant, time.Second)
 	defer visit.Leave()
-	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.limits.MaxBody), p.limits.MaxBody, visit)
+	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody, visit)
 	if err != nil {
 		return web.BodyFailure(err, "the body is larger than this server passes on")
 	}
 	client := p.Stack.Client(c.Request, rec)
 	ctx := p.Deadline(c.Request, rec)
 	defer ctx.Release()
-	if err := p.posting.Acquire(ctx, client); errors.Is(err, queue.ErrLate) {
-		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true, Public: "too many transactions are sent through this server at present"}
-	} else if err != nil {
+	if err := p.posting.Take(ctx, client); err != nil {
 		return err
 	}
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,

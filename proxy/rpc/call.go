@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
-	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // An asking is one call on its way to an answer.
@@ -36,8 +34,10 @@ type answered struct {
 	answer *blocks.Answer // nil: it did not come through the cache
 	query  *blocks.Query
 	tag    string // validator of the member; "" for none
-	status int    // of the node's own answer to a URI; 0 for none
-	typ    string // of that
+
+	blameless bool   // an error of the node is the client's doing
+	status    int    // of the node's own answer to a URI; 0 for none
+	typ       string // of that
 }
 
 // plan is the query that a call comes to.
@@ -47,7 +47,7 @@ func (k *asking) plan() *blocks.Query {
 	switch {
 	case k.unread != nil || k.target != "":
 		class = blocks.Never
-	case k.m.name == "abci_query":
+	case k.m.name == abciQuery:
 		path := unquoted(a.of(k.m, "path"))
 		if class = classOf(path); class == blocks.Live {
 			pinned = number(a.of(k.m, "height"))
@@ -81,6 +81,11 @@ func (k *asking) pinned(height int64) blocks.Heights {
 	hs := k.heights
 	hs.Pinned = cmp.Or(height, hs.Pinned)
 	return hs
+}
+
+// posts says whether a call sends a transaction on, to be broadcast or simulated.
+func (k *asking) posts() bool {
+	return k.m.write || k.m.name == abciQuery && simulates(unquoted(k.a.of(k.m, "path")))
 }
 
 // mayChange says that the block that a call names has come, and the answer is not yet what
@@ -126,11 +131,8 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 // pass asks the node what is never kept.
 func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query) (answered, error) {
 	client := k.reader.Stack.Client(from, rec)
-	if k.m.write {
-		if err := k.posting.Acquire(ctx, client); errors.Is(err, queue.ErrLate) {
-			return answered{}, &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true,
-				Public: "too many transactions are sent through this server at present"}
-		} else if err != nil {
+	if k.posts() {
+		if err := k.o.Posting.Take(ctx, client); err != nil {
 			return answered{}, err
 		}
 	}
@@ -146,8 +148,7 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 	if err != nil {
 		return answered{}, err
 	}
-	rec.Blameless = a.Reason != node.Other
-	p := answered{member: a.Body}
+	p := answered{member: a.Body, blameless: a.Reason != node.Other}
 	if k.target != "" {
 		p.status, p.typ = a.NodeStatus, a.Type
 	}

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -20,16 +19,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node"
-	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // Options configure a Door. The zero value of a field means its default.
 type Options struct {
-	MaxBatch int     // most calls in a batch; DefaultMaxBatch
-	NoOwn    bool    // what tells of the node itself is not served
-	Rate     float64 // transactions a second, of all clients together, who take turns; 50
-	Burst    int     // at once; 100
+	MaxBatch int             // most calls in a batch; DefaultMaxBatch
+	NoOwn    bool            // what tells of the node itself is not served
+	Posting  *blocks.Posting // shared with the other interfaces; nil: one of the door's own
 }
 
 // DefaultMaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
@@ -38,20 +34,16 @@ const DefaultMaxBatch = 100
 // A node reads no larger body.
 const maxBody = 1_000_000
 
-// postPatience is how long a transaction waits for its turn.
-const postPatience = 2 * time.Second
-
 // A Door answers the RPC. It owns no goroutine.
 type Door struct {
-	o       Options
-	reader  *blocks.Reader
-	kinds   map[blocks.Class]*blocks.Kind
-	values  *state.Values
-	seed    maphash.Seed // digests of the node's answers, of this process alone
-	posting *queue.Tokens
-	bodies  *limits.Places
-	slow    *limits.Places
-	engine  *gin.Engine // makes contexts, and routes nothing
+	o      Options
+	reader *blocks.Reader
+	kinds  map[blocks.Class]*blocks.Kind
+	values *state.Values
+	seed   maphash.Seed // digests of the node's answers, of this process alone
+	bodies *limits.Places
+	slow   *limits.Places
+	engine *gin.Engine // makes contexts, and routes nothing
 
 	socket    http.Handler                                 // of /websocket; nil: it is not served
 	unindexed func(hash [sha256.Size]byte) json.RawMessage // nil: it is not known
@@ -60,10 +52,10 @@ type Door struct {
 // New makes a door before a reader that no other interface uses.
 func New(o Options, r *blocks.Reader) *Door {
 	o.MaxBatch = cmp.Or(o.MaxBatch, DefaultMaxBatch)
+	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Door{
 		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{}, seed: maphash.MakeSeed(),
-		posting: queue.NewTokens(cmp.Or(o.Rate, 50), cmp.Or(o.Burst, 100), postPatience),
-		bodies:  r.Stack.NewBodies(maxBody), slow: r.Stack.NewWaiters(),
+		bodies: r.Stack.NewBodies(maxBody), slow: r.Stack.NewWaiters(),
 	}
 	for _, class := range []blocks.Class{blocks.Live, blocks.Block, blocks.Found, blocks.Latest, blocks.Never} {
 		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Tell: func(a web.Answer) web.Answer {
@@ -137,33 +129,15 @@ func (d *Door) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte)
 	return k, nil
 }
 
-// run answers what is asked of the nodes, by one tip.
-func (d *Door) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
-	limit := d.reader.Stack.Deadline(rec.Start)
-	ctx, cancel := context.WithDeadline(from.Context(), limit)
-	defer cancel()
-	all, errs := make([]answered, len(asked)), make([]error, len(asked))
-	var tip node.Tip
-	settled := false
-	for i, k := range asked {
-		if k == nil {
-			continue
-		}
-		q := k.plan()
-		if !settled || q.Pinned > 0 {
-			t, err := d.reader.Settle(ctx, from, rec, q)
-			if errs[i] = err; err != nil {
-				continue
-			}
-			if q.Pinned == 0 {
-				tip, settled = t, true
-			} else if !settled {
-				tip = t
-			}
-		}
-		all[i], errs[i] = k.answer(ctx, from, rec, q, tip)
+// readHeights reads the headers that name blocks.
+func readHeights(h http.Header) (hs blocks.Heights, err error) {
+	if hs.Min, err = web.ReadBlock(web.MinHeightHeader, h[web.MinHeightHeader]); err == nil {
+		hs.Pinned, err = web.ReadBlock(web.HeightHeader, h[web.HeightHeader])
 	}
-	return all, errs
+	if err == nil && hs.Pinned > 0 && hs.Min > hs.Pinned {
+		err = web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, web.HeightHeader)
+	}
+	return hs, err
 }
 
 // render renders the failure of a request: of its only call, or of none.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy/rpc"
@@ -97,6 +98,52 @@ func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != 3 || answers[1].ID != "b" || answers[2].Error.Code != -32600 {
 		t.Errorf("%v: %s", err, body)
+	}
+}
+
+// meeting has queries wait until so many of them are under way.
+func (n *recordedNode) meeting(queries int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.absent, n.met = queries, make(chan struct{})
+}
+
+func TestTheCallsOfABatchAreReadAtTheSameTimeAndAnsweredInOrder(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newDoor(t, n, rpc.Options{})
+	n.meeting(20) // none is answered before all are asked
+	var batch []string
+	for i := range 20 {
+		batch = append(batch, fmt.Sprintf(`{"id":%d,"method":"abci_query","params":{"path":"/cosmos.bank.v1beta1.Query/Balance","data":"%02X"}}`, i, i))
+	}
+	resp, body := post(t, server.URL, "["+strings.Join(batch, ",")+"]")
+	var answers []struct {
+		ID    int
+		Error struct{ Data string }
+	}
+	if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != 20 || resp.Header.Get("X-Block-Height") != "746" {
+		t.Fatalf("%v, at block %q: %s", err, resp.Header.Get("X-Block-Height"), body)
+	}
+	for i, a := range answers {
+		if a.ID != i || !strings.Contains(a.Error.Data, fmt.Sprintf(`"data":"%02X"`, i)) {
+			t.Errorf("answer %d is of call %d: %s", i, a.ID, a.Error.Data)
+		}
+	}
+}
+
+// A node runs what a batch sends in the order sent: the second transaction of an account
+// counts on the first.
+func TestTransactionsOfABatchAreSentOneAfterTheOther(t *testing.T) {
+	n := newRecordedNode(t)
+	server, _ := newDoor(t, n, rpc.Options{})
+	var batch, want []string
+	for i := range 20 {
+		batch = append(batch, fmt.Sprintf(`{"id":%d,"method":"broadcast_tx_sync","params":{"tx":"AA%02d"}}`, i, i))
+		want = append(want, fmt.Sprintf(`broadcast_tx_sync{"tx":"AA%02d"}`, i))
+	}
+	post(t, server.URL, "["+strings.Join(batch, ",")+"]")
+	if diff := cmp.Diff(want, n.wrote("broadcast_tx_sync")); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 }
 

@@ -22,6 +22,13 @@ type param struct {
 	kind kind
 }
 
+// abciQuery asks the application: for its state, and for all else that it answers.
+const abciQuery = "abci_query"
+
+// alone says whether calls of a method wait for those before them, and have those behind
+// wait: what may change something comes in the order asked, and a node gets scans one by one.
+func (m *method) alone() bool { return m.write || m.cost == node.Scan }
+
 // A kind says how a parameter is written.
 type kind int
 
@@ -46,7 +53,7 @@ var (
 // methods are all that are served. What names a height is fixed as soon as the block is
 // there (call.go says when not); what names none is the newest block's.
 var methods = index([]method{
-	{name: "abci_query", params: []param{{"path", text}, {"data", hexBytes}, height, prove}, class: blocks.Live},
+	{name: abciQuery, params: []param{{"path", text}, {"data", hexBytes}, height, prove}, class: blocks.Live},
 
 	{name: "block", params: []param{height}, class: blocks.Block},
 	{name: "header", params: []param{height}, class: blocks.Block},

@@ -60,7 +60,10 @@ type recordedNode struct {
 
 	mu     sync.Mutex
 	asked  map[string]int
-	silent bool // calls by POST are dropped
+	order  []string
+	silent bool          // calls by POST are dropped
+	absent int           // calls of abci_query that all others of them wait for
+	met    chan struct{} // closed when there is none; nil: nothing waits
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
@@ -201,8 +204,17 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	what := meaning(c.Method, c.Params)
 	n.mu.Lock()
 	n.asked[what]++
-	silent := n.silent
+	n.order = append(n.order, what)
+	silent, met := n.silent, n.met
+	if met != nil && c.Method == "abci_query" {
+		if n.absent--; n.absent == 0 {
+			close(met)
+		}
+	}
 	n.mu.Unlock()
+	if met != nil && c.Method == "abci_query" {
+		<-met
+	}
 	if silent {
 		panic(http.ErrAbortHandler)
 	}
@@ -250,11 +262,18 @@ func (n *recordedNode) times(beginning string) (times int) {
 	return times
 }
 
+// wrote is what the node was asked of a method, in order.
+func (n *recordedNode) wrote(method string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(n.order), func(what string) bool { return !strings.HasPrefix(what, method) })
+}
+
 // newDoor starts a door before the node, with metrics.
 func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	pool, err := node.New(node.Options{
-		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, BlockInterval: time.Minute, MaxBlockAge: 1e6 * time.Hour,
+		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, BlockInterval: time.Minute, MaxBlockAge: 1e6 * time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -69,8 +69,12 @@ func (rec *Record) Seen(epoch int64) (height int64, awaited bool) {
 	return rec.before.height, rec.before.awaited
 }
 
-// Show notes the block that the client is about to be answered at.
-func (rec *Record) Show(epoch, height int64) { rec.shown = sight{epoch: epoch, height: height} }
+// Show notes the block that the client is about to be answered at, of several the highest.
+func (rec *Record) Show(epoch, height int64) {
+	if s := (sight{epoch: epoch, height: height}); s.beyond(rec.shown) {
+		rec.shown = s
+	}
+}
 
 // Awaited notes that the block that the client has seen was waited for in vain.
 func (rec *Record) Awaited() {

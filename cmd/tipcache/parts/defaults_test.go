@@ -13,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -37,7 +36,7 @@ func TestWhatServeUsesIsWhatTheReferenceShows(t *testing.T) {
 		"metadata":    {metadata.Options{}.WithDefaults(), Metadata(cfg).WithDefaults()},
 		"web":         {web.Options{}.WithDefaults(), Proxy(cfg).Web.WithDefaults()},
 		"chain":       {chain.Options{Classes: blocks.DefaultClasses()}.WithDefaults(), Proxy(cfg).Chain.WithDefaults()},
-		"posts":       {cosmos.Posts{}.WithDefaults(), Proxy(cfg).Cosmos.Posts.WithDefaults()},
+		"posts":       {blocks.Posts{}.WithDefaults(), Proxy(cfg).Posts.WithDefaults()},
 		"collections": {listing.Options{}.WithDefaults(), Proxy(cfg).Collections.WithDefaults()},
 		"store":       {collections.Options{}.WithDefaults(), Collections(cfg).WithDefaults()},
 		"read ahead":  {proxy.ReadAhead{Share: proxy.DefaultReadAhead}, Proxy(cfg).ReadAhead},

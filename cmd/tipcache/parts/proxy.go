@@ -4,6 +4,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
@@ -43,6 +44,7 @@ func Proxy(cfg config.Config) proxy.Options {
 		},
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, LongPoll: public.LongPoll, Write: public.Request},
 		RPC:       rpcOptions(cfg),
+		Posts:     posts(cfg),
 		ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead},
 	}
 }
@@ -52,10 +54,7 @@ func cosmosOptions(cfg config.Config) *proxy.Cosmos {
 	if cfg.Chain.Dialect != string(node.Cosmos) {
 		return nil
 	}
-	rate, _ := config.ParseRate(cfg.Chain.PostRate) // validated
-	return &proxy.Cosmos{Rows: ownRows(cfg), Posts: cosmos.Posts{
-		Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
-	}}
+	return &proxy.Cosmos{Rows: ownRows(cfg)}
 }
 
 // rpcOptions are nil where the RPC is not served.
@@ -63,10 +62,12 @@ func rpcOptions(cfg config.Config) *rpc.Options {
 	if cfg.RPC.Listen == "" {
 		return nil
 	}
+	return &rpc.Options{MaxBatch: cfg.RPC.MaxBatch, NoOwn: !cfg.RPC.Node}
+}
+
+func posts(cfg config.Config) blocks.Posts {
 	rate, _ := config.ParseRate(cfg.Chain.PostRate) // validated
-	return &rpc.Options{
-		MaxBatch: cfg.RPC.MaxBatch, NoOwn: !cfg.RPC.Node, Burst: rate.Burst, Rate: float64(rate.Requests) / rate.Per.Seconds(),
-	}
+	return blocks.Posts{Rate: float64(rate.Requests) / rate.Per.Seconds(), Burst: rate.Burst}
 }
 
 // ownRows are the routes that the operator has added.
