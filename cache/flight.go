@@ -236,7 +236,7 @@ func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failu
 			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
 			return
 		}
-		end(lease.Settle(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry, f.c.o.Now)))
+		end(lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry, f.c.o.Now)))
 	})
 }
 

@@ -62,7 +62,7 @@ type SharedRecord struct {
 }
 
 // A Lease is the right of one replica to ask the origin for a key. One flight
-// uses it, and calls either Settle or Abandon at its end. Both are due even when
+// uses it, and calls either Publish or Abandon at its end. Both are due even when
 // their ctx has ended.
 type Lease interface {
 	// Acquire takes the lease if no other replica has it, and if the store still has
@@ -74,10 +74,10 @@ type Lease interface {
 	// Keep renews a granted lease until it is settled or abandoned, or ctx ends.
 	Keep(ctx context.Context)
 
-	// Settle stores what the origin gave for as long as keep, gives the lease back and
+	// Publish stores what the origin gave for as long as keep, gives the lease back and
 	// wakes the replicas that wait for it. After an error these wait until the lease
 	// expires.
-	Settle(ctx context.Context, e *Entry, keep time.Duration) error
+	Publish(ctx context.Context, e *Entry, keep time.Duration) error
 
 	// Abandon gives back a lease that may have been granted. The replicas that
 	// wait for it ask for it again, or the origin themselves, rather than fail one

@@ -48,9 +48,9 @@ type leaseFunc struct {
 func (l *leaseFunc) Acquire(context.Context, *cache.Entry) (cache.LeaseReply, error) {
 	return l.s.acquire(l.to)
 }
-func (l *leaseFunc) Keep(context.Context)                                      {}
-func (l *leaseFunc) Settle(context.Context, *cache.Entry, time.Duration) error { return l.s.settle() }
-func (l *leaseFunc) Abandon(context.Context, bool) error                       { return l.s.settle() }
+func (l *leaseFunc) Keep(context.Context)                                       {}
+func (l *leaseFunc) Publish(context.Context, *cache.Entry, time.Duration) error { return l.s.settle() }
+func (l *leaseFunc) Abandon(context.Context, bool) error                        { return l.s.settle() }
 
 // shareWith returns a cache with a shared store of the test's.
 func shareWith(t *testing.T, s *sharedFunc) *cache.Cache {

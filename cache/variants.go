@@ -57,7 +57,7 @@ func (c *Content) encoded() bool {
 // the key of its entry, which weighs more now. For a caller who only peeks nothing is
 // made: a body that was not made before is nil.
 //
-// Those who come while it is being made, or while as many bodies are being encoded
+// Requests that come while it is being made, or while as many bodies are being encoded
 // as there are processors, get the plain body: that at once is worth more to them
 // than a smaller one later. A caller who must have the coding waits instead, for no
 // longer than encoding takes.

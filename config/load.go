@@ -33,7 +33,7 @@ type loader struct {
 	said     map[string]error // by path of a setting: what is wrong with the value given last, or nil
 	removed  map[string]removedSetting
 	places   places
-	problems []error // those that are not of a setting's value
+	problems []error // problems that are not of a setting's value
 }
 
 // Load reads the sources and validates the result. The error joins every

@@ -35,7 +35,7 @@ type Explanation struct {
 	Policy *ExplainedClass `json:"policy,omitempty"`
 	Tip    int64           `json:"tip,omitempty"` // 0: none is known, or it does not count
 
-	Nodes []ExplainedNode `json:"nodes,omitempty"` // of the chain; whoever asks for the explanation fills them in
+	Nodes []ExplainedNode `json:"nodes,omitempty"` // of the chain; the caller fills them in
 
 	Memory *ExplainedEntry `json:"memory,omitempty"` // nil: nothing
 	Redis  *ExplainedEntry `json:"redis,omitempty"`

@@ -12,7 +12,7 @@ import (
 // ReadAhead says how much is read when a block comes, before anybody asks.
 type ReadAhead struct {
 	Share float64     // of a block's time; 0: nothing is read ahead
-	Room  func() bool // tells whether a node could take a request that nobody waits for; required unless Share is 0
+	Room  func() bool // tells whether a node could take a request that no client waits for; required unless Share is 0
 }
 
 // DefaultReadAhead is the share of a server that is not told otherwise. Options

@@ -27,7 +27,7 @@ const (
 // what was asked for.
 var ErrBehind = errors.New("no endpoint has the block yet")
 
-// ErrYielded is in the chain of an [Error] of a request that nobody waits for, and
+// ErrYielded is in the chain of an [Error] of a request that no client waits for, and
 // for which there is no room at present.
 var ErrYielded = errors.New("requests that somebody waits for go first")
 

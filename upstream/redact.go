@@ -123,7 +123,7 @@ func (t RedactingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (t RedactingTransport) redactBody(response *http.Response) {
 	rest := io.LimitReader(response.Body, maxRefusal)
-	body, _ := io.ReadAll(rest) // whoever reads on meets the error
+	body, _ := io.ReadAll(rest) // the next read meets the error
 	text := strings.NewReader(t.Hide.Replace(string(body)))
 	response.Body = struct {
 		io.Reader

@@ -169,8 +169,8 @@ func (l *lease) Keep(ctx context.Context) {
 	}()
 }
 
-// Settle implements [cache.Lease]. What has expired by now is not stored.
-func (l *lease) Settle(ctx context.Context, e *cache.Entry, keep time.Duration) error {
+// Publish implements [cache.Lease]. What has expired by now is not stored.
+func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration) error {
 	if keep <= 0 {
 		return l.Abandon(ctx, false)
 	}

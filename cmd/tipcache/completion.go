@@ -26,7 +26,7 @@ func complete(c *cobra.Command) {
 	}
 }
 
-// completeValues completes the values of flags: those that a setting allows, or its
+// completeValues completes the values of flags: the values that a setting allows, or its
 // default and what others begin with, and files.
 func completeValues(c *cobra.Command) {
 	for _, k := range config.Keys() {

@@ -90,7 +90,7 @@ func (h *Handler) Run(ctx context.Context) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		h.samples.take(time.Now())
+		h.samples.sample(time.Now())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

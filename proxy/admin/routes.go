@@ -9,7 +9,7 @@ import (
 // routeTotals count the requests of a route since the process began.
 type routeTotals struct {
 	requests, hits  float64
-	seconds, waited float64 // in all, and of those that were no hits
+	seconds, waited float64 // of all requests, and of the misses
 }
 
 func routesOf(all families) map[string]routeTotals {

@@ -59,8 +59,8 @@ func newSampler(g prometheus.Gatherer) *sampler {
 	return &sampler{gatherer: g, next: make(chan struct{})}
 }
 
-// take adds a moment. Its calls do not overlap.
-func (s *sampler) take(at time.Time) {
+// sample adds a moment. Its calls do not overlap.
+func (s *sampler) sample(at time.Time) {
 	all := gather(s.gatherer)
 	m := &moment{at: at, routes: routesOf(all), present: present{
 		Bounds: all.distribution(staleness).bounds, Started: all.total("process_start_time_seconds"), Totals: totals{all.total(requestsTotal)},

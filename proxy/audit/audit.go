@@ -81,7 +81,7 @@ func New(o Options) (*Auditor, error) {
 	return a, a.register()
 }
 
-// Note takes its share of the entries: those that tell a height, and are an answer.
+// Note takes its share of the entries that tell a height and are an answer.
 // It never waits. It is to be the Taken of [cache.Options].
 func (a *Auditor) Note(taken cache.Taken) {
 	e := taken.Entry

@@ -48,13 +48,13 @@ func (a *Auditor) check(ctx context.Context, t task) {
 	case kept.same(read):
 		a.count(same)
 	default:
-		a.settle(ctx, &t, kept, read)
+		a.confirm(ctx, &t, kept, read)
 	}
 }
 
-// settle reads both sides a second time. Only one that repeats itself speaks against
+// confirm reads both sides a second time. Only one that repeats itself speaks against
 // an entry.
-func (a *Auditor) settle(ctx context.Context, t *task, kept, read version) {
+func (a *Auditor) confirm(ctx context.Context, t *task, kept, read version) {
 	only, avoid := t.By, ""
 	if kept.by == redis {
 		only, avoid = "", read.by // another node may bear the entry out

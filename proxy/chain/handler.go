@@ -106,7 +106,7 @@ func (p *parser) mount() web.Route {
 	return route
 }
 
-// methods are those that the table answers.
+// methods are the methods that the table answers.
 var methods = []string{http.MethodGet, http.MethodHead}
 
 // Route is what answers a path; not ok is one that no row has.

@@ -15,7 +15,7 @@ import (
 // A paramType reads the values of one type of parameter.
 type paramType struct {
 	dialect.Kind
-	values documented.Schema // those that one should write: more is understood
+	values documented.Schema // values that clients should write: more is understood
 }
 
 // parameters gives every parameter but those of a page its type and its meaning: a name

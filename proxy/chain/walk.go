@@ -64,7 +64,7 @@ func parseWalkKey(text, chainID, path string) (k walkKey, err error) {
 }
 
 // walkChecksum guards against keys that were altered, or handed to another list
-// or chain. It is no secret: whoever forges a key gets a page that could have
+// or chain. It is no secret: a client that forges a key gets a page that could have
 // been asked for anyway.
 func walkChecksum(chainID, path string, payload []byte) []byte {
 	h := sha256.New()

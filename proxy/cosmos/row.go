@@ -40,7 +40,7 @@ func ParseRow(line string) (Row, error) {
 	return r, r.Check()
 }
 
-// minWords are those that every row has.
+// minWords is how many words every row has.
 const minWords = 4
 
 // Check says what is wrong with a row that an operator wrote.

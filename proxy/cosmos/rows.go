@@ -206,5 +206,5 @@ var posts = map[string]string{
 	txs + "/decode/amino": "tx_decode_amino", txs + "/encode/amino": "tx_encode_amino",
 }
 
-// methods are those that the table answers.
+// methods are the methods that the table answers.
 var methods = []string{http.MethodGet, http.MethodHead}

@@ -67,8 +67,8 @@ func (v Values) Append(dst []byte) []byte {
 // which it goes through the names.
 var ErrAmbiguous = errors.New("the query may mean two things")
 
-// ReadQuery gives the parameters of a query, of those that the row names, their order and spelling,
-// without those that say nothing. Of one name's values the first counts, but for those of a list.
+// ReadQuery gives the parameters that the row names their order and spelling, and leaves out what says as
+// much as no value. Of one name's values the first counts, but all of a list.
 // Unknown says that there are others, which are passed over.
 func (rd *Reader) ReadQuery(raw string) (v Values, unknown bool, err error) {
 	if raw == "" {

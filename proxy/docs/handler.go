@@ -94,7 +94,7 @@ func (h *Handler) Routes() []web.Route {
 	return routes
 }
 
-// welcome leads whoever opens the server's address in a browser to the manual.
+// welcome leads a browser that opens the server's address to the manual.
 func (h *Handler) welcome() web.Route {
 	serve := func(c *gin.Context, _ *web.Record) error {
 		c.Header("Location", "docs") // relative: a proxy before us may serve it below a path

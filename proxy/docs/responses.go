@@ -98,7 +98,7 @@ func (d *description) content(typ, schema string, example any) map[string]*huma.
 	return map[string]*huma.MediaType{typ: {Schema: &huma.Schema{Ref: schemaRefs + schema}, Example: example}}
 }
 
-// chainHeaders are those that all queries of the chain take.
+// chainHeaders are the headers that all queries of the chain take.
 func chainHeaders(o Options) []string {
 	if o.Cosmos != nil {
 		return []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch}
@@ -106,7 +106,7 @@ func chainHeaders(o Options) []string {
 	return []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, ifNoneMatch}
 }
 
-// sharedParameters are those that many operations take.
+// sharedParameters are the parameters that many operations take.
 func sharedParameters(o Options) map[string]*huma.Param {
 	all := map[string]*huma.Param{}
 	for _, name := range dialect.PageNames {

@@ -60,16 +60,16 @@ func (c *Conn) State(s http.ConnState) {
 		c.open, c.deadline.fresh = true, true
 		c.deadline.began = time.Now()
 	case http.StateIdle:
-		c.settle()
+		c.reopen()
 		c.deadline.fresh, c.deadline.renewed = false, time.Time{}
 	case http.StateClosed, http.StateHijacked:
 		c.lane.untrack(c)
 	}
 }
 
-// settle opens the lane if net/http has consumed just what it was given. A request
+// reopen opens the lane if net/http has consumed just what it was given. A request
 // of which it has the first byte is net/http's, and the lane may open behind it.
-func (c *Conn) settle() {
+func (c *Conn) reopen() {
 	c.asked.wants = false
 	switch ahead, ok := c.given.ahead(); {
 	case !ok || ahead > 1:
@@ -116,7 +116,7 @@ func (c *Conn) serve(p []byte) (n int, err error) {
 func (c *Conn) serveThrough(p []byte) (n int, err error) {
 	for n == 0 && err == nil {
 		if n, err = c.Conn.Read(c.room(p)); n > 0 {
-			n, err = c.take(p, n, time.Now())
+			n, err = c.process(p, n, time.Now())
 		}
 	}
 	return n, err
@@ -126,9 +126,9 @@ func (c *Conn) serveThrough(p []byte) (n int, err error) {
 // because it is closed.
 var errUseless = errors.New("lane: the connection is of no use any more")
 
-// take answers what was read, n bytes more, or returns how many bytes in p net/http is to get.
+// process answers what was read, n bytes more, or returns how many bytes in p net/http is to get.
 // It does not close the connection: that would wait for the turn that it is part of.
-func (c *Conn) take(p []byte, n int, now time.Time) (int, error) {
+func (c *Conn) process(p []byte, n int, now time.Time) (int, error) {
 	var text []byte
 	if c.held == nil {
 		text = p[:n]
@@ -151,7 +151,7 @@ func (c *Conn) take(p []byte, n int, now time.Time) (int, error) {
 // of it, and how much of that the first request is.
 func (c *Conn) answerAll(text []byte, now time.Time) (left []byte, first int, came attempt) {
 	for came = done; came == done && len(text) > 0; {
-		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // which nobody writes until the next read
+		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // which is not written until the next read
 		first = n
 		switch verdict {
 		case heads.Odd:

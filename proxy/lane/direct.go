@@ -49,7 +49,7 @@ type direct struct {
 // directly gives nil for a connection that can be no Socket.
 func directly(c *Conn) *direct {
 	if s := socketOf(c.Conn); s != nil {
-		return &direct{Socket: s, turn: c.turn}
+		return &direct{Socket: s, turn: c.drain}
 	}
 	return nil
 }
@@ -63,8 +63,8 @@ func (d *direct) serve(p []byte) (n int, err error) {
 	return d.n, d.err
 }
 
-// turn takes what has arrived. It is not done when nothing is left.
-func (c *Conn) turn(fd uintptr) (done bool) {
+// drain takes what has arrived. It is not done when nothing is left.
+func (c *Conn) drain(fd uintptr) (done bool) {
 	d := c.direct
 	d.fd = fd
 	for d.n == 0 && d.err == nil {
@@ -79,7 +79,7 @@ func (c *Conn) turn(fd uintptr) (done bool) {
 		default:
 			now := time.Now()
 			d.Heard(now)
-			d.n, d.err = c.take(d.p, n, now)
+			d.n, d.err = c.process(d.p, n, now)
 		}
 	}
 	return true

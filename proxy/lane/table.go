@@ -17,8 +17,8 @@ const (
 )
 
 // A table has the handlers of the requests that are remembered, by their keys: of those that
-// have no room together it keeps those that come often. Forgetting replaces it, so whoever
-// holds on to the one before remembers in vain.
+// have no room together it keeps those that come often. Forgetting replaces it, so a connection that
+// holds on to the table before it remembers in vain.
 type table struct {
 	known *otter.Cache[string, Handler]
 

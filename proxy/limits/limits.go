@@ -4,7 +4,7 @@
 //     key; limits.go has the limits in force, and says why not;
 //   - limiter.go counts it: in this process (buckets.go), and in Redis where
 //     replicas share their limits (shared.go);
-//   - events.go has clients that are served on, by streams, pay like those that ask again;
+//   - events.go has clients that are served on, by streams, pay like clients that ask again;
 //   - standing.go tells the client how it stands;
 //   - places.go has the places of requests that wait for a block, or bring a body.
 package limits

@@ -8,9 +8,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// Places are what requests hold while they last: those that wait for a block hold a
-// connection for as long as their block takes to come, and those that bring a body
-// hold its bytes. There is a bounded number of them. Once more than half are taken, a
+// Places are what requests hold while they last: a request that waits for a block holds a
+// connection for as long as the block takes to come, and one that brings a body
+// holds its bytes. There is a bounded number of them. Once more than half are taken, a
 // client has a share, as it has of the connections: a client's key name, its IPv4
 // address, or its IPv6 /64. Loopback and trusted proxies have many clients behind
 // them, and no share.

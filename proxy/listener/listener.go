@@ -2,7 +2,7 @@
 // and clients that send requests have slots before clients that are idle:
 //
 //   - Where all are taken, connections are closed (slots.go): first those of clients
-//     that have taken nothing of their answer for longest, and then those that were
+//     that have taken nothing of their answer for longest, and then connections that were
 //     idle for longest. Idle is a connection whose request is not being answered,
 //     counted from when the client was last heard; a stream of events is not.
 //   - Once more than half are taken, an address has a share of them. A client that
@@ -98,7 +98,7 @@ func (l *Listener) accept(fast web.Lane) (*slot, error) {
 		}
 		s := l.slots.slotFor(accepted.RemoteAddr())
 		s.conn = web.NewConn(accepted, fast, func() { l.slots.release(s) })
-		if l.slots.take(s) {
+		if l.slots.occupy(s) {
 			return s, nil
 		}
 		_ = accepted.Close()

@@ -103,8 +103,8 @@ func (s *slots) pause() {
 	}
 }
 
-// take puts a connection into a slot; false says that its client holds its share.
-func (s *slots) take(n *slot) bool {
+// occupy puts a connection into a slot; false says that its client holds its share.
+func (s *slots) occupy(n *slot) bool {
 	s.mu.Lock()
 	exceeds := s.o.Most > 0 && len(s.taken) > s.o.Most/2 && s.held[n.client] >= s.o.Share && !n.exempt
 	s.mu.Unlock()

@@ -26,7 +26,7 @@ type Buffer struct {
 // NewBuffer returns a buffer for to. Close it.
 func NewBuffer(to io.Writer) *Buffer { return &Buffer{to: to} }
 
-// Write keeps a line for later. It cannot fail: nobody could be told.
+// Write keeps a line for later. It cannot fail: an error could not be logged either.
 func (b *Buffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

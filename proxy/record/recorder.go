@@ -239,7 +239,7 @@ func (r *Recorder) logs(status int, level slog.Level) bool {
 }
 
 // WriteLine writes a line that was made elsewhere.
-func (r *Recorder) WriteLine(line []byte) { _, _ = r.o.AccessLog.Write(line) } // nobody could be told
+func (r *Recorder) WriteLine(line []byte) { _, _ = r.o.AccessLog.Write(line) } // an error could not be logged either
 
 // skips leaves out the share of the records that is not wanted.
 func (r *Recorder) skips(status int) bool {

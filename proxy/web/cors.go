@@ -53,7 +53,7 @@ func newCORS(origins, heightHeaders []string) cors {
 func (c cors) selective() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
 
 // Connects says whether a page of a request's origin may open a WebSocket, which browsers
-// leave to the server: those that may read answers may, and those of our own host.
+// leave to the server: the origins that may read answers may, and our own host.
 func (c cors) Connects(r *http.Request) bool {
 	sent := r.Header["Origin"]
 	if len(sent) == 0 || c.origins[anyOrigin] != nil {

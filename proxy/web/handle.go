@@ -43,7 +43,7 @@ func (c cors) allowOrigin(h, request http.Header) {
 	}
 }
 
-// allowedOrigin is whose pages may read the answer to a request of an origin, nil for nobody's.
+// allowedOrigin is whose pages may read the answer to a request of an origin, nil for no page.
 func (c cors) allowedOrigin(sent []string) []string {
 	if allowed := c.origins[anyOrigin]; allowed != nil || len(sent) != 1 {
 		return allowed

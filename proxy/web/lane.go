@@ -41,7 +41,7 @@ type Place interface {
 // A Replayer answers a request that has been answered before, as its handler would.
 type Replayer interface {
 	// Replay fills in the record and the answer where memory has a fresh one. It
-	// asks nobody and waits for nothing.
+	// sends no request and waits for nothing.
 	Replay(rec *Record, a *Answer) bool
 }
 

@@ -43,7 +43,7 @@ type Handler func(c *gin.Context, rec *Record) error
 
 // A Feed is an answer that changes with the chain's blocks.
 type Feed struct {
-	Key    string        // of the request: those that mean the same have the same
+	Key    string        // of the request: two that mean the same have the same
 	Height int64         // at which it is read, and never changes; 0 for the newest
 	Fresh  time.Duration // how long it serves where no tip is known
 	// Read gives the answer at Height, or at the newest block where no node has that

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A Watch knows how far a store has come, whoever fills it: this process, another,
+// A Watch knows how far a store has come, by whatever process it is filled: this one, another,
 // or a command.
 type Watch struct {
 	store  *Store

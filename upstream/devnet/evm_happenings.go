@@ -10,7 +10,7 @@ const (
 	judged
 	cancelled
 	resolved
-	tagged // as one that derives from an infringer: a dispute that nobody raised
+	tagged // as one that derives from an infringer: a dispute that no account raised
 )
 
 // A happening is one transaction that concerns an asset.

@@ -66,7 +66,7 @@ func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
 	return method.run(e, slices.Concat(params, make([]json.RawMessage, method.most-len(params))))
 }
 
-// ethGetBlockByNumber leaves out what nobody here reads.
+// ethGetBlockByNumber leaves out what no client of the simulated chain reads.
 func (e *EVM) ethGetBlockByNumber(params []json.RawMessage) (json.RawMessage, *rpcError) {
 	block, failure := e.block(0, params[0])
 	if failure != nil {

@@ -20,7 +20,7 @@ type layout struct {
 	seed       uint64
 	validators []*validator            // by operator address
 	byOperator map[string]*validator   // by raw address
-	accounts   map[string][]*validator // those that an account delegates to, by operator address
+	accounts   map[string][]*validator // validators that an account delegates to, by operator address
 	proposer   []byte                  // consensus address of who makes all blocks
 	first      address                 // the delegator who has set everything that can be set
 	movers     int                     // validators that take turns in getting new delegations

@@ -11,7 +11,7 @@ import (
 )
 
 // A request is every parameter that any route of the node reads. Handlers
-// ignore those that are not theirs.
+// ignore parameters that are not theirs.
 type request struct {
 	Status           string
 	Denom            string

@@ -17,7 +17,7 @@ type state struct {
 }
 
 // forkAge is how many blocks' worth of events and rewards a fork adds, so that
-// its blocks differ from those that were there before.
+// its blocks differ from the blocks that were there before.
 const forkAge = 15 * eventEvery
 
 // age is the height from which amounts follow.

@@ -97,12 +97,12 @@ func (f *Feed) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = 0
-	f.settle(f.o.Heights.Tip())
+	f.position(f.o.Heights.Tip())
 }
 
-// settle finds the block to announce next where it is not known, or where the chain was
+// position finds the block to announce next where it is not known, or where the chain was
 // set back, whose blocks have nothing to do with those before.
-func (f *Feed) settle(t tip.Tip) {
+func (f *Feed) position(t tip.Tip) {
 	if t.Height > 0 && (f.next == 0 || f.epoch != t.Epoch) {
 		f.next, f.last, f.epoch = t.Height+1, "", t.Epoch
 	}
@@ -112,7 +112,7 @@ func (f *Feed) settle(t tip.Tip) {
 func (f *Feed) upcoming(t tip.Tip) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.settle(t)
+	f.position(t)
 	return f.next
 }
 

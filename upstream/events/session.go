@@ -73,7 +73,7 @@ func (f *Feed) follow(ctx context.Context, wide bool, waits *sync.WaitGroup) {
 			s.pending = append(s.pending, a)
 		case r := <-s.reads:
 			s.reading = false
-			s.take(ctx, r)
+			s.accept(ctx, r)
 		case <-f.hub.changed:
 		case <-ctx.Done():
 		}
@@ -159,8 +159,8 @@ func (s *session) passedOver(height int64) bool {
 	return false
 }
 
-// take announces a block that was read.
-func (s *session) take(ctx context.Context, r read) {
+// accept announces a block that was read.
+func (s *session) accept(ctx context.Context, r read) {
 	next := s.upcoming(s.o.Heights.Tip())
 	switch {
 	case r.height != next:

@@ -34,7 +34,7 @@ func (c *Chain) agree(ctx context.Context) {
 	r := &reconciler{chain: c}
 	for {
 		moved, pause := c.moved.next(), c.o.RollbackAfter/5
-		if r.round(ctx) {
+		if r.reconcile(ctx) {
 			moved = nil
 		}
 		select {
@@ -56,8 +56,8 @@ type reconciler struct {
 	turned   time.Time // when an anchor last had this replica begin an epoch
 }
 
-// round says whether the replicas could be asked.
-func (r *reconciler) round(ctx context.Context) bool {
+// reconcile says whether the replicas could be asked.
+func (r *reconciler) reconcile(ctx context.Context) bool {
 	c := r.chain
 	chainID, now := c.ChainID(), c.Tip()
 	if chainID == "" {
@@ -88,7 +88,7 @@ func (r *reconciler) round(ctx context.Context) bool {
 }
 
 // compare looks for signs that the anchors are of another chain than ours.
-// Whoever writes to the ledger could have us drop everything time and again, so
+// A process that writes to the ledger could have us drop everything time and again, so
 // that is done once in a while only.
 func (r *reconciler) compare(ctx context.Context, agreed upstream.Agreement, now tip.Tip) {
 	cause := r.differs(ctx, agreed, now)
@@ -96,7 +96,7 @@ func (r *reconciler) compare(ctx context.Context, agreed upstream.Agreement, now
 		return
 	}
 	r.turned = time.Now()
-	r.chain.turn(ctx, now.Epoch, cause)
+	r.chain.changeEpoch(ctx, now.Epoch, cause)
 }
 
 // differs says how the anchors show another chain, "" if they do not: the newest

@@ -21,7 +21,7 @@ func (b *broadcast) next() <-chan struct{} {
 
 func (b *broadcast) notify() { b.begin()() }
 
-// begin returns what wakes those who wait by now.
+// begin returns what wakes the callers that wait by now.
 func (b *broadcast) begin() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

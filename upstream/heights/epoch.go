@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// turn ends an epoch: the chain is not the one that was followed so far. Of the
+// changeEpoch ends an epoch: the chain is not the one that was followed so far. Of the
 // replicas that find that, one moves the epoch on.
-func (c *Chain) turn(ctx context.Context, from int64, cause string) {
+func (c *Chain) changeEpoch(ctx context.Context, from int64, cause string) {
 	c.epochs.Lock()
 	defer c.epochs.Unlock()
 	if c.Tip().Epoch != from { // another follower was faster

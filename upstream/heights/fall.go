@@ -57,7 +57,7 @@ func (c *Chain) judgeFall(ctx context.Context, height int64, since time.Time) {
 			}
 		}
 	case refused && lasted >= c.o.RollbackAfter && c.tip.SetBack():
-		c.turn(ctx, epoch, "every source is lower, and no node can be read as high as before")
+		c.changeEpoch(ctx, epoch, "every source is lower, and no node can be read as high as before")
 	}
 }
 

@@ -124,7 +124,7 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-messages:
-			if err := f.take(ctx, m); err != nil {
+			if err := f.handle(ctx, m); err != nil {
 				return err
 			}
 		case <-f.sought:
@@ -175,8 +175,8 @@ func (f *follower) isNew(height int64) bool {
 	return height >= known || known > f.chain.tip.Proved()
 }
 
-// take takes a message in.
-func (f *follower) take(ctx context.Context, m message) error {
+// handle takes a message in.
+func (f *follower) handle(ctx context.Context, m message) error {
 	h, epoch := m.header, f.chain.Tip().Epoch
 	switch {
 	case m.err != nil:

@@ -40,7 +40,7 @@ func (f *follower) recognize(ctx context.Context, epoch, height int64, hash stri
 	}
 	f.rejoin()
 	if known != "" {
-		f.chain.turn(ctx, epoch, "a block has another hash than before")
+		f.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
 	}
 	return true
 }

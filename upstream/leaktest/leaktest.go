@@ -30,7 +30,7 @@ func Main(m *testing.M, cleanups ...func()) {
 	os.Exit(code)
 }
 
-// left waits for the goroutines of the tests, and tells of those that stay.
+// left waits for the goroutines of the tests, and tells which ones stay.
 func left() (err error) {
 	for end := time.Now().Add(patience); ; {
 		if err = goleak.Find(); err == nil || time.Now().After(end) {

@@ -161,7 +161,7 @@ func (e *endpoint) exchange(ctx context.Context, r Request, height int64) (*Answ
 	return answer, err
 }
 
-// unreachable is the error where nobody could be asked.
+// unreachable is the error where no endpoint could be asked.
 func unreachable(err error) *upstream.Error {
 	return &upstream.Error{
 		Kind: upstream.Unreachable, Msg: origin + " cannot be reached", Err: err, RetryAfter: breakerOpen,

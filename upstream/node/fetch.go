@@ -57,7 +57,7 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 		moved := f.pool.chain.Moved()
 		e, hope := f.choose()
 		if e != nil {
-			if result := f.ask(ctx, e); f.settles(ctx, result) {
+			if result := f.ask(ctx, e); f.concludes(ctx, result) {
 				return result.answer, result.err
 			}
 			continue
@@ -156,7 +156,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 }
 
 // rank orders endpoints, least first: those not to be avoided, those that did not fail lately, those
-// known to have the height, those where nobody waits, the nearest, those with
+// known to have the height, those where no request waits, the nearest, those with
 // the fewest requests.
 func (e *endpoint) rank(v view, r reach, avoid string) [5]int {
 	failed := 0
@@ -181,8 +181,8 @@ type result struct {
 // writes says whether a request may change something.
 func (r Request) writes() bool { return r.Post != nil || r.Call != nil && r.Call.Write }
 
-// settles takes a result in and says whether it is the last word.
-func (f *fetch) settles(ctx context.Context, r result) bool {
+// concludes takes a result in and says whether it is the last word.
+func (f *fetch) concludes(ctx context.Context, r result) bool {
 	exists := 0 < r.height && r.height <= f.pool.Tip().Height || f.request.Height == AtTip // the tip may have fallen meanwhile
 	switch {
 	case errors.Is(r.err, upstream.ErrBehind), r.is(FutureHeight) && exists:
@@ -233,11 +233,11 @@ func (f *fetch) exhausted() (*Answer, error) {
 			Err: upstream.ErrBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
 		}
 	default:
-		return nil, f.pool.nobody()
+		return nil, f.pool.noEndpoint()
 	}
 }
 
-// refusal says that nobody keeps the height, and below which block nothing can be asked
+// refusal says that no endpoint keeps the height, and below which block nothing can be asked
 // for. Where the blocks begin that can be is not known: a node does not say how far it
 // prunes, and is not asked for what no client wants. Refusals teach the bound.
 func (f *fetch) refusal() *Answer {

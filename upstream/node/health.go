@@ -14,7 +14,7 @@ const (
 	answersFor = 3 * probeEvery  // an endpoint counts as reachable after an answer
 )
 
-// probe asks an endpoint for something cheap whenever nobody else did for a
+// probe asks an endpoint for something cheap whenever no request went there for a
 // while: readiness is then true before the first request, and an open breaker
 // closes at the probe's cost.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {

@@ -25,7 +25,7 @@ type Request struct {
 	Only       string // the name of the node to be asked; "" for any
 	Avoid      string // the name of one that is asked only where no other can be, or will be soon; "" for none
 	Audit      bool   // it is counted as an audit's
-	Ahead      bool   // nobody waits for it: it does not wait for a turn, and leaves room for one that somebody waits for
+	Ahead      bool   // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
 }
 
 // told is the height that the node is told of, 0 for none.

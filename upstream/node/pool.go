@@ -131,7 +131,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close ends Run and those who wait for a block, and waits for Run. Requests
+// Close ends Run and the waits for a block, and waits for Run. Requests
 // that are in flight go on. It returns nil.
 func (p *Pool) Close() error {
 	p.end()
@@ -152,7 +152,7 @@ func (p *Pool) ChainID() string { return p.chain.ChainID() }
 // allocate.
 func (p *Pool) Tip() Tip { return p.chain.Tip() }
 
-// Spare tells whether an endpoint has room for a request that nobody waits for
+// Spare tells whether an endpoint has room for a read ahead
 // ([Request].Ahead). One that may send a single request at a time never has.
 func (p *Pool) Spare() bool {
 	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.open() && e.queue.Spare() })
@@ -208,8 +208,8 @@ func (p *Pool) late(ctx context.Context, height int64) error {
 	}
 }
 
-// nobody is the error where no endpoint may be asked.
-func (p *Pool) nobody() error {
+// noEndpoint is the error where no endpoint may be asked.
+func (p *Pool) noEndpoint() error {
 	var reasons []error
 	foreign := 0
 	for _, e := range p.endpoints {

@@ -8,7 +8,7 @@ import (
 )
 
 // Address is an address of 127.0.0.1 for a server, which may end and come back on
-// it. Until the test ends nobody else is given its port by the kernel, and
+// it. Until the test ends no other process is given its port by the kernel, and
 // connections are refused while no server listens: a socket that never listens is
 // bound to it, beside which servers can bind theirs with SO_REUSEADDR.
 func Address(t testing.TB) string {

@@ -68,7 +68,7 @@ func (c Crowd) Ask(ctx context.Context, next func(i int) (request []byte, ok boo
 	})
 }
 
-// Gather connects those who are not connected and has each ask for a path, which
+// Gather connects the clients that are not connected and has each ask for a path, which
 // the server knows by then.
 func (c Crowd) Gather(ctx context.Context, path string) error {
 	for _, m := range c {

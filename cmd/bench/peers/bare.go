@@ -24,7 +24,7 @@ const BareCommand = "bare-server"
 // An answer is what a bare server answers a path with, from memory.
 type answer struct {
 	Path string
-	Body map[string]encoding // by content coding, "" for none; "304" for whoever has the ETag
+	Body map[string]encoding // by content coding, "" for none; "304" for a client that has the ETag
 	ETag string              // of the plain body
 }
 

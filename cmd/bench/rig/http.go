@@ -22,7 +22,7 @@ var (
 	given atomic.Uint32
 )
 
-// FreeAddr is an address of 127.0.0.1 that nobody listens on, and another one each
+// FreeAddr is an address of 127.0.0.1 that no process listens on, and another one each
 // time. It panics when there is no port left.
 func FreeAddr() string {
 	for range 100 {

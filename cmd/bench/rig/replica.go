@@ -33,7 +33,7 @@ const stillIsWell = "TIPCACHE_CHAIN_MAX_BLOCK_AGE=48h"
 
 // Replica starts one and waits until it is ready. All is as serve has it by
 // default, the access log (to a file) and the metrics included, but for a store
-// in memory that nobody may ask. Flags come last.
+// in memory that is not listed. Flags come last.
 func (r *Rig) Replica(ctx context.Context, s Serving) (*Replica, error) {
 	public, admin := FreeAddr(), FreeAddr()
 	t := &Replica{URL: "http://" + public, Admin: "http://" + admin}

@@ -52,7 +52,7 @@ type Service struct {
 	cache    *cache.Cache
 	pool     *node.Pool
 	auditor  *audit.Auditor     // nil: nothing is read again
-	store    *collections.Store // nil: nobody may list collections, and none are counted
+	store    *collections.Store // nil: collections are not listed, and none are counted
 	watch    *collections.Watch // of the store
 	indexer  *indexer.Indexer   // nil: the store is not filled here
 	metadata *metadata.Service  // nil: no provider

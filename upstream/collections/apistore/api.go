@@ -29,7 +29,7 @@ type httpStore struct {
 	client   *http.Client
 }
 
-// Open makes the driver for a base URL such as https://host/api/v4. It asks nobody
+// Open makes the driver for a base URL such as https://host/api/v4. It sends no request
 // yet, and no error of it holds a password.
 func Open(_ context.Context, base string, o collections.Options) (string, collections.Driver, error) {
 	u, err := url.Parse(base)

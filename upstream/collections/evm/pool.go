@@ -68,7 +68,7 @@ type Pool struct {
 	current   atomic.Int64 // counts on; modulo the endpoints it is the one to ask
 }
 
-// NewPool asks nobody yet. No error of it repeats an endpoint's URL.
+// NewPool sends no request yet. No error of it repeats an endpoint's URL.
 func NewPool(o Options) (*Pool, error) {
 	if len(o.Endpoints) == 0 || o.ChainID <= 0 {
 		return nil, errors.New("endpoints and a chain id are required")

@@ -5,7 +5,7 @@
 //
 //  1. run.go reads the store's cursor, or finds the block to start at
 //     (start.go), and the head of the chain;
-//  2. round.go cuts the blocks between them into windows, fetches a few of them
+//  2. fill.go cuts the blocks between them into windows, fetches a few of them
 //     ahead, and checks that each continues the one before by its parent hash;
 //     those that come while others are taken over are joined (gather.go);
 //  3. fetch.go asks an endpoint for a window: its head, the logs and the window's

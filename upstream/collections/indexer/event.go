@@ -64,5 +64,5 @@ var signatures = map[string]signature{
 	"0xf0b760f19317a7e4ea4ac34ecddaff62bcecf43c393f3994450d0499e173b327": {Tagged, disputes, 1, 6},     // IpTaggedOnRelatedIpInfringement(uint256,address,address,uint256,bytes32,uint256)
 }
 
-// topics are those that are asked for.
+// topics are the first topics of the logs that are asked for.
 var topics = slices.Sorted(maps.Keys(signatures))

@@ -23,7 +23,7 @@ type Indexer struct {
 	status  status
 }
 
-// New checks the options and asks nobody yet.
+// New checks the options and sends no request yet.
 func New(o Options) (*Indexer, error) {
 	o, err := o.normal()
 	if err != nil {
@@ -139,7 +139,7 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	if next.from > next.to {
 		return true, nil // the first block is yet to come
 	}
-	return false, x.round(ctx, cursor, next)
+	return false, x.fill(ctx, cursor, next)
 }
 
 // head asks for the newest block, which is not below the store's. An endpoint

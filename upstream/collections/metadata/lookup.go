@@ -9,7 +9,7 @@ import (
 
 // Lookup describes the contracts at the addresses, in any case. The answer has
 // every address in lower case, with the documented collectionMetadata object
-// or, where nothing is known, {}. Nobody may change the values: they are shared.
+// or, where nothing is known, {}. The values must not be changed: they are shared.
 //
 // degraded says that the provider failed, was late or was not asked, and that
 // some contract is therefore described by {} or by data older than

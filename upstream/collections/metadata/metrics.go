@@ -21,7 +21,7 @@ type metrics struct {
 	registered []prometheus.Collector
 }
 
-// newMetrics registers the numbers; with no Registerer they count for nobody.
+// newMetrics registers the numbers; without a Registerer they are not exported.
 func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) (*metrics, error) {
 	name := func(n string) string { return prometheus.BuildFQName("tipcache", "metadata", n) }
 	m := &metrics{

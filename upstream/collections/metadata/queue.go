@@ -158,7 +158,7 @@ func (q *queue) learned(addresses []string) map[string]Record {
 }
 
 // release ends what was asked for: the parts wait for their turn, and the flights
-// of all other addresses are forgotten. Those that have not ended failed.
+// of all other addresses are forgotten. A call that has not ended has failed.
 func (q *queue) release(addresses []string, parts []part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,7 +190,7 @@ func (q *queue) close() {
 }
 
 // span is that of a page which waits for one of the addresses, of a sampled
-// trace if there is one; nil if nobody waits.
+// trace if there is one; nil if no request waits.
 func (q *queue) span(addresses []string) (of trace.Span) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

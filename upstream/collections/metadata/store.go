@@ -19,7 +19,7 @@ type Store interface {
 	Save(ctx context.Context, records map[string]Record)
 }
 
-// A Record is what was learned of one contract. Nobody changes it any more.
+// A Record is what was learned of one contract. It is not changed any more.
 type Record struct {
 	Body   []byte    // the description, a JSON object; empty: the provider has none
 	ReadAt time.Time // when the provider said so

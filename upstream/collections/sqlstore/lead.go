@@ -20,13 +20,13 @@ const leadInterval = time.Second
 
 // A host that is gone closes no connection. With this the server asks whether it
 // is still there, and frees the lock after some 15 s, not the hours that are
-// usual. An answer that nobody acknowledges keeps it from asking, and is given up
+// usual. An answer that is not acknowledged keeps it from asking, and is given up
 // after 15,000 ms instead.
 const noticeGone = `SELECT set_config('tcp_keepalives_idle', '5', false),
 	set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '2', false),
 	set_config('tcp_user_timeout', '15000', false)`
 
-// errLeadLost says why work was ended that nobody cancelled.
+// errLeadLost says why work was ended that no caller cancelled.
 var errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
 
 // Lead takes a lock that belongs to a connection of its own: the server frees it

@@ -117,7 +117,7 @@ func postgresName(c *pgx.ConnConfig) string {
 	return "postgres://" + host + "/" + c.Database
 }
 
-// ready waits for the migration, which goes on without those who leave.
+// ready waits for the migration, which goes on when callers leave.
 func (e *postgresEngine) ready(ctx context.Context) error {
 	if e.migrated.Load() {
 		return nil

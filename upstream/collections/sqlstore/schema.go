@@ -115,7 +115,7 @@ func newestVersion(all []script) (newest int) {
 	return newest
 }
 
-// expansions are the names of those that the schema has.
+// expansions are the names of the expansions that the schema has.
 func (s *store) expansions(ctx context.Context, w *sql.Conn) (all []string, err error) {
 	known, err := s.exists(ctx, w, "collections_expansions")
 	if err != nil || !known {

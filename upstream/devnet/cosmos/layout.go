@@ -31,7 +31,7 @@ type coin struct {
 	Amount int64
 }
 
-// A validator and those who delegate to it.
+// A validator and its delegators.
 type validator struct {
 	member
 	raw    string
@@ -82,7 +82,7 @@ func (l *layout) add(raw string, sequence int64, coins ...coin) *account {
 	return a
 }
 
-// populate adds the named accounts and those that delegate to the popular validator.
+// populate adds the named accounts and the delegators of the popular validator.
 func (l *layout) populate(delegators int) {
 	for _, e := range cast().Accounts {
 		a := l.add(mustDecode(accountPrefix, e.Address), e.Sequence, e.Coins...)

@@ -12,7 +12,7 @@ func contract(serve handler) handler {
 	}
 }
 
-// smart answers the queries that the contract knows: those that have documents.
+// smart answers the queries that the contract has documents for.
 func smart(q *query) (string, error) {
 	if !json.Valid([]byte(q.args["query_data"])) {
 		return "", fail(invalidArgument, "invalid query data")

@@ -93,8 +93,8 @@ func (t token) holds(outcome int) bool {
 // leadingNumber is what a value such as 5stake or 6.5stake begins with.
 func leadingNumber(value string) string {
 	s := scanner{input: value}
-	s.take(isDigit)
-	if whole := s.end; whole == 0 || !s.skip('.') || s.take(isDigit) == "" {
+	s.consume(isDigit)
+	if whole := s.end; whole == 0 || !s.skip('.') || s.consume(isDigit) == "" {
 		return value[:whole]
 	}
 	return value[:s.end]

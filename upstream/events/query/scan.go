@@ -73,8 +73,8 @@ func (s *scanner) next() error {
 	return nil
 }
 
-// take moves over what belongs to the token.
-func (s *scanner) take(belongs func(rune) bool) string {
+// consume moves over what belongs to the token.
+func (s *scanner) consume(belongs func(rune) bool) string {
 	rest := s.input[s.end:]
 	taken := rest[:len(rest)-len(strings.TrimLeftFunc(rest, belongs))]
 	s.end += len(taken)
@@ -91,9 +91,9 @@ func (s *scanner) skip(c byte) bool {
 }
 
 func (s *scanner) number() {
-	s.take(isDigit)
+	s.consume(isDigit)
 	if s.skip('.') {
-		s.take(isDigit)
+		s.consume(isDigit)
 	}
 	s.token, s.text = number, s.input[s.start:s.end]
 }
@@ -120,25 +120,25 @@ func (s *scanner) quoted() error {
 
 // word reads a tag, a keyword, or a time behind its word and one space.
 func (s *scanner) word() error {
-	s.text = s.take(isTag)
+	s.text = s.consume(isTag)
 	keyword, ok := keywords[s.text]
 	switch {
 	case ok:
 		s.token = keyword
 	case s.text == "TIME" && s.skip(' '):
-		s.text = s.take(func(r rune) bool { return isDigit(r) || strings.ContainsRune("-T:+Z", r) })
-		return s.moment(timestamp, "TIME", time.RFC3339)
+		s.text = s.consume(func(r rune) bool { return isDigit(r) || strings.ContainsRune("-T:+Z", r) })
+		return s.checkTime(timestamp, "TIME", time.RFC3339)
 	case s.text == "DATE" && s.skip(' '):
-		s.text = s.take(func(r rune) bool { return isDigit(r) || r == '-' })
-		return s.moment(datestamp, "DATE", time.DateOnly)
+		s.text = s.consume(func(r rune) bool { return isDigit(r) || r == '-' })
+		return s.checkTime(datestamp, "DATE", time.DateOnly)
 	default:
 		s.token = tag
 	}
 	return nil
 }
 
-// moment checks a time. Years have four digits and are not long ago.
-func (s *scanner) moment(as token, word, layout string) error {
+// checkTime checks a time. Years have four digits and are not long ago.
+func (s *scanner) checkTime(as token, word, layout string) error {
 	at, err := time.Parse(layout, s.text)
 	if err != nil {
 		return fmt.Errorf("invalid %s value: %w", word, err)

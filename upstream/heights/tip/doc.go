@@ -12,7 +12,7 @@
 //
 // A source whose claim is none of these is put aside: its word counts for
 // nothing until a read proves one of its claims. A height that was never proved
-// may be taken back: nobody has been given an answer of it. A proved height stays
+// may be taken back: no client has been given an answer of it. A proved height stays
 // for the epoch. What replicas say is plausible or ignored, and is taken back
 // when no source of this process confirms it in time; a chain of such claims
 // cannot lift the tip faster than the pace, for they prove nothing.

@@ -30,7 +30,7 @@ type Claim struct {
 	Proved     bool      // a read at the height was answered
 }
 
-// A source is what is known of one of those who make claims.
+// A source is what is known of an endpoint or a replica that makes claims.
 type source struct {
 	claim Claim     // the last that was believed
 	said  int64     // the last height it named, believed or not
@@ -131,7 +131,7 @@ func (t *Tracker) Accept(source int, c Claim) (back bool) {
 	if c.Proved {
 		t.prove(c.Height, now)
 	}
-	t.settle(now, true)
+	t.resolve(now, true)
 	return back
 }
 
@@ -146,7 +146,7 @@ func (t *Tracker) Retire(source int) {
 	defer t.mu.Unlock()
 	s := &t.sources[source]
 	s.heard, s.at = time.Time{}, time.Time{}
-	t.settle(time.Now(), false)
+	t.resolve(time.Now(), false)
 }
 
 // PutAside makes a source's word count for nothing. It says whether that is new.
@@ -158,7 +158,7 @@ func (t *Tracker) PutAside(source int) bool {
 		return false
 	}
 	s.aside, s.claim = true, Claim{}
-	t.settle(time.Now(), false)
+	t.resolve(time.Now(), false)
 	return true
 }
 
@@ -244,6 +244,6 @@ func (t *Tracker) Raise(height int64) bool {
 		t.raisedAt = now // a chain of claims has one time to be confirmed
 	}
 	t.raised = height
-	t.settle(now, false)
+	t.resolve(now, false)
 	return true
 }

@@ -56,7 +56,7 @@ func (s *Slots) behindScans(r Request) time.Duration {
 }
 
 // behind is how long the work before the turn of a request takes: a part of what waits, and
-// half of what is under way. Scans hold nobody up but for the slots that they take.
+// half of what is under way. Scans delay no other request but by the slots that they take.
 func (s *Slots) behind(r Request) time.Duration {
 	waits, taken := s.foreground.waits, s.taken
 	for c, some := range s.background.waits {
@@ -75,7 +75,7 @@ func (s *Slots) behind(r Request) time.Duration {
 	return time.Duration(work / max(slots, weights[Cheap]))
 }
 
-// turns is how many of those who wait have their turns before a request.
+// turns is how many of the waiting requests have their turns before a request.
 func (s *Slots) turns(r Request) int {
 	if r.Background {
 		behind := s.background.ahead(r.Client)
@@ -86,7 +86,7 @@ func (s *Slots) turns(r Request) int {
 }
 
 // ahead is how many turns of a queue come before that of one more request of a client. All
-// lines count as if they were as long as the client's, so that nobody has to look at them.
+// lines count as if they were as long as the client's, so that they need not be looked at.
 func (q *queue) ahead(client string) int {
 	l, fresh := q.lines[client], q.fresh.Len()
 	if l == nil {

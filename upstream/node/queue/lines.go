@@ -22,7 +22,7 @@ type queue struct {
 	waits         load
 }
 
-// A line stays among the served ones until its next turn, also when nobody waits
+// A line stays among the served ones until its next turn, also when no request waits
 // in it any more: a client that asks one thing after the other is not fresh each
 // time.
 type line struct {
@@ -123,7 +123,7 @@ func (q *queue) next(scans bool) *waiter {
 }
 
 // first is the first waiter in some lines that could run now. A line in which
-// nobody waits when its turn has come ends.
+// no request waits when its turn has come ends.
 func (q *queue) first(lines *list.List, scans bool) *waiter {
 	var after *list.Element
 	for place := lines.Front(); place != nil; place = after {
@@ -149,8 +149,8 @@ func (l *line) first(scans bool) *waiter {
 	return nil
 }
 
-// take gives the waiter its turn. Its line is the last to have another.
-func (q *queue) take(w *waiter) {
+// grant gives the waiter its turn. Its line is the last to have another.
+func (q *queue) grant(w *waiter) {
 	q.waits[w.cost]--
 	l := w.line
 	l.waiters.Remove(w.place)

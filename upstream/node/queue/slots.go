@@ -24,7 +24,7 @@ type Request struct {
 	Client     string // on whose behalf: clients take turns
 	Cost       Cost   // a Scan takes one of the slots that scans have, too
 	Background bool   // yields to foreground requests, and waits for its turn until its context ends
-	Ahead      bool   // nobody waits for it: it does not wait for a turn, and leaves room for one that somebody waits for
+	Ahead      bool   // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
 }
 
 // Options say how much an endpoint is asked.
@@ -93,7 +93,7 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	return &Turn{s, r.Cost, time.Now(), w.calm}, nil
 }
 
-// acquireSpare takes a slot for a request that is no Scan and that nobody waits for.
+// acquireSpare takes a slot for a request that is no Scan and that no client waits for.
 func (s *Slots) acquireSpare(r Request) (*Turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Slots) acquireSpare(r Request) (*Turn, error) {
 	return &Turn{s, r.Cost, time.Now(), s.begin(r.Cost)}, nil
 }
 
-// Spare tells whether nobody waits for a slot, and one more than one is free.
+// Spare tells whether no request waits for a slot, and one more than one is free.
 func (s *Slots) Spare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Slots) grant() {
 		}
 		w.calm = s.begin(w.cost)
 		s.count(q)
-		q.take(w)
+		q.grant(w)
 	}
 	s.limit.full = s.limit.full || s.foreground.waits.requests()+s.background.waits.requests() > 0
 }

@@ -60,7 +60,7 @@ func (t *Tokens) grant() {
 			t.arm()
 			return
 		}
-		t.queue.take(t.queue.next(true))
+		t.queue.grant(t.queue.next(true))
 	}
 }
 

@@ -25,9 +25,9 @@ const followed = 16
 // gives small parts.
 const maxParts = 64
 
-// round takes the store from its cursor through a span: windows are fetched
+// fill takes the store from its cursor through a span: windows are fetched
 // ahead, a bounded number at once, and taken over in order.
-func (x *Indexer) round(ctx context.Context, cursor ledger.Cursor, s span) error {
+func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error {
 	all := task{span: s, parent: cursor.Hash, whole: s.blocks() <= followed}
 	group, ctx := errgroup.WithContext(ctx)
 	windows := make(chan fetching, x.o.Ahead-1) // one more is being handed on

@@ -9,9 +9,9 @@ import (
 // was not confirmed.
 const deafness = time.Minute
 
-// settle makes the tip of all that is believed. heard says that a source has
+// resolve makes the tip of all that is believed. heard says that a source has
 // just spoken. Call with mu held.
-func (t *Tracker) settle(now time.Time, heard bool) {
+func (t *Tracker) resolve(now time.Time, heard bool) {
 	v := *t.value.Load()
 	before := v.Height
 	best := t.best(now)
@@ -145,6 +145,6 @@ func (t *Tracker) Begin(epoch int64) bool {
 	t.proved, t.raised, t.lowerSince, t.unproved = 0, 0, time.Time{}, time.Time{}
 	t.pace.forget()
 	t.base, t.baseAt = t.best(now).Height, now
-	t.settle(now, false)
+	t.resolve(now, false)
 	return true
 }
