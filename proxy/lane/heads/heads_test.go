@@ -33,6 +33,9 @@ func recordings(tb testing.TB, file string) (all []recorded) {
 func disagreement(text string) string {
 	var r Request
 	n, v := r.Parse(text)
+	if said := otherAgain(&r, text, n, v); said != "" {
+		return said
+	}
 	if v != Taken {
 		return ""
 	}
@@ -60,6 +63,27 @@ func disagreement(text string) string {
 		}
 	}
 	return otherKey(&r, theirs)
+}
+
+// otherAgain holds what a text means by itself, as it was read just now, against what it means behind a request
+// with the same lines, and behind this one with another method and version.
+func otherAgain(alone *Request, text string, n int, v Verdict) string {
+	_, lines, ok := strings.Cut(text, "\r\n")
+	if !ok {
+		return ""
+	}
+	for _, before := range []string{"GET / HTTP/1.1", "HEAD /?a HTTP/1.0", "POST / HTTP/1.1"} {
+		var r Request
+		r.Parse(before + "\r\n" + lines)
+		if again, verdict := r.Parse(text); again != n || verdict != v || v == Taken && told(&r) != told(alone) {
+			return fmt.Sprintf("behind %s: %d, %d bytes, %s; %d, %d bytes, %s by itself", before, verdict, again, told(&r), v, n, told(alone))
+		}
+	}
+	return ""
+}
+
+func told(r *Request) string {
+	return fmt.Sprintf("%s %q %q %d %t %d %q %x", r.Method, r.Target, r.Body, r.Minor, r.Close, r.Size, r.values, r.sent)
 }
 
 // otherKey holds the key of what net/http has read against that of the bytes.
@@ -285,18 +309,22 @@ func BenchmarkParse(b *testing.B) {
 	for _, name := range []string{"wrk_get", "chromium_https_fetch-same", "via-nginx-ingress-nginx-set-h2_firefox_fetch"} {
 		for _, request := range recordings(b, "clients.json") {
 			if request.Name == name {
-				b.Run(name, func(b *testing.B) {
-					var r Request
-					var key []byte
-					for b.Loop() {
-						if _, v := r.Parse(request.Head); v != Taken {
-							b.Fatal(v)
-						}
-						key = r.AppendKey(key[:0])
-					}
-				})
+				b.Run(name+"/again", func(b *testing.B) { parse(b, request.Head, request.Head) })
+				b.Run(name+"/of others", func(b *testing.B) { parse(b, request.Head, strings.Replace(request.Head, "Host: ", "Host: x", 1)) })
 			}
 		}
+	}
+}
+
+func parse(b *testing.B, heads ...string) {
+	b.Helper()
+	var r Request
+	var key []byte
+	for i := 0; b.Loop(); i++ {
+		if _, v := r.Parse(heads[i%len(heads)]); v != Taken {
+			b.Fatal(v)
+		}
+		key = r.AppendKey(key[:0])
 	}
 }
 

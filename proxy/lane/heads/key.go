@@ -32,7 +32,7 @@ func From(from *http.Request) (r Request, ok bool) {
 	if from.ContentLength != 0 || from.Method != http.MethodGet && from.Method != http.MethodHead || !isTarget(from.RequestURI) || !isHost(from.Host) {
 		return r, false
 	}
-	r = Request{Method: from.Method, Target: from.RequestURI, Minor: from.ProtoMinor, sent: 1 << Host}
+	r = Request{Method: from.Method, Target: from.RequestURI, Minor: from.ProtoMinor, lines: lines{sent: 1 << Host}}
 	if from.ProtoMajor == 2 { //nolint:mnd // HTTP/2 has no minor versions
 		r.Minor = 1
 	}

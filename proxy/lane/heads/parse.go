@@ -9,6 +9,7 @@ package heads
 import (
 	"net/http"
 	"strings"
+	"unsafe"
 )
 
 // Bounds of what is taken, in bytes.
@@ -17,19 +18,37 @@ const (
 	MaxBody = 16 << 10
 )
 
-// A Request is what the lane knows of a request. Its texts are parts of what it was
-// read from.
+// A Request is what the lane knows of a request. Its texts are good until the next one is read into
+// it, and for as long as what it was read from.
 type Request struct {
 	Method string // GET, HEAD or POST
 	Target string // in origin form, as it was sent
 	Body   string // of a POST
 	Minor  int    // of HTTP/1
-	Close  bool   // the connection ends with the answer
-	Size   int    // of the names and values of all headers but Host, in bytes, at most
+	lines
+}
+
+// lines are what the lines behind the first one say.
+type lines struct {
+	Close bool // the connection ends with the answer
+	Size  int  // of the names and values of all headers but Host, in bytes, at most
 
 	values [count]string
 	sent   uint32 // a bit for each header
+
+	text   []byte // their own copy of what they were read from; empty: none
+	length int    // of them and the empty line
+	framed framing
 }
+
+// framing is what a line may mean another thing by.
+type framing struct {
+	minor int
+	post  bool
+}
+
+// maxRepeated bounds the lines that are kept, in bytes: each connection has its own.
+const maxRepeated = 1 << 10
 
 // Values are those of a header, of which there is one or none.
 func (r *Request) Values(h Header) []string {
@@ -52,24 +71,42 @@ const (
 	Odd                  // something that only net/http is to judge
 )
 
-// Parse reads the request that a text begins with, and says how long it is.
+// Parse reads the request that a text begins with, and says how long it is. Clients repeat their lines, whatever
+// they ask for: those of the request that was read before are not read again.
 func (r *Request) Parse(text string) (n int, v Verdict) {
-	*r = Request{Size: len("Cache-Control" + "no-cache")} // which net/http adds for a Pragma
-	n, v = r.line(text)
-	for v == Taken {
-		end, ok := lineEnd(text[n:])
-		if !ok {
-			return 0, incomplete(text, n)
-		}
-		if end == 0 {
-			return r.finish(text, n+len("\r\n"))
-		}
-		if !r.field(text[n : n+end]) {
-			return 0, Odd
-		}
-		n += end + len("\r\n")
+	if n, v = r.line(text); v != Taken {
+		return 0, v
 	}
-	return 0, v
+	as := framing{r.Minor, r.Method == http.MethodPost}
+	if len(r.text) == 0 || r.framed != as || !strings.HasPrefix(text[n:], unsafe.String(&r.text[0], len(r.text))) { //nolint:gosec // which is only read
+		if v = r.fields(text, n, as); v != Taken {
+			return 0, v
+		}
+	}
+	return r.finish(text, n+r.length)
+}
+
+// fields reads the lines from n on. They are read from a copy, to which the values then belong, unless they are long.
+func (r *Request) fields(text string, n int, as framing) Verdict {
+	rest, kept := text[n:], r.text[:0]
+	if end := strings.Index(rest, "\r\n\r\n"); end >= 0 && end <= maxRepeated {
+		kept = append(kept, rest[:end+len("\r\n\r\n")]...)
+		rest = unsafe.String(&kept[0], len(kept)) //nolint:gosec // which is written when the next lines are read
+	}
+	r.lines = lines{Close: as.minor == 0, Size: len("Cache-Control" + "no-cache"), text: kept[:0], framed: as} // which net/http adds for a Pragma
+	for at := 0; ; {
+		end, ok := lineEnd(rest[at:])
+		switch {
+		case !ok:
+			return incomplete(text, n+at)
+		case end == 0:
+			r.text, r.length = kept, at+len("\r\n")
+			return Taken
+		case !r.field(rest[at : at+end]):
+			return Odd
+		}
+		at += end + len("\r\n")
+	}
 }
 
 // incomplete is the verdict on a text whose last line, which begins at n, has no end. A
@@ -100,7 +137,6 @@ func (r *Request) line(text string) (n int, v Verdict) {
 		return 0, Odd
 	}
 	r.Minor = int(line[len(line)-1] - '0')
-	r.Close = r.Minor == 0
 	method, target, _ := strings.Cut(line[:at], " ")
 	if method != http.MethodGet && method != http.MethodHead && method != http.MethodPost || !isTarget(target) {
 		return 0, Odd
@@ -186,7 +222,7 @@ func isWord(value, word string) bool { return len(value) == len(word) && equalFo
 
 // finish reads the body, once the head has ended.
 func (r *Request) finish(text string, n int) (int, Verdict) {
-	length, ok := r.length()
+	length, ok := r.bodyLength()
 	switch {
 	case !ok, n > MaxHead, r.sent&(1<<Host) == 0:
 		return 0, Odd
@@ -197,8 +233,8 @@ func (r *Request) finish(text string, n int) (int, Verdict) {
 	return n + length, Taken
 }
 
-// length is that of the body.
-func (r *Request) length() (n int, ok bool) {
+// bodyLength is that of the body.
+func (r *Request) bodyLength() (n int, ok bool) {
 	value, sent := r.values[ContentLength], r.sent&(1<<ContentLength) != 0
 	switch {
 	case value == "0", !sent && r.Method != http.MethodPost:
