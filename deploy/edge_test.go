@@ -28,7 +28,7 @@ func TestEdgesDoNotMixHeights(t *testing.T) {
 	if err != nil {
 		t.Skip("skipped: TIPCACHE_TEST_EDGE is not the number of answers to be read; .ci/http sets it")
 	}
-	origin := startOrigin(t)
+	origin, _ := startOrigin(t)
 	edges := []*edge{
 		{name: "nginx, told to ignore Vary", at: startNginx(t, "edge/nginx.conf", origin)},
 		{name: "nginx, by Vary", at: startNginx(t, writeFile(t, "nginx.conf", byVary), origin)},
@@ -47,6 +47,76 @@ func TestEdgesDoNotMixHeights(t *testing.T) {
 			t.Errorf("%s: %d answers in %d blocks came from the edge", e.name, e.hits.Load(), blocks)
 		}
 	}
+}
+
+// TestEdgesShareOnePoll follows answers through the caches of the folder edge: tipcache is
+// asked once for many followers, who go from block to block and never back.
+func TestEdgesShareOnePoll(t *testing.T) {
+	if os.Getenv("TIPCACHE_TEST_EDGE") == "" {
+		t.Skip("skipped: TIPCACHE_TEST_EDGE is not set; .ci/http sets it")
+	}
+	const followers = 60
+	for name, start := range map[string]func(origin string) string{
+		"nginx": func(origin string) string { return startNginx(t, "edge/nginx.conf", origin) }, "Varnish": func(origin string) string { return startVarnish(t, origin) },
+	} {
+		origin, admin := startOrigin(t)
+		at := start(origin)
+		var all sync.WaitGroup
+		for range followers {
+			all.Go(func() { followBlocks(t, at+polledPath) })
+		}
+		all.Wait()
+		asked := pollsOf(t, admin)
+		t.Logf("%s: %d polls came from %d followers of %d blocks", name, asked, followers, leastBlocks)
+		if asked > followers*leastBlocks/4 {
+			t.Errorf("%s: tipcache was asked %d times", name, asked)
+		}
+	}
+}
+
+// polledPath is of an answer that every block changes.
+const polledPath = "/distribution/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/rewards"
+
+// followBlocks polls an answer until it has changed some times.
+func followBlocks(t *testing.T, url string) {
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 1}}
+	defer client.CloseIdleConnections()
+	next, newest := "?since=0", int64(0)
+	for changes := 0; changes <= leastBlocks && t.Context().Err() == nil; {
+		h, err := get(t.Context(), client, url+next, "")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		after, _, _ := strings.Cut(strings.TrimPrefix(h.Get("Link"), "<"), ">")
+		height, _ := strconv.ParseInt(h.Get("X-Block-Height"), 10, 64)
+		if height < newest || after == next || after == "" {
+			t.Errorf("%s at block %d, after %d, goes on with %q", next, height, newest, after)
+			return
+		}
+		if height > newest {
+			changes++
+		}
+		next, newest = after, height
+	}
+}
+
+// pollsOf is how many polls a tipcache has answered.
+func pollsOf(t *testing.T, admin string) (all int) {
+	t.Helper()
+	resp, err := http.Get("http://" + admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, `tipcache_proxy_requests_total{`) && strings.Contains(line, `route="poll"`) {
+			n, _ := strconv.Atoi(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
+			all += n
+		}
+	}
+	return all
 }
 
 // leastBlocks come while an edge is read.
@@ -146,14 +216,14 @@ func get(ctx context.Context, client *http.Client, target, height string) (http.
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
+	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
 		err = fmt.Errorf("%s: %s", resp.Status, body)
 	}
 	return resp.Header, err
 }
 
-// startOrigin starts tipcache before a simulated chain, and returns its address.
-func startOrigin(t *testing.T) string {
+// startOrigin starts tipcache before a simulated chain, and returns its addresses.
+func startOrigin(t *testing.T) (public, admin string) {
 	t.Helper()
 	var at [7]string
 	for i := range at {
@@ -163,7 +233,7 @@ func startOrigin(t *testing.T) string {
 	await(t, "http://"+at[0]+"/staking/pool")
 	start(t, program, "serve", "--listen", at[5], "--admin", at[6], "--store", "sqlite::memory:", "--collections-auth", "none", "--node", "http://"+at[0], "--comet", "http://"+at[1])
 	await(t, "http://"+at[6]+"/readyz")
-	return at[5]
+	return at[5], at[6]
 }
 
 // startNginx starts nginx with a configuration before tipcache at another address.

@@ -4,10 +4,12 @@ vcl 4.1;
 #   varnishd -a 127.0.0.1:8111 -f varnish.vcl -s malloc,512m -p default_grace=0
 #
 # It keeps answers as long as Cache-Control says: those whose URL names their block for a day, those of the newest block
-# for what is left of the block in whole seconds (s-maxage).
+# for what is left of the block in whole seconds (s-maxage); and those to polls (?since=) for a second, whatever their status:
+# one is asked for all who follow.
 import std;
 backend tipcache {
   .host = "127.0.0.1"; .port = "8080";
+  .first_byte_timeout = 60s;                  # above http.long_poll (20 s)
   .between_bytes_timeout = 60s;               # above the pause between two events or comments of a stream
 }
 sub vcl_recv {
@@ -29,6 +31,9 @@ sub vcl_backend_response {
   # What is left of the block, from now on: Varnish takes the Age off, as of the max-age that it is a part of.
   if (beresp.http.Cache-Control ~ "s-maxage=[0-9]+") {
     set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, "^.*s-maxage=([0-9]+).*$", "\1s"), 0s);
+  }
+  if (bereq.url ~ "[?&]since=" && beresp.http.Cache-Control ~ "max-age=1$") {
+    set beresp.ttl = 1s;                      # a failure, too: else all who wait go on at once
   }
   if (beresp.ttl <= 0s) {
     return (pass(1s));                        # nobody waits for another's answer; the built-in's hit-for-miss lasts 120 s
