@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -206,23 +207,26 @@ func (d *Door) list(c *gin.Context) error {
 	return nil
 }
 
-// Call answers one call that comes over a socket. It is nil where the call has no parameters and
-// the method needs some.
-func (d *Door) Call(from *http.Request, name string, params json.RawMessage) (member []byte) {
+// Call answers one call that comes over a socket.
+func (d *Door) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
 	err := d.reader.Stack.Exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
 		k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
-		if member = said; k == nil {
-			return len(member), nil
+		if a.Member = said; k == nil {
+			return len(a.Member), nil
 		}
 		all, errs := d.run(from, rec, []*asking{k})
-		if all[0].answer != nil {
-			d.reader.Show(rec, all[0].answer)
+		one := all[0]
+		if one.answer != nil {
+			d.reader.Show(rec, one.answer)
+			if one.query.Pinned == 0 && !one.query.Kind.Class.Fixed() {
+				a.Height = one.answer.Entry.Height
+			}
 		}
-		member = all[0].member
-		return len(member), errs[0]
+		a.Member = one.member
+		return len(a.Member), errs[0]
 	})
 	if err != nil {
-		return memberOf(web.FailureOf(err))
+		a.Member = memberOf(web.FailureOf(err))
 	}
-	return member
+	return a
 }

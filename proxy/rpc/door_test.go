@@ -147,6 +147,21 @@ func TestTransactionsOfABatchAreSentOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// A node names a block some moments before it can read it.
+func TestStatusNamesNoBlockAheadOfWhatCanBeRead(t *testing.T) {
+	n := newRecordedNode(t)
+	want := n.calls["status"]
+	later := strings.NewReplacer(`"latest_block_height":"746"`, `"latest_block_height":"747"`, "3906D40F", "00000000", "A0F6105E", "00000000", "13:14:45.524351274", "13:14:46")
+	n.calls["status"] = later.Replace(want)
+	n.calls[`blockchain{"maxHeight":"746","minHeight":"746"}`] = `"result":{"last_height":"747","block_metas":[{` +
+		`"block_id":{"hash":"3906D40F08D75E85EA7A1DF26E99F2FC0CEF9AEBDCFD8C617218DF0E93345862"},"header":{"height":"746",` +
+		`"time":"2026-11-22T13:14:45.524351274Z","app_hash":"A0F6105E0A4DDCA7890A4596EDA79CFB418767E96AA4B781046CAE57D1A3874A"}}]}`
+	server, _ := newDoor(t, n, rpc.Options{})
+	if _, body := post(t, server.URL, `{"jsonrpc":"2.0","id":1,"method":"status","params":{}}`); body != `{"jsonrpc":"2.0","id":1,`+want+`}` {
+		t.Errorf("got  %s\nwant %s", body, want)
+	}
+}
+
 func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
 	n := newRecordedNode(t)
 	server, metrics := newDoor(t, n, rpc.Options{})

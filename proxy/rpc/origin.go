@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -36,7 +34,10 @@ func (o *origin) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*no
 		return nil, err
 	}
 	if o.m.name == "status" && a.Reason == node.OK {
-		o.awaitReadable(ctx, a)
+		a, err = o.readable(ctx, r, a)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return o.complete(a), nil
 }
@@ -51,14 +52,6 @@ func (o *origin) params(height int64) json.RawMessage {
 		a = a.with(o.m, "height", json.RawMessage(`"`+strconv.FormatInt(height, 10)+`"`))
 	}
 	return o.m.object(a)
-}
-
-// awaitReadable waits until the block that status names can be read, which is some
-// milliseconds later.
-func (o *origin) awaitReadable(ctx context.Context, a *node.Answer) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	_ = o.reader.Nodes.WaitHeight(ctx, gjson.GetBytes(a.Body[len(`"result":`):], "sync_info.latest_block_height").Int())
 }
 
 // Entry makes what is cached of a node's answer.

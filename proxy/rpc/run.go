@@ -50,6 +50,12 @@ func (d *Door) run(from *http.Request, rec *web.Record, asked []*asking) ([]answ
 // that has its answer.
 func (k *asking) alone() bool { return k != nil && k.m.alone() }
 
+// Alone says whether calls of a method are answered when nothing else of their connection is.
+func (*Door) Alone(method string) bool {
+	m := methods[method]
+	return m != nil && m.alone()
+}
+
 // settling is the query that waits for the block that all have to see: one for the newest
 // block, which is to be no earlier than what the client has seen, where there is one.
 func settling(plans []*blocks.Query) *blocks.Query {

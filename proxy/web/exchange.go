@@ -1,7 +1,9 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
@@ -21,7 +23,10 @@ func (s *Stack) Exchange(from *http.Request, route string, serve func(*Record) (
 	}
 	size := 0
 	if err == nil {
-		size, err = serve(rec)
+		err = recovered(func() (err error) {
+			size, err = serve(rec)
+			return err
+		})
 	}
 	status := http.StatusOK
 	if err != nil {
@@ -35,6 +40,16 @@ func (s *Stack) Exchange(from *http.Request, route string, serve func(*Record) (
 	rec.Leave()
 	s.recorder.End(&rec.Record, &record.End{Asked: record.AskedBy(from), Client: client, Status: status, Size: size, Took: time.Since(rec.Start)})
 	return err
+}
+
+// recovered makes a panic an error: there is no server around these calls that would.
+func recovered(serve func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return serve()
 }
 
 // Tell sets the headers that say of an answer where it comes from, how old it is and at which

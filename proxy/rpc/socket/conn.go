@@ -19,6 +19,18 @@ const (
 	maxBytes = 2 << 20
 )
 
+// atOnce is how many calls of a connection are read at the same time.
+const atOnce = 20
+
+// A turn is a call in the order asked.
+type turn struct {
+	call   jsonrpc.Call
+	err    error // why it cannot be read
+	size   int   // of its message, in bytes
+	answer Answer
+	done   chan struct{} // closed when there is the answer; nil: nobody has begun to read it
+}
+
 // A conn is a client's connection.
 type conn struct {
 	door       *Door
@@ -27,6 +39,7 @@ type conn struct {
 	ctx        context.Context //nolint:containedctx // the connection's own
 	end        context.CancelFunc
 	subscriber *events.Subscriber
+	shown      int64          // block that the last answer was of, 0 for none; of what answers
 	works      sync.WaitGroup // what answers, writes and pings
 	pings      *time.Timer
 	accepted   chan struct{}
@@ -34,9 +47,9 @@ type conn struct {
 	writing sync.Mutex // held for each message, and while a subscription begins: its events come behind the answer
 
 	mu       sync.Mutex
-	calls    [][]byte // in the order asked
-	bytes    int      // of them
-	busy     bool     // they are being answered
+	turns    []*turn // in the order asked; the first is being answered
+	bytes    int     // of them
+	busy     bool    // they are being answered
 	room     *sync.Cond
 	draining bool
 }
@@ -99,62 +112,106 @@ func (c *conn) write(message []byte) {
 // take puts a call behind those that are not answered yet. Where there are many, it waits
 // for room.
 func (c *conn) take(message []byte) {
+	t := &turn{size: len(message)}
+	t.call, t.err = jsonrpc.ReadFirst(message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !c.draining && (len(c.calls) >= maxCalls || c.bytes > maxBytes) {
+	for !c.draining && (len(c.turns) >= maxCalls || c.bytes > maxBytes) {
 		c.room.Wait()
 	}
 	if c.draining {
 		return
 	}
-	c.calls = append(c.calls, message)
-	c.bytes += len(message)
+	c.turns = append(c.turns, t)
+	c.bytes += t.size
 	if !c.busy {
 		c.busy = true
 		c.works.Go(c.work)
+		return
 	}
+	c.readAhead()
+}
+
+// readAhead begins to read for the calls behind the first, up to one that has to be alone.
+// Call with mu held.
+func (c *conn) readAhead() {
+	for i, t := range c.turns[:min(len(c.turns), atOnce)] {
+		if c.alone(t) {
+			return
+		}
+		if i > 0 && t.done == nil {
+			t.done = make(chan struct{})
+			c.works.Go(func() {
+				defer close(t.done)
+				t.answer = c.door.o.Methods.Call(c.request, t.call.Method, t.call.Params)
+			})
+		}
+	}
+}
+
+// alone says whether a call waits for those before it, and has those behind wait.
+func (c *conn) alone(t *turn) bool {
+	return t.err != nil || t.call.ID == nil || ofSubscriptions(t.call.Method) || c.door.o.Methods.Alone(t.call.Method)
 }
 
 // work answers calls until there is none.
 func (c *conn) work() {
 	for {
 		c.mu.Lock()
-		if len(c.calls) == 0 {
-			c.calls, c.busy = nil, false
+		if len(c.turns) == 0 {
+			c.turns, c.busy = nil, false
 			c.room.Broadcast()
 			c.mu.Unlock()
 			return
 		}
-		message := c.calls[0]
-		c.calls = c.calls[1:]
-		c.bytes -= len(message)
-		c.room.Broadcast()
+		t := c.turns[0]
+		c.readAhead()
 		c.mu.Unlock()
 		if c.ctx.Err() == nil {
-			c.answer(message)
+			c.answer(t)
 		}
+		c.mu.Lock()
+		c.turns[0] = nil
+		c.turns = c.turns[1:]
+		c.bytes -= t.size
+		c.room.Broadcast()
+		c.mu.Unlock()
 	}
 }
 
-// answer answers a call.
-func (c *conn) answer(message []byte) {
-	r, err := jsonrpc.ReadFirst(message)
+// answer answers the call whose turn it is.
+func (c *conn) answer(t *turn) {
+	r := t.call
 	switch {
-	case err != nil:
-		c.send(jsonrpc.AppendAnswer(nil, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error())))
+	case t.err != nil:
+		c.send(jsonrpc.AppendAnswer(nil, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+t.err.Error())))
 	case r.ID == nil: // a notification
-	case r.Method == "subscribe", r.Method == "unsubscribe", r.Method == "unsubscribe_all":
+	case ofSubscriptions(r.Method):
 		c.writing.Lock()
 		defer c.writing.Unlock()
 		c.write(c.subscription(r))
 	default:
-		member := c.door.o.Methods.Call(c.request, r.Method, r.Params)
-		if member == nil {
-			c.send(tooFew)
+		if member := c.called(t).Member; member != nil {
+			c.send(jsonrpc.AppendAnswer(nil, r.ID, member))
 			return
 		}
-		c.send(jsonrpc.AppendAnswer(nil, r.ID, member))
+		c.send(tooFew)
 	}
+}
+
+// called is the answer to a call whose turn it is. One that was read while the call before
+// it was answered at a later block is read again.
+func (c *conn) called(t *turn) Answer {
+	if t.done != nil {
+		<-t.done
+	}
+	if t.done == nil || 0 < t.answer.Height && t.answer.Height < c.shown {
+		t.answer = c.door.o.Methods.Call(c.request, t.call.Method, t.call.Params)
+	}
+	if t.answer.Height > 0 {
+		c.shown = t.answer.Height
+	}
+	return t.answer
 }
 
 // tooFew is what the node says to a call without parameters where there have to be some.

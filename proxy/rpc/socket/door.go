@@ -1,8 +1,9 @@
 // Package socket is the WebSocket door of a node's RPC: subscriptions to events, and
-// all methods as by POST, one answer after the other in the order asked.
+// all methods as by POST, one answer after the other in the order asked. Calls that wait for
+// theirs are read at the same time, up to one that sends a transaction or changes subscriptions.
 //
-// A connection has a goroutine that reads, one that answers while there are calls, and one
-// that writes events while there are some. What is sent and when it is closed is as by the
+// A connection has a goroutine that reads, one that answers while there are calls and one for
+// each other that is read meanwhile, and one that writes events while there are some. What is sent and when it is closed is as by the
 // node, but for the limits, which are our own, and for the end: a client whose events do
 // not find room is always told so, and a server that stops says 1012.
 package socket
@@ -24,9 +25,17 @@ import (
 
 // Methods answers calls.
 type Methods interface {
-	// Call gives the member result or error of the answer to a call, with its name. It is
-	// nil where the call has no parameters and the method needs some.
-	Call(r *http.Request, method string, params json.RawMessage) (member []byte)
+	// Call answers a call.
+	Call(r *http.Request, method string, params json.RawMessage) Answer
+	// Alone says whether calls of a method wait for the answers before theirs, and have the
+	// calls behind wait.
+	Alone(method string) bool
+}
+
+// An Answer is that to a call.
+type Answer struct {
+	Member []byte // result or error, with its name; nil where the call has no parameters and the method needs some
+	Height int64  // of the block that the answer is of, where that is the newest; else 0
 }
 
 // DefaultSubscriptions of a connection, where a node has five.

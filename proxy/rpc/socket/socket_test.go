@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,9 +36,11 @@ func (still) Moved() <-chan struct{} { return nil }
 // methods answer calls by name.
 type methods func(r *http.Request, method string, params json.RawMessage) []byte
 
-func (m methods) Call(r *http.Request, method string, params json.RawMessage) []byte {
-	return m(r, method, params)
+func (m methods) Call(r *http.Request, method string, params json.RawMessage) socket.Answer {
+	return socket.Answer{Member: m(r, method, params)}
 }
+
+func (methods) Alone(method string) bool { return method == "write" }
 
 // serve starts a door, which is drained at the end.
 func serve(t *testing.T, o socket.Options) (d *socket.Door, url string) {
@@ -167,6 +171,73 @@ func TestCallsAreAnsweredInTheOrderAsked(t *testing.T) {
 	close(second)
 	for i, method := range []string{"slow", "quick", "slow", "quick"} {
 		if got, want := receive(t, conn), `{"jsonrpc":"2.0","id":`+string(rune('1'+i))+`,"result":"`+method+`"}`; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// Calls that wait for their turn are read meanwhile; one that writes is alone.
+func TestReadsOverlapAndWritesDoNot(t *testing.T) {
+	var under atomic.Int32
+	met := make(chan struct{})
+	_, url := serve(t, socket.Options{Methods: methods(func(_ *http.Request, method string, params json.RawMessage) []byte {
+		n := under.Add(1)
+		defer under.Add(-1)
+		switch {
+		case method == "write":
+			return fmt.Appendf(nil, `"result":%d`, n)
+		case n == 8:
+			close(met)
+		}
+		<-met
+		return append([]byte(`"result":`), params...)
+	})})
+	conn := dial(t, url)
+	for i := range 20 {
+		method := "read"
+		if i >= 8 && i < 12 {
+			method = "write"
+		}
+		send(t, conn, fmt.Sprintf(`{"id":%d,"method":"%s","params":[%d]}`, i, method, i))
+	}
+	for i := range 20 {
+		want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":[%d]}`, i, i)
+		if i >= 8 && i < 12 {
+			want = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":1}`, i)
+		}
+		if got := receive(t, conn); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// Twins answer the first call at block 8, and the second at block 7 if it is read beside it.
+type twins struct {
+	methods
+	second chan struct{} // closed when it was read
+	calls  atomic.Int32
+}
+
+func (tw *twins) Call(_ *http.Request, method string, _ json.RawMessage) socket.Answer {
+	switch n := tw.calls.Add(1); {
+	case method == "first":
+		<-tw.second
+		return socket.Answer{Member: []byte(`"result":8`), Height: 8}
+	case n == 3:
+		return socket.Answer{Member: []byte(`"result":8`), Height: 8}
+	default:
+		close(tw.second)
+		return socket.Answer{Member: []byte(`"result":7`), Height: 7}
+	}
+}
+
+func TestNoAnswerIsOfAnEarlierBlockThanTheOneBefore(t *testing.T) {
+	_, url := serve(t, socket.Options{Methods: &twins{second: make(chan struct{})}})
+	conn := dial(t, url)
+	send(t, conn, `{"id":1,"method":"first","params":{}}`)
+	send(t, conn, `{"id":2,"method":"second","params":{}}`)
+	for id := 1; id <= 2; id++ {
+		if got, want := receive(t, conn), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":8}`, id); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

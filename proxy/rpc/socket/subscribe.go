@@ -16,6 +16,11 @@ type label struct {
 	head []byte // up to the data of the event
 }
 
+// ofSubscriptions says whether a method is about subscriptions.
+func ofSubscriptions(method string) bool {
+	return method == "subscribe" || method == "unsubscribe" || method == "unsubscribe_all"
+}
+
 // subscription answers a call that is about subscriptions.
 func (c *conn) subscription(r jsonrpc.Call) []byte {
 	err := c.change(r)

@@ -1,0 +1,16 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestAPanicOnAConnectionIsAnErrorOfItsCall(t *testing.T) {
+	s := New(Options{}, nil)
+	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*Record) (int, error) { panic("a defect") })
+	if err == nil || !strings.Contains(err.Error(), "a defect") || FailureOf(err).Public != "internal error" {
+		t.Errorf("the error is %v", err)
+	}
+}
