@@ -14,9 +14,12 @@ type Selection struct {
 	Path     string `json:"path,omitempty"`     // the key up to ? or @, where a segment * stands for any one
 }
 
-// Has tells whether a key is meant.
+// Composed begins the keys of answers that are made of others.
+const Composed = "composed/"
+
+// Has tells whether a key is meant. An answer that is made of others goes with any of them.
 func (s Selection) Has(key string) bool {
-	return strings.HasPrefix(key, s.Prefix) && strings.Contains(key, s.Contains) && (s.Path == "" || onPath(key, s.Path))
+	return strings.HasPrefix(key, Composed) || strings.HasPrefix(key, s.Prefix) && strings.Contains(key, s.Contains) && (s.Path == "" || onPath(key, s.Path))
 }
 
 // onPath compares segment by segment.

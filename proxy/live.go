@@ -59,13 +59,10 @@ func (v *surface) liveSources(r *http.Request) ([]stream.Source, error) {
 // feedOf finds the feed of a path and query, with the headers of the request that
 // names it.
 func (v *surface) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
-	u, err := url.ParseRequestURI(target)
-	if err != nil || !strings.HasPrefix(target, "/") {
-		return feed, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
+	r, err := v.nested(asked.WithContext(asked.Context()), target)
+	if err != nil {
+		return feed, err
 	}
-	r := asked.WithContext(asked.Context())
-	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
-	r = v.tidied(r)
 	switch rt := v.route(r); {
 	case rt.Feed != nil:
 		return rt.Feed(r)
@@ -74,4 +71,14 @@ func (v *surface) feedOf(asked *http.Request, target string) (feed web.Feed, err
 	default:
 		return feed, v.noSuchPath(r)
 	}
+}
+
+// nested makes a request of a path and query that another one names, of a copy of that.
+func (v *surface) nested(r *http.Request, target string) (*http.Request, error) {
+	u, err := url.ParseRequestURI(target)
+	if err != nil || !strings.HasPrefix(target, "/") {
+		return nil, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
+	}
+	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
+	return v.tidied(r), nil
 }

@@ -14,7 +14,7 @@
 //
 // surface.go has every route, in the dialect that the nodes speak, and answers what no
 // route does, also as long as the dialect is not known. live.go streams one answer or
-// several. readahead.go has the cache read what is asked for in every block as soon as
+// several. batch.go answers several paths in one answer, at one block. readahead.go has the cache read what is asked for in every block as soon as
 // one comes. explain.go says what a request would come to, and explain_why.go why,
 // in sentences. control.go is what operators change while it serves, and how they
 // name the keys to be purged.

@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	questions "github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -23,6 +24,10 @@ type dialect interface {
 	Admit(c *gin.Context, rec *web.Record) error
 	// Route is what answers a request; not ok is a path that is not the dialect's.
 	Route(r *http.Request) (rt web.Route, ok bool)
+	// Endpoint is that of a request's path; nil is none.
+	Endpoint(r *http.Request) *questions.Endpoint
+	// ReadHeights reads the blocks that a request names.
+	ReadHeights(r *http.Request) (blocks.Heights, error)
 	SetClasses(classes blocks.Classes, own map[string]cache.Policy) error
 	SelectRoute(name string) (cache.Selection, error)
 	SelectAddress(address string) (cache.Selection, error)
@@ -32,6 +37,8 @@ type dialect interface {
 type surface struct {
 	dialect
 	*Server
+	reader   *blocks.Reader       // nil while the dialect is unknown
+	page     *blocks.Kind         // of several answers in one
 	render   web.Renderer         // of the chain's failures
 	exact    bool                 // the node tells the spellings of a path apart
 	fixed    map[string]web.Route // the paths that are not the chain's
@@ -45,6 +52,7 @@ func (s *Server) newSurface(o Options) (*surface, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.reader, v.page = reader, reader.Add(v.newPageKind(o))
 	if o.Cosmos == nil {
 		v.dialect, err = chain.New(o.Chain, reader)
 		for _, row := range chain.Rows() {
@@ -70,7 +78,7 @@ func (v *surface) mount(routes []web.Route) {
 		v.fixed[rt.Pattern] = rt
 		v.patterns = append(v.patterns, rt.Pattern)
 	}
-	v.fixed[stream.LivePath] = v.live()
+	v.fixed[stream.LivePath], v.fixed[chain.BatchPath] = v.live(), v.batch()
 }
 
 // route is what answers a request: a path that is not the chain's, else the dialect.
@@ -150,6 +158,10 @@ func (u unknown) Route(r *http.Request) (web.Route, bool) {
 	return u.now().miss(r, errUnknown), true
 }
 
+func (unknown) Endpoint(*http.Request) *questions.Endpoint { return nil }
+func (unknown) ReadHeights(*http.Request) (blocks.Heights, error) {
+	return blocks.Heights{}, errUnknown
+}
 func (unknown) Admit(*gin.Context, *web.Record) error                    { return errUnknown }
 func (unknown) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect is told of those in force
 func (unknown) SelectRoute(string) (cache.Selection, error)              { return cache.Selection{}, errUnknown }

@@ -64,6 +64,9 @@ func (a *Answer) mark(rec *web.Record) {
 	}
 	rec.Show(a.Tip.Epoch, height)
 	seen, _ := rec.Seen(a.Tip.Epoch)
+	if a.page { // whose parts may all have been older, when it was made
+		seen = max(seen, a.Tip.Height)
+	}
 	if seen-height > a.Asked.Policy.FreshBlocks && (a.Outcome == cache.Hit || a.Outcome == cache.Miss) {
 		a.Outcome = cache.StaleHit
 	}

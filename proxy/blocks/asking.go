@@ -33,6 +33,9 @@ func (a *asking) get(ctx context.Context, asked cache.Query) (cache.Result, erro
 
 // read is a [cache.Origin].
 func (a *asking) read(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
+	if a.q.Page != nil {
+		return a.compose(ctx, before)
+	}
 	q, r := a.q, a.request()
 	r.Background, r.Ahead = cache.InBackground(ctx), cache.Ahead(ctx)
 	answer, err := fetch(ctx, q, r, before)

@@ -11,7 +11,8 @@
 //     package documented gives it, with the height in its next page key (stamp.go);
 //  4. envelope.go writes what failed on the way in the interface's form.
 //
-// selection.go names the keys of an address, to be purged.
+// selection.go names the keys of an address, to be purged. batch.go has the bounds of requests for
+// several paths, which package proxy reads.
 package chain
 
 import (
@@ -72,7 +73,8 @@ type Handler struct {
 	asSent bool         // the node's shape: values go to the node as they came
 	seed   maphash.Seed // digests of the node's raw answers, of this process alone
 	index  *dialect.Index
-	routes []web.Route // of the rows, in order
+	routes []web.Route         // of the rows, in order
+	rows   []*dialect.Endpoint // the same
 }
 
 // New checks the options and fills in the defaults.
@@ -101,6 +103,7 @@ const moduleDepth = 2
 func (p *parser) mount() web.Route {
 	p.kind = p.Add(&blocks.Kind{Name: p.Name, Class: p.Class, NoFuture: !p.asSent, Essence: dialect.WithoutNextKey})
 	ep := &dialect.Endpoint{Reader: p.Reader, Row: p.Row, Kind: p.kind, Parse: p.parse}
+	p.rows = append(p.rows, ep)
 	route := ep.Route(ep.Serve, RenderFailure)
 	route.Methods, route.Pattern = methods, p.Pattern
 	return route
@@ -117,3 +120,14 @@ func (h *Handler) Route(r *http.Request) (rt web.Route, ok bool) {
 	}
 	return rt, ok
 }
+
+// Endpoint is that of a request's path, nil for one that no row has.
+func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
+	if place, ok := h.index.Find(r.URL.Path); ok {
+		return h.rows[place]
+	}
+	return nil
+}
+
+// ReadHeights reads the blocks that a request names.
+func (h *Handler) ReadHeights(r *http.Request) (blocks.Heights, error) { return h.heights().Read(r) }

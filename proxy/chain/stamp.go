@@ -11,10 +11,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// stampBlocks bounds how old the height in a next page key gets while the
+// StampBlocks bounds how old the height in a next page key gets while the
 // node's bytes stay the same: until then the body, its ETag and its encodings
 // stay too, afterwards the body is made anew. Nodes that prune keep more blocks.
-const stampBlocks = 8
+const StampBlocks = 8
 
 // A stamp puts the height of an answer into its next page key (walk.go).
 type stamp struct {
@@ -33,7 +33,7 @@ func (q *question) stampFor(prev *cache.Entry, height int64) stamp {
 		return s
 	}
 	if kept := s.readHeight(prev.Content); kept != 0 {
-		s.keeps = 0 < kept && kept <= height && height-kept < stampBlocks
+		s.keeps = 0 < kept && kept <= height && height-kept < StampBlocks
 		s.kept, s.etag = kept, prev.ETag
 	}
 	return s

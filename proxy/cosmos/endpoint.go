@@ -80,13 +80,13 @@ func (h *Handler) lines(status int) []web.Line {
 	return h.nodeHeaders.Load().no
 }
 
-// varyHeights names the request headers that choose between the answers of a URL.
-const varyHeights = web.HeightHeader + ", " + cosmosHeader + ", " + metadataHeader + ", " + web.MinHeightHeader + ", Accept"
+// VaryHeights names the request headers that choose between the answers of a URL.
+const VaryHeights = web.HeightHeader + ", " + cosmosHeader + ", " + metadataHeader + ", " + web.MinHeightHeader + ", Accept"
 
 // tell adds the heights to an answer, where the node tells them. An error that the node gives before it
 // reads a state tells none, and is known by its short life.
 func (ep *endpoint) tell(a web.Answer) web.Answer {
-	a.Vary = varyHeights
+	a.Vary = VaryHeights
 	a.NoHeight = ep.stateless(a.Entry, a.Key)
 	a.More = ep.h.lines(a.Entry.Status)
 	return a

@@ -35,7 +35,8 @@ type Handler struct {
 	maxBody     int64
 	rows        []dialect.Row
 	index       *dialect.Index
-	routes      []web.Route // of the rows, in order
+	routes      []web.Route         // of the rows, in order
+	endpoints   []*dialect.Endpoint // the same
 	posts       map[string]web.Route
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
@@ -92,6 +93,7 @@ func (h *Handler) mountRow(rd *dialect.Reader) web.Route {
 	ep := &endpoint{h: h, row: rd}
 	kind := h.Add(&blocks.Kind{Name: rd.Name, Class: rd.Class, Tell: ep.tell, Essence: dialect.WithoutNextKey})
 	ep.Endpoint = &dialect.Endpoint{Reader: h.Reader, Row: rd.Row, Kind: kind, Parse: ep.parse}
+	h.endpoints = append(h.endpoints, ep.Endpoint)
 	route := ep.Route(ep.serve, RenderFailure)
 	if rd.Class == Never {
 		route.Feed = nil
@@ -125,6 +127,18 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	}
 	return h.unserved, true
 }
+
+// Endpoint is that of a request's path, nil for a path that is not clean.
+func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
+	if clean(r.URL.Path) != r.URL.Path {
+		return nil
+	}
+	place, _ := h.index.Find(dropColon(r.URL.Path))
+	return h.endpoints[place]
+}
+
+// ReadHeights reads the blocks that a request names.
+func (h *Handler) ReadHeights(r *http.Request) (blocks.Heights, error) { return heights.Read(r) }
 
 // redirect sends a client to the clean path, as the node does.
 func redirect(c *gin.Context, _ *web.Record) error {

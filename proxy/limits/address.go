@@ -15,7 +15,7 @@ func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer 
 	if rate == (Rate{}) { // a reload may have taken it away after the caller has looked
 		return nil
 	}
-	return a.admit(ctx, ownerOf(client), rate, answer)
+	return a.admit(ctx, ownerOf(client), rate, 1, answer)
 }
 
 // ForwardedFor is where proxies on the way leave whom they were asked by, the

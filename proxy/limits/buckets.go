@@ -76,15 +76,15 @@ func (o *owner) String() string {
 
 func newBuckets() *buckets { return &buckets{seed: maphash.MakeSeed()} }
 
-// spend takes one request from who's bucket, if there is one in it.
-func (b *buckets) spend(who owner, r Rate, now time.Time) decision {
+// spend takes n requests from who's bucket, if they are in it.
+func (b *buckets) spend(who owner, r Rate, n int, now time.Time) decision {
 	limiter := b.shard(&who).find(bucketName{who, r}, now)
-	allowed := limiter.AllowN(now, 1)
+	allowed := limiter.AllowN(now, n)
 	tokens := limiter.TokensAt(now)
 	until := func(want float64) time.Duration {
 		return time.Duration(max(0, want-tokens) / float64(limiter.Limit()) * float64(time.Second))
 	}
-	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(r.Burst)), retry: until(1)}
+	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(r.Burst)), retry: until(float64(n))}
 }
 
 // has tells whether a request of who's would be allowed, and takes nothing.

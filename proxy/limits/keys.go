@@ -69,7 +69,7 @@ func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
 	if rate == (Rate{}) {
 		return key, nil
 	}
-	return key, a.admit(r.Context(), key.owner(), rate, answer)
+	return key, a.admit(r.Context(), key.owner(), rate, 1, answer)
 }
 
 func (a *Admission) rateOf(key Key) Rate {

@@ -13,13 +13,13 @@ type decision struct {
 	retry     time.Duration // until the next may, if this one may not
 }
 
-// spend takes one request from who. This process is asked first: what exceeds a
+// spend takes n requests from who, or none. This process is asked first: what exceeds a
 // limit here exceeds it everywhere, so that a flood does not reach Redis. Where
 // Redis does not answer, this process has decided.
-func (a *Admission) spend(ctx context.Context, who owner, rate Rate) decision {
-	d, store := a.local.spend(who, rate, time.Now()), "memory"
+func (a *Admission) spend(ctx context.Context, who owner, rate Rate, n int) decision {
+	d, store := a.local.spend(who, rate, n, time.Now()), "memory"
 	if d.allowed && a.shared != nil {
-		if told, err := a.shared.spend(ctx, who.kind+":"+who.String(), rate, 1); err == nil {
+		if told, err := a.shared.spend(ctx, who.kind+":"+who.String(), rate, n, n); err == nil {
 			d, store = told.decision, "shared"
 		}
 	}
@@ -31,14 +31,14 @@ func (a *Admission) spend(ctx context.Context, who owner, rate Rate) decision {
 // every block, to each stream.
 func (a *Admission) spendEvent(ctx context.Context, who owner, rate Rate) decision {
 	now := time.Now()
-	d, store := a.local.spend(who, rate, now), "memory"
+	d, store := a.local.spend(who, rate, 1, now), "memory"
 	if d.allowed && a.shared != nil {
 		prepaid := a.local.prepaid(who, rate, now)
 		if prepaid.Add(-1) >= 0 {
 			store = "shared"
 		} else {
 			prepaid.Add(1)
-			if told, err := a.shared.spend(ctx, who.kind+":"+who.String(), rate, eventsAtOnce(rate)); err == nil {
+			if told, err := a.shared.spend(ctx, who.kind+":"+who.String(), rate, 1, eventsAtOnce(rate)); err == nil {
 				d, store = told.decision, "shared"
 				prepaid.Add(int64(max(0, told.taken-1)))
 			}
@@ -57,7 +57,7 @@ func eventsAtOnce(r Rate) int { return min(max(r.Burst/mostAtOnce, 1), mostAtOnc
 // repeated takes one from who in this process alone. What it refuses comes again
 // to spend, which counts it.
 func (a *Admission) repeated(who owner, rate Rate, now time.Time) Standing {
-	s := Standing{who.kind, rate, a.local.spend(who, rate, now)}
+	s := Standing{who.kind, rate, a.local.spend(who, rate, 1, now)}
 	if s.allowed {
 		a.count(who.kind, "memory", true)
 	}

@@ -88,9 +88,9 @@ func (a *Admission) SharesAddresses() bool {
 	return a.shared != nil && a.Limits.Load().Address != Rate{}
 }
 
-// admit spends a request of one limit.
-func (a *Admission) admit(ctx context.Context, who owner, rate Rate, answer http.Header) error {
-	s := Standing{who.kind, rate, a.spend(ctx, who, rate)}
+// admit spends n requests of one limit.
+func (a *Admission) admit(ctx context.Context, who owner, rate Rate, n int, answer http.Header) error {
+	s := Standing{who.kind, rate, a.spend(ctx, who, rate, n)}
 	answer.Add(StandingHeader, string(s.AppendText(nil)))
 	answer.Add(PolicyHeader, string(s.AppendPolicy(nil)))
 	if s.allowed {
@@ -100,6 +100,36 @@ func (a *Admission) admit(ctx context.Context, who owner, rate Rate, answer http
 		Status: http.StatusTooManyRequests, Expected: true, RetryAfter: s.retry, Err: errors.New("rate limit of " + who.kind + " " + who.String()),
 		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", who.kind, rate.Requests, rate.Per),
 	}
+}
+
+// AdmitMore counts n requests more, of a client whose request was admitted as one and
+// stands for as many besides. limited says that there is a limit. The error is a
+// *failure.Failure, 400 where no bucket ever has so many.
+func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http.Header) (limited bool, err error) {
+	address, key := a.ratesOf(c)
+	of := [...]struct {
+		owner
+		Rate
+	}{{ownerOf(c.Address), address}, {c.Key.owner(), key}}
+	for _, l := range of {
+		if l.Rate == (Rate{}) {
+			continue
+		}
+		if n >= l.Burst {
+			return true, &failure.Failure{
+				Status: http.StatusBadRequest, Expected: true, Public: fmt.Sprintf("%d answers at once are more than the limit of this %s, which is %d at once", n+1, l.kind, l.Burst),
+			}
+		}
+		if !limited {
+			answer.Del(StandingHeader)
+			answer.Del(PolicyHeader)
+		}
+		limited = true
+		if err := a.admit(ctx, l.owner, l.Rate, n, answer); err != nil {
+			return true, err
+		}
+	}
+	return limited, nil
 }
 
 // WouldAdmit tells whether a request that is repeated would pass, and counts

@@ -66,9 +66,10 @@ type verdict struct {
 	taken int
 }
 
-// spend takes from one to most requests from who's bucket. An error says that Redis did
+// spend takes from least to most requests from who's bucket: as many as there are, or all
+// where least is more than one. An error says that Redis did
 // not answer in its time, or is not asked at present.
-func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate, most int) (verdict, error) {
+func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate, least, most int) (verdict, error) {
 	told, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil { // the client library, at a reply that makes no sense
@@ -78,7 +79,11 @@ func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate, most int)
 		}()
 		ctx, cancel := s.bound(ctx)
 		defer cancel()
-		return s.limiter.AllowAtMost(ctx, s.keyOf(who), redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst}, most)
+		limit := redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst}
+		if least > 1 {
+			return s.limiter.AllowN(ctx, s.keyOf(who), limit, least)
+		}
+		return s.limiter.AllowAtMost(ctx, s.keyOf(who), limit, most)
 	})
 	if err == nil && (told.ResetAfter < 0 || told.ResetAfter > r.window()+time.Second) { // negative: beyond what a Duration holds
 		err = errEmptier

@@ -33,6 +33,17 @@ func (s *Stack) AdmitKey(c *gin.Context, rec *Record) (err error) {
 	return err
 }
 
+// AdmitMore counts a request that was admitted as one as n more. Where it is limited the
+// fast lane, which counts one, does not answer it.
+func (s *Stack) AdmitMore(c *gin.Context, rec *Record, n int) error {
+	client := limits.Client{Address: s.address(c.Request, rec.client), Key: rec.key}
+	limited, err := s.admission.AdmitMore(c.Request.Context(), &client, n, c.Writer.Header())
+	if limited {
+		rec.KeepOutOfLane()
+	}
+	return err
+}
+
 // Trusts tells whether an address is that of a trusted proxy.
 func (s *Stack) Trusts(addr netip.Addr) bool { return s.admission.Trusts(addr) }
 

@@ -222,7 +222,7 @@ func clientHas(tags []string, etag string, now codings.Coding) (coding codings.C
 
 // tagged tells in which coding a tag is the content's.
 func tagged(tag, etag string) (codings.Coding, bool) {
-	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(etag, `"`))
+	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(strings.TrimPrefix(etag, "W/"), `"`))
 	if !ok || etag == "" {
 		return 0, false
 	}

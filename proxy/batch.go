@@ -1,0 +1,245 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	questions "github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// batchRoute is the name of batches in metrics, logs and policies.
+const batchRoute = "batch"
+
+// batch is the route of several answers at one block.
+func (v *surface) batch() web.Route {
+	return web.Route{
+		Methods: []string{http.MethodGet, http.MethodHead}, Render: v.render, Handler: v.stack.Handle(batchRoute, v.render, v.serveBatch), Plan: v.planBatch,
+	}
+}
+
+// newPageKind is the kind of batches. Each of them is of state.
+func (v *surface) newPageKind(o Options) *blocks.Kind {
+	k := &blocks.Kind{Name: batchRoute, Class: blocks.Live, NoFuture: o.Cosmos == nil && o.Chain.Shape != chain.Node}
+	if o.Cosmos != nil {
+		k.Tell = func(a web.Answer) web.Answer {
+			a.Vary = cosmos.VaryHeights
+			return a
+		}
+	}
+	return k
+}
+
+func (v *surface) serveBatch(c *gin.Context, rec *web.Record) error {
+	if err := v.Admit(c, rec); err != nil {
+		return err
+	}
+	b, err := v.readBatch(c.Request)
+	if err != nil {
+		return err
+	}
+	if err := v.stack.AdmitMore(c, rec, len(b.members)-1); err != nil {
+		return err
+	}
+	if b.misspelt != "" {
+		c.Header(web.UnknownHeader, b.misspelt)
+		rec.KeepOutOfLane()
+	}
+	ctx := v.reader.Deadline(c.Request, rec)
+	defer ctx.Release()
+	a, err := v.reader.Answer(ctx, c.Request, rec, &b.query)
+	if err != nil {
+		return err
+	}
+	v.reader.Respond(c.Writer, c.Request, rec, &b.query, &a)
+	return nil
+}
+
+// planBatch says what a batch would ask.
+func (v *surface) planBatch(r *http.Request) (p web.Plan, err error) {
+	if v.reader == nil {
+		return p, errUnknown
+	}
+	b, err := v.readBatch(r)
+	if err != nil {
+		return p, err
+	}
+	asked, pinned, err := v.reader.Forecast(r, &b.query)
+	if err != nil {
+		return p, err
+	}
+	var paths []string
+	for _, m := range b.members {
+		paths = append(paths, m.path)
+	}
+	p = web.Plan{Route: batchRoute, Class: string(v.page.Class), Asks: "the cache for " + strings.Join(paths, ", ") + ", all at one block", Origin: "the cache", Query: asked}
+	if pinned > 0 {
+		p.Class = "pinned"
+	}
+	return p, nil
+}
+
+// A batch is a request for several answers at one block.
+type batch struct {
+	query    blocks.Query
+	members  []member
+	render   web.Renderer
+	misspelt string // parameters of any path that are ignored, and were probably meant
+}
+
+// A member is one of the answers.
+type member struct {
+	path    string         // as it is asked for
+	refusal *cache.Content // without a question: its parameters are not understood
+}
+
+// readBatch reads what a request asks for.
+func (v *surface) readBatch(r *http.Request) (*batch, error) {
+	paths := r.URL.Query()[stream.PathParameter]
+	if len(paths) == 0 || len(paths) > chain.MaxBatchPaths {
+		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), chain.MaxBatchPaths)
+	}
+	heights, err := v.ReadHeights(r)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{render: v.render}
+	b.query = blocks.Query{Kind: v.page, Heights: heights, Page: &blocks.Page{Compose: b.compose}}
+	key := sha256.New()
+	for _, path := range paths {
+		q, err := v.readMember(b, path)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(key, "%q", path)
+		if q == nil {
+			continue
+		}
+		fmt.Fprintf(key, "%q", q.Key)
+		if err := b.add(q); err != nil {
+			return nil, err
+		}
+	}
+	b.query.Key = cache.Composed + base64.RawURLEncoding.EncodeToString(key.Sum(nil))
+	return b, nil
+}
+
+// add adds a question to those of the batch. Pages of walks are read at the block of the
+// newest one: the others were confirmed there, unless they began elsewhere.
+func (b *batch) add(q *questions.Question) error {
+	b.query.Page.Parts = append(b.query.Page.Parts, &q.Query)
+	b.query.Cost = max(b.query.Cost, q.Cost)
+	b.misspelt = strings.Trim(b.misspelt+", "+q.Misspelt, ", ")
+	was, is := b.query.Walk, q.Walk
+	if is.Height == 0 || b.query.Pinned > 0 {
+		return nil
+	}
+	if was.Height > 0 && (was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= chain.StampBlocks) {
+		return web.BadInput("the page keys are of blocks %d and %d: name one for all by %s", was.Height, is.Height, web.HeightHeader)
+	}
+	if is.Height > was.Height {
+		b.query.Walk = is
+	}
+	return nil
+}
+
+// readMember reads one path. It is nil where the parameters of the path are not
+// understood: that is its answer. The error is one of the whole batch.
+func (v *surface) readMember(b *batch, path string) (*questions.Question, error) {
+	r, err := v.nested(&http.Request{Header: http.Header{}}, path)
+	if err != nil {
+		return nil, err
+	}
+	if named, err := (blocks.HeightRules{}).Read(r); err != nil || named != (blocks.Heights{}) {
+		return nil, web.BadInput("path %q names a block: that is named once, for the whole batch", web.Short(path))
+	}
+	_, fixed := v.fixed[r.URL.Path]
+	ep := v.Endpoint(r)
+	switch {
+	case fixed || v.isListing(r) || ep != nil && !ep.Class.Pinned():
+		return nil, web.BadInput("path %q is not about the state of the chain at a block: ask for it alone", web.Short(path))
+	case ep == nil:
+		return nil, web.BadInput("path %q: %s", web.Short(path), v.noSuchPath(r).Public)
+	}
+	q, err := ep.Parse(r)
+	m := member{path: path}
+	if err != nil {
+		status, typ, body := v.render(r, http.Header{}, web.FailureOf(err))
+		m.refusal, q = cache.NewContent(status, typ, "", body, 0), nil
+	}
+	b.members = append(b.members, m)
+	return q, nil
+}
+
+// compose makes the answer of those of the questions. Its validator is weak: while no
+// member changes it stays, though the block does not.
+func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
+	contents, size := make([]*cache.Content, len(b.members)), 0
+	for i, m := range b.members {
+		if contents[i] = m.refusal; m.refusal == nil {
+			contents[i], parts = parts[0].Content, parts[1:]
+		}
+		if contents[i].Status == http.StatusNotImplemented { // the node's word for a path that it does not have
+			return b.refusal("no such path: " + web.Short(m.path))
+		}
+		if size += len(contents[i].Body); size > chain.MaxBatchBytes {
+			return b.refusal(fmt.Sprintf("the answers are larger than %d bytes together: ask for fewer at once, or for smaller pages", chain.MaxBatchBytes))
+		}
+	}
+	validator := sha256.New()
+	text := append(make([]byte, 0, size+128*len(contents)+64), `{"height":`...)
+	text = append(strconv.AppendInt(text, height, 10), `,"answers":[`...)
+	for i, c := range contents {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = appendMember(text, b.members[i].path, c)
+		fmt.Fprintf(validator, "%q%q", b.members[i].path, c.ETag)
+	}
+	made := cache.NewContent(http.StatusOK, web.JSON, "", append(text, "]}\n"...), 0)
+	made.ETag = `W/"` + base64.RawURLEncoding.EncodeToString(validator.Sum(nil)[:16]) + `"`
+	return made
+}
+
+// refusal is the answer to a batch that cannot be answered as it is asked for.
+func (b *batch) refusal(why string) *cache.Content {
+	status, typ, body := b.render(nil, http.Header{}, web.FailureOf(web.BadInput("%s", why)))
+	return cache.NewContent(status, typ, "", body, 0)
+}
+
+// appendMember appends one answer: a body of JSON as it is, another one as a text.
+func appendMember(text []byte, path string, c *cache.Content) []byte {
+	quote := func(s string) {
+		quoted, _ := json.Marshal(s) // a string always encodes
+		text = append(text, quoted...)
+	}
+	text = append(text, `{"path":`...)
+	quote(path)
+	text = append(text, `,"status":`...)
+	text = strconv.AppendInt(text, int64(c.Status), 10)
+	if strings.HasPrefix(c.Type, web.JSON) && gjson.ValidBytes(c.Body) {
+		text = append(append(text, `,"body":`...), bytes.TrimSpace(c.Body)...)
+	} else {
+		text = append(text, `,"text":`...)
+		quote(string(c.Body))
+	}
+	if c.Link != "" {
+		text = append(text, `,"link":`...)
+		quote(c.Link)
+	}
+	return append(text, '}')
+}

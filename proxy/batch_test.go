@@ -1,0 +1,309 @@
+package proxy_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Paths whose answers differ from block to block.
+const (
+	poolPath   = "/staking/pool"
+	paramsPath = "/slashing/params"
+	mintPath   = "/mint/params"
+)
+
+// tellsHeights has the chain answer each path with the block that it is read at, but for
+// those that fail.
+func tellsHeights(s *chainService, failing ...string) {
+	s.chain.does(func(r node.Request) (*node.Answer, error) {
+		for _, path := range failing {
+			if r.Path == path {
+				return nil, errors.New("silent")
+			}
+		}
+		height := r.Height
+		if height == node.AtTip {
+			height = s.chain.tip.Height
+		}
+		return recording{Status: 200, Raw: fmt.Sprintf(`{"code":200,"msg":{"at":"%d"},"error":""}`, height)}.answer(), nil
+	})
+}
+
+func batchOf(paths ...string) string { return "/batch?" + url.Values{"path": paths}.Encode() }
+
+// A batchPage is a batch as its clients read it.
+type batchPage struct {
+	Height  int64
+	Answers []struct {
+		Path   string
+		Status int
+		Body   json.RawMessage
+		Text   string
+		Link   string
+	}
+}
+
+func readPage(t *testing.T, e exchange) (p batchPage) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(e.body), &p); err != nil || e.status != http.StatusOK {
+		t.Fatalf("%d %s: %v", e.status, e.body, err)
+	}
+	return p
+}
+
+// isOf checks that all that a page says is of one block.
+func (p batchPage) isOf(t *testing.T, height int64) {
+	t.Helper()
+	if p.Height != height {
+		t.Errorf("height %d, want %d", p.Height, height)
+	}
+	for _, a := range p.Answers {
+		if !strings.Contains(string(a.Body), fmt.Sprintf(`"at":"%d"`, p.Height)) {
+			t.Errorf("at height %d, %s is %s", p.Height, a.Path, a.Body)
+		}
+	}
+}
+
+func TestABatchAnswersItsPathsAtOneBlock(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	e := s.get(t, batchOf("/auth/params", "/staking/validators?pagination.limit=1", "/staking/validators/"+nobody, "/staking/validators/0x1"))
+	want := fmt.Sprintf(`{"height":228,"answers":[{"path":"/auth/params","status":200,"body":%s},`+
+		`{"path":"/staking/validators?pagination.limit=1","status":200,"body":%s},{"path":"/staking/validators/%s","status":404,"body":%s},{"path":"/staking/validators/0x1","status":400,"body":%s}]}`+"\n",
+		strings.TrimSpace(s.get(t, "/auth/params").body), strings.TrimSpace(s.get(t, "/staking/validators?pagination.limit=1").body),
+		nobody, strings.TrimSpace(s.get(t, "/staking/validators/"+nobody).body), strings.TrimSpace(s.get(t, "/staking/validators/0x1").body))
+	if diff := cmp.Diff(want, e.body); diff != "" || e.status != http.StatusOK {
+		t.Errorf("%d (-want +got):\n%s", e.status, diff)
+	}
+	e.has(t, "X-Block-Height", "228")
+	e.has(t, "Content-Type", web.JSON)
+	if got := e.header.Get("Cache-Control"); !strings.HasPrefix(got, "public, max-age=") || !strings.Contains(got, "s-maxage") {
+		t.Errorf("Cache-Control %q", got)
+	}
+	if calls := s.chain.calls(); calls != 3 {
+		t.Errorf("the node was asked %d times, want once for each path that it understands", calls)
+	}
+}
+
+func TestAPathCostsOneReadABlockInABatchAndAlone(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	for range 3 {
+		tellsHeights(s)
+		before := s.chain.calls()
+		s.get(t, poolPath)
+		for range 2 {
+			readPage(t, s.get(t, batchOf(poolPath, paramsPath))).isOf(t, s.chain.tip.Height)
+			readPage(t, s.get(t, batchOf(mintPath, poolPath))).isOf(t, s.chain.tip.Height)
+		}
+		s.get(t, mintPath)
+		if calls := s.chain.calls() - before; calls != 3 {
+			t.Errorf("the node was asked %d times in a block for 3 paths", calls)
+		}
+		s.chain.grow(1)
+	}
+}
+
+func TestABatchIsOfOneBlockAlsoWhereOneComesMeanwhile(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	tellsHeights(s)
+	tells := s.chain.override
+	s.chain.does(func(r node.Request) (*node.Answer, error) {
+		if r.Path == paramsPath && s.chain.tip.Height < 230 {
+			s.chain.tip.Height++
+		}
+		return tells(r)
+	})
+	p := readPage(t, s.get(t, batchOf(poolPath, paramsPath, mintPath)))
+	if p.isOf(t, p.Height); p.Height < 229 {
+		t.Errorf("height %d", p.Height)
+	}
+}
+
+func TestABatchThatCannotBeReadIsTheLastBlockThatAllHave(t *testing.T) {
+	s := startChain(t, proxy.Options{Cache: impatient(t)})
+	tellsHeights(s)
+	readPage(t, s.get(t, batchOf(poolPath, paramsPath))).isOf(t, 228)
+	s.get(t, mintPath)
+	s.chain.grow(1)
+	tellsHeights(s, poolPath)
+	s.get(t, mintPath) // which goes on
+	for _, paths := range [][]string{{poolPath, paramsPath}, {mintPath, poolPath}} {
+		e := s.get(t, batchOf(paths...)) // the second one was not asked before
+		readPage(t, e).isOf(t, 228)
+		e.has(t, "X-Block-Height", "228")
+		if got := e.header.Get("Cache-Status"); !strings.Contains(got, "stale-") || !strings.HasPrefix(e.header.Get("Cache-Control"), "public, max-age=0") {
+			t.Errorf("%v: not marked: %s", paths, got)
+		}
+	}
+	if e := s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "229"); e.status < 500 {
+		t.Errorf("%d %s, which is of a block before the one that must be seen", e.status, e.body)
+	}
+	tellsHeights(s)
+	s.chain.grow(1)
+	if e := s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "230"); e.status == http.StatusOK {
+		readPage(t, e).isOf(t, 230)
+	} else {
+		t.Errorf("%d %s when the node answers again", e.status, e.body)
+	}
+}
+
+// impatient is a cache whose callers do not wait long.
+func impatient(t *testing.T) *cache.Cache {
+	t.Helper()
+	c, err := cache.New(cache.Options{Patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestABatchIsPinnedAsAWhole(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	tellsHeights(s)
+	for name, e := range map[string]exchange{
+		"header": s.get(t, batchOf(poolPath, paramsPath), "X-Block-Height", "100"),
+		"URL":    s.get(t, batchOf(poolPath, paramsPath)+"&x-block-height=100"),
+	} {
+		readPage(t, e).isOf(t, 100)
+		want := map[string]string{"header": "private, max-age=86400", "URL": "public, max-age=86400, immutable"}[name]
+		e.has(t, "Cache-Control", want)
+	}
+	go s.chain.grow(2)
+	readPage(t, s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "230")).isOf(t, 230)
+}
+
+func TestABatchGoesOnWithTheWalksOfItsLists(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	list := "/staking/validators?pagination.limit=2"
+	key := func(e exchange) string {
+		var first struct {
+			Answers []struct {
+				Body struct {
+					Msg struct {
+						Pagination struct {
+							NextKey string `json:"next_key"`
+						}
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(e.body), &first); err != nil || len(first.Answers) == 0 {
+			t.Fatalf("%s: %v", e.body, err)
+		}
+		return list + "&pagination.key=" + url.QueryEscape(first.Answers[0].Body.Msg.Pagination.NextKey)
+	}
+	next := key(s.get(t, batchOf(list)))
+	s.chain.grow(20)
+	s.get(t, batchOf(next, poolPath)).has(t, "X-Block-Height", "228")
+	s.get(t, batchOf(next, key(s.get(t, batchOf(list))))).refuses(t, 400, chainRefusal(400, "the page keys are of blocks 228 and 248: name one for all by X-Block-Height"))
+}
+
+func chainRefusal(code int, why string) string {
+	quoted, _ := json.Marshal(why)
+	return fmt.Sprintf(`{"code":%d,"msg":{},"error":%s}`+"\n", code, quoted)
+}
+
+func TestABatchThatIsMalformedIsRefusedByName(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	for target, want := range map[string]string{
+		"/batch": "path is given 0 times; expected 1 to 20, each a path of this server with its query",
+		batchOf(strings.Split(strings.Repeat("/x ", 21), " ")[:21]...): "path is given 21 times; expected 1 to 20, each a path of this server with its query",
+		batchOf(poolPath, "staking/pool"):                              `path is "staking/pool"; expected a path of this server with its query`,
+		batchOf(poolPath, "https://example.org/"):                      `path is "https://example.org/"; expected a path of this server with its query`,
+		batchOf(poolPath, "/staking/pol"):                              `path "/staking/pol": no such path: /staking/pol; did you mean /staking/pool?`,
+		batchOf(poolPath, "/docs"):                                     `path "/docs" is not about the state of the chain at a block: ask for it alone`,
+		batchOf(batchOf(poolPath)):                                     `path "/batch?path=%2Fstaking%2Fpool" is not about the state of the chain at a block: ask for it alone`,
+		batchOf(poolPath + "?x-block-height=7"):                        `path "/staking/pool?x-block-height=7" names a block: that is named once, for the whole batch`,
+		batchOf(poolPath) + "&x-block-height=0":                        `x-block-height is "0"; expected a positive integer`,
+	} {
+		s.get(t, target).refuses(t, 400, chainRefusal(400, want))
+	}
+	s.get(t, batchOf(poolPath), "X-Block-Height", "900").refuses(t, 400, chainRefusal(400, "block 900 is in the future; the newest is 228"))
+	if calls := s.chain.calls(); calls != 0 {
+		t.Errorf("the node was asked %d times", calls)
+	}
+	s.chain.says(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", chain.MaxBatchBytes/2)+`"},"error":""}`)
+	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the answers are larger than 4194304 bytes together: ask for fewer at once, or for smaller pages"))
+}
+
+func TestABatchOfTheSDKIsOfOneBlockAndOfStateAlone(t *testing.T) {
+	s := newSDK(t, devnet.Options{}, nil)
+	resp, body := s.get(t, batchOf(sdkPool, sdkSender))
+	if p := readPage(t, exchange{resp.StatusCode, resp.Header, body}); len(p.Answers) != 2 || fmt.Sprint(p.Height) != resp.Header.Get("X-Block-Height") {
+		t.Errorf("%s", body)
+	}
+	if got := resp.Header.Get("Vary"); !strings.Contains(got, "X-Cosmos-Block-Height") {
+		t.Errorf("Vary %q", got)
+	}
+	for path, want := range map[string]string{
+		"/cosmos/base/tendermint/v1beta1/blocks/latest": "is not about the state",
+		"/cosmos/base/tendermint/v1beta1/blocks/5":      "is not about the state",
+		"/cosmos/base/tendermint/v1beta1/node_info":     "is not about the state",
+		sdkTxs + "/00":          "is not about the state",
+		"/nothing/of/the/kind":  "no such path: /nothing/of/the/kind",
+		"/cosmos/../" + sdkPool: "no such path",
+	} {
+		if resp, body := s.get(t, batchOf(sdkPool, path)); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	resp, body = s.get(t, batchOf(sdkPool, sdkSender), "X-Cosmos-Block-Height", "2")
+	if p := readPage(t, exchange{resp.StatusCode, resp.Header, body}); p.Height != 2 || resp.Header.Get("X-Block-Height") != "2" {
+		t.Errorf("at %s: %s", resp.Header.Get("X-Block-Height"), body)
+	}
+}
+
+func TestABatchThatDoesNotChangeIsNotSentAgain(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	target := batchOf("/auth/params", "/staking/validators")
+	for _, coding := range []string{"identity", "gzip"} {
+		first := s.get(t, target, "Accept-Encoding", coding)
+		s.chain.grow(1)
+		again := s.get(t, target, "Accept-Encoding", coding, "If-None-Match", first.header.Get("Etag"))
+		if again.status != http.StatusNotModified || again.header.Get("X-Block-Height") != fmt.Sprint(s.chain.tip.Height) {
+			t.Errorf("%s: %d %s at %s", coding, again.status, first.header.Get("Etag"), again.header.Get("X-Block-Height"))
+		}
+	}
+	tellsHeights(s)
+	s.chain.grow(1)
+	if e := s.get(t, target, "If-None-Match", s.get(t, target, "X-Block-Height", "228").header.Get("Etag")); e.status != http.StatusOK {
+		t.Errorf("%d of an answer that has changed", e.status)
+	}
+}
+
+func TestEachPathOfABatchIsCounted(t *testing.T) {
+	ten := limits.Rate{Requests: 10, Per: time.Hour, Burst: 10}
+	for name, o := range map[string]proxy.Options{
+		"address": {Web: web.Options{Limits: limits.Limits{Address: ten}}},
+		"key":     {Web: web.Options{Limits: limits.Limits{Key: ten}, Keys: []limits.Key{keyOf("app", "secret")}}, Chain: chain.Options{Auth: true}},
+	} {
+		s := startChain(t, o)
+		var got []string
+		for _, n := range []int{11, 4, 4, 2, 1} {
+			e := s.get(t, batchOf(slices.Repeat([]string{poolPath}, n)...), "X-Api-Key", "secret")
+			got = append(got, fmt.Sprintf("%d paths: %d %s", n, e.status, strings.Split(e.header.Get("Ratelimit"), ";t=")[0]))
+		}
+		r := func(left int) string { return fmt.Sprintf("%q;r=%d", name, left) }
+		want := []string{"11 paths: 400 " + r(9), "4 paths: 200 " + r(5), "4 paths: 200 " + r(1), "2 paths: 429 " + r(0), "1 paths: 429 " + r(0)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
