@@ -12,7 +12,8 @@ import "time"
 // Config is the whole configuration. The tags say it all once: yaml is the
 // key, flag the command-line flag, doc the line of the reference, must a rule for the
 // value, oneof the values that are allowed, and forms how others may begin, for shells
-// to complete.
+// to complete. A field whose key is - is no setting: it holds its package's default, which
+// tests shorten.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"address of the public listener"`
 	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"address of the listener for operators: the status page at /, /healthz, /readyz, /metrics, /debug/pprof; without admin_token all but the three in the middle are served under an IP address or localhost only; none switches it off"`
@@ -46,7 +47,7 @@ type Chain struct {
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
 	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"requests a node gets at once, of which one may read a whole set; 0 is as many as it bears: 4 lists at first, then 2 to 32, more while answers take no longer and block headers come as usual, fewer when either gets worse. Of requests for single items it is twice as many"`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"age of the newest block from which on a node is not ready"`
-	RollbackAfter time.Duration `yaml:"rollback_after" must:"positive" doc:"time all nodes name lower heights, and none answers a read as high as before, until the chain is taken for set back and everything cached is dropped"`
+	RollbackAfter time.Duration `yaml:"-"` // as node.Options says
 	Auth          string        `yaml:"auth" oneof:"keys, none" doc:"keys: the chain's interface requires one of collections.keys in X-Api-Key, too; none: it does not"`
 }
 
@@ -81,7 +82,7 @@ type RPC struct {
 // Cache is the memory store and the flights.
 type Cache struct {
 	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
-	Flight    time.Duration `yaml:"flight" doc:"longest life of one read of an origin, its queueing included"`
+	Flight    time.Duration `yaml:"-"` // longest life of one read of an origin; Load makes it twice chain.timeout where that is longer
 	Patience  time.Duration `yaml:"patience" must:"not negative" doc:"longest time a request waits for a newer answer when it could be given a stale one, which it is at once where it would wait for longer; 0 is a quarter of the time between blocks, 500ms at most. For one kept for errors it is 1s"`
 	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
 }
@@ -101,7 +102,7 @@ type Collections struct {
 	Keys        []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
 	Rate        string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
 	PublicURL   string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
-	Timeout     time.Duration `yaml:"timeout" must:"positive" doc:"time for one query of the store"`
+	Timeout     time.Duration `yaml:"-"` // for one query of the store
 	Connections int           `yaml:"connections" must:"positive" doc:"most connections to the store at once; a replica that indexes, or waits for its turn, has one more"`
 	Fresh       time.Duration `yaml:"fresh" doc:"time a page is fresh for"`
 	Stale       time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than cache.patience"`
@@ -114,7 +115,7 @@ type Index struct {
 	EVM       []string       `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first"`
 	Network   string         `yaml:"network" flag:"network" oneof:"story, aeneid, custom" doc:"whose contracts count: story, aeneid, or custom, those of index.contracts"`
 	From      int64          `yaml:"from" flag:"from" must:"not negative" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
-	Window    int64          `yaml:"window" must:"positive" doc:"most blocks asked for in one call; how many a client gives is found out, and where they are few several calls share a request"`
+	Window    int64          `yaml:"-"` // most blocks asked for in one call
 	Poll      time.Duration  `yaml:"poll" must:"positive" doc:"time between two looks for a new block"`
 	Contracts IndexContracts `yaml:"contracts"`
 }
@@ -131,8 +132,8 @@ type IndexContracts struct {
 type Metadata struct {
 	Provider string        `yaml:"provider" flag:"metadata" forms:"alchemy:https://, blockscout:https://" secret:"true" doc:"alchemy:URL (the URL ends with the key), blockscout:URL, none"`
 	Network  string        `yaml:"network" doc:"network name, the chain field of collectionMetadata"`
-	Budget   time.Duration `yaml:"budget" must:"positive" doc:"time a page waits for metadata"`
-	Timeout  time.Duration `yaml:"timeout" must:"positive" doc:"time for one answer of the provider"`
+	Budget   time.Duration `yaml:"-"` // time a page waits for metadata
+	Timeout  time.Duration `yaml:"-"` // for one answer of the provider
 }
 
 // HTTP is the public listener's limits.

@@ -95,7 +95,8 @@ func TestProblemsAreReportedAllAtOnceByTheirKey(t *testing.T) {
 listen: nonsense
 chian: {id: x}
 chain: {idd: 3, nodes: ["ftp://x"], timeout: soon, in_flight: -1, shape: round}
-cache: {memory: 3XB, flight: 1s}
+cache: {memory: 3XB}
+http: {request: 8s}
 classes: {live: {fresh_blocks: 9}}
 routes: {validators: {fresh_bloks: 1}}
 collections: {keys: [nobody, "`+digest+`"], store: mysql}
@@ -110,7 +111,7 @@ log: {level: loud}`),
 	for _, want := range []string{
 		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes[0]: \"ftp://x\"", `chain.timeout: "soon" is not a time`,
 		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: -1 is negative",
-		"chain.timeout: 5s must be shorter than cache.flight (1s)", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
+		"http.request: 8s must be longer than a read with its queueing (10s), which is twice chain.timeout, 10s at least", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -119,15 +120,25 @@ log: {level: loud}`),
 	}
 }
 
+func TestAReadLastsForTwiceTheTimeOfANode(t *testing.T) {
+	for timeout, want := range map[string]time.Duration{"5s": 10 * time.Second, "1s": 10 * time.Second, "7s": 14 * time.Second} {
+		cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_CHAIN_TIMEOUT=" + timeout}})
+		if err != nil || cfg.Cache.Flight != want {
+			t.Errorf("with chain.timeout %s it lasts for %v, want %v: %v", timeout, cfg.Cache.Flight, want, err)
+		}
+	}
+}
+
 func TestValuesAreWithinTheirBounds(t *testing.T) {
 	tests := []struct{ variable, want string }{
-		{"CHAIN_ROLLBACK_AFTER=0s", "TIPCACHE_CHAIN_ROLLBACK_AFTER: chain.rollback_after: 0s is not positive"},
+		{"CHAIN_MAX_BLOCK_AGE=0s", "TIPCACHE_CHAIN_MAX_BLOCK_AGE: chain.max_block_age: 0s is not positive"},
+		{"CHAIN_TIMEOUT=9s", "http.request: 15s must be longer than a read with its queueing (18s), which is twice chain.timeout, 10s at least"},
 		{"CHAIN_IN_FLIGHT=-1", "TIPCACHE_CHAIN_IN_FLIGHT: chain.in_flight: -1 is negative"},
 		{"CACHE_MEMORY=1KiB", "TIPCACHE_CACHE_MEMORY: cache.memory: 1KiB is less than 1MiB"},
 		{"REDIS_TIMEOUT=3s", "TIPCACHE_REDIS_TIMEOUT: redis.timeout: 3s must be shorter than the lease of a read (3s)"},
 		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},
 		{"LOG_SAMPLE=1.5", "TIPCACHE_LOG_SAMPLE: log.sample: 1.5 is not from 0 to 1"},
-		{"INDEX_WINDOW=0", ""}, // nobody reads it
+		{"INDEX_POLL=0s", ""}, // the index is off
 	}
 	for _, tt := range tests {
 		_, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_" + tt.variable}})

@@ -40,6 +40,9 @@ func Keys() []Key {
 	return keys
 }
 
+// noKey is the key of fields that are no settings.
+const noKey = "-"
+
 // listed are the items of a tag that are not empty.
 func listed(tag string) []string {
 	return slices.DeleteFunc(strings.Split(tag, ", "), func(item string) bool { return item == "" })
@@ -50,6 +53,9 @@ func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.S
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		path := prefix + f.Tag.Get("yaml")
+		if f.Tag.Get("yaml") == noKey {
+			continue
+		}
 		if f.Type.Kind() == reflect.Struct {
 			eachKey(path+".", v.Field(i), visit)
 		} else {
@@ -73,7 +79,7 @@ func member(section reflect.Value, name string) reflect.Value {
 	switch section.Kind() {
 	case reflect.Struct:
 		for i := range section.NumField() {
-			if section.Type().Field(i).Tag.Get("yaml") == name {
+			if name != noKey && section.Type().Field(i).Tag.Get("yaml") == name {
 				return section.Field(i)
 			}
 		}

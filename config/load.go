@@ -93,8 +93,9 @@ func (l *loader) judge(s removedSetting, warn func(error)) {
 	l.problems = append(l.problems, problem)
 }
 
-// implied withdraws the defaults that other settings make wrong.
+// implied changes the defaults that other settings make wrong.
 func (l *loader) implied() {
+	l.cfg.Cache.Flight = max(l.cfg.Cache.Flight, 2*l.cfg.Chain.Timeout)
 	said := func(path string) bool { _, ok := l.said[path]; return ok }
 	if said("chain.nodes") && !said("chain.comet") {
 		l.cfg.Chain.Comet = nil // the default one belongs to the default node

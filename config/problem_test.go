@@ -29,7 +29,7 @@ chain:
     - http://10.0.0.1:1317
     - 10.0.0.2:1317
   comet: [none, none]
-  rollback_after: 2
+  max_block_age: 2
   timeout: "5"
   shape: [node]
   in_flight: many
@@ -49,9 +49,9 @@ routes:
 		"--shape: chain.shape: \"roundish\" is none of documented, node",
 		`tipcache.yaml:10: chain.timeout: "5" has no unit: write a time such as 100ms, 5s or 1h`,
 		`tipcache.yaml:12: chain.in_flight: "many" is not a whole number`,
-		`tipcache.yaml:9: chain.rollback_after: "2" has no unit: write a time such as 100ms, 5s or 1h`,
+		`tipcache.yaml:9: chain.max_block_age: "2" has no unit: write a time such as 100ms, 5s or 1h`,
 		`tipcache.yaml:7: chain.nodes[1]: "10.0.0.2:1317" is not an http:// or https:// URL`,
-		"tipcache.yaml:14: cache.patience: 20s must be shorter than cache.flight (10s)",
+		"tipcache.yaml:14: cache.patience: 20s must be shorter than a read with its queueing (10s), which is twice chain.timeout, 10s at least",
 	}
 	got := lines(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info"}, Flags: map[string][]string{"shape": {"roundish"}}})
 	if diff := cmp.Diff(asSet(want), asSet(got)); diff != "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -26,6 +27,7 @@ type removedKey struct {
 func removedKeys() []removedKey {
 	nodes, answers, shared, queries := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults(), chain.Options{}.WithDefaults()
 	blocks, public := indexer.Options{}.WithDefaults(), web.Options{}.WithDefaults()
+	described, store := metadata.Options{}.WithDefaults(), collections.Options{}.WithDefaults()
 	return []removedKey{
 		{"chain.hedge", time.Duration(0), "another node is asked once one fails or exceeds chain.timeout, so lower that if it is too long"},
 		{"http.allow_no_cache", false, "have clients that need a certain block name it in X-Min-Block-Height, or X-Min-Evm-Block for collections"},
@@ -36,11 +38,17 @@ func removedKeys() []removedKey {
 		{"chain.scans", nodes.Scans, "raise chain.in_flight where reads wait for scans"},
 		{"chain.queue", nodes.Queue, "raise chain.in_flight, or add a node, where requests wait for their turn"},
 		{"chain.block_interval", nodes.BlockInterval, "the time between blocks is learned from the first blocks"},
+		{"chain.rollback_after", nodes.RollbackAfter, "nodes that name lower blocks for a shorter time are passed over, and a block of another hash ends the epoch at once"},
+		{"cache.flight", answers.FlightTimeout, "raise chain.timeout: a read lasts for twice that, 10s at least"},
 		{"cache.lease", shared.Lease, "lower chain.timeout where replicas wait too long for one that died"},
 		{"cache.waiters", answers.MaxWaiters, "bound what clients may ask by http.max_connections, http.rate and collections.rate"},
+		{"collections.timeout", store.Timeout, "have the store answer sooner, or raise collections.stale and stale_if_error, for which pages are served meanwhile"},
+		{"index.window", blocks.Window, "how many blocks a client gives in one call is found out"},
 		{"index.ahead", blocks.Ahead, "name more clients in index.evm where indexing is slow"},
 		{"index.timeout", blocks.Timeout, "less is asked for at once of a client that does not answer in time"},
-		{"metadata.batch", metadata.Options{}.WithDefaults().Batch, "less is asked for at once of a provider that refuses so many"},
+		{"metadata.budget", described.Budget, "metadata that comes later is in the next answer"},
+		{"metadata.timeout", described.Timeout, "metadata that does not come in time is asked for again"},
+		{"metadata.batch", described.Batch, "less is asked for at once of a provider that refuses so many"},
 		{"http.header", 5 * time.Second, "lower http.request, or bound connections by http.client_connections"},
 		{"http.idle", 2 * time.Minute, "idle connections are closed before that where http.max_connections are taken"},
 		{"http.max_header", Bytes(public.MaxHeader), "have a proxy before this one drop headers that it does not read"},

@@ -210,7 +210,6 @@ func (v *validation) deadlines(c Config) {
 	}{
 		{"redis.timeout", c.Redis.Timeout},
 		{"chain.timeout", c.Chain.Timeout},
-		{"cache.flight", c.Cache.Flight},
 		{"http.request", c.HTTP.Request},
 		{"http.drain", c.HTTP.Drain},
 	}
@@ -220,9 +219,9 @@ func (v *validation) deadlines(c Config) {
 	}
 	lease := redis.Options{}.WithDefaults().Lease
 	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
-	v.check(lease < c.Cache.Flight, "cache.flight", "%v must be longer than the lease of a read (%v)", c.Cache.Flight, lease)
-	v.check(c.Cache.Patience < c.Cache.Flight, "cache.patience", "%v must be shorter than cache.flight (%v)", c.Cache.Patience, c.Cache.Flight)
-	v.check(c.Collections.Timeout < c.Cache.Flight, "collections.timeout", "%v must be shorter than cache.flight (%v)", c.Collections.Timeout, c.Cache.Flight)
+	const flight = "a read with its queueing (%v), which is twice chain.timeout, 10s at least"
+	v.check(c.Cache.Flight < c.HTTP.Request, "http.request", "%v must be longer than "+flight, c.HTTP.Request, c.Cache.Flight)
+	v.check(c.Cache.Patience < c.Cache.Flight, "cache.patience", "%v must be shorter than "+flight, c.Cache.Patience, c.Cache.Flight)
 }
 
 // origins checks what a browser's Origin header is compared with: a text that

@@ -112,8 +112,8 @@ admin: 127.0.0.1:0
 admin_token: %q
 chain: {id: devnet-1, dialect: %s, shape: node, nodes: [%q], comet: [%q], timeout: 400ms}
 redis: {url: %q}
-cache: {flight: 14s, patience: 100ms}
-collections: {store: %q, auth: none, timeout: 10s}
+cache: {patience: 100ms}
+collections: {store: %q, auth: none}
 log: {level: debug}
 tracing: {endpoint: %q, ratio: 1}
 `, secrets["admin token"], dialect, with(t, echo(t, http.StatusNotFound, envelope, status)+key, secrets["node password"]), with(t, echo(t, http.StatusOK, reply)+key, secrets["comet password"]),

@@ -72,12 +72,11 @@ func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 200 * time.Millisecond})
 	d.Halt()
-	dir := t.TempDir()
-	url, file := "sqlite:"+filepath.Join(dir, "c.db"), filepath.Join(dir, "c.yaml")
-	command := []string{"index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid", "--config", file}
+	url := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
+	command := []string{"index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"}
 	store := openURL(t, url)
-	for _, window := range []string{"300", "7", "10000"} {
-		if err := os.WriteFile(file, []byte("index: {window: "+window+"}\n"), 0o600); err != nil {
+	for _, most := range []int64{300, 7, 10_000} {
+		if err := d.EVM().SetLimits(most, devnet.RefuseResults); err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer

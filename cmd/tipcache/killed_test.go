@@ -16,7 +16,7 @@ func TestAnIndexerThatIsKilledLosesNothingAndCountsNothingTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)
-			d := newDevnet(t, devnet.Options{Interval: -1})
+			d := newDevnet(t, devnet.Options{Interval: -1, EVMRange: 10})
 			if err := d.EVM().SetFault(devnet.Fault{Latency: 2 * time.Millisecond, Jitter: 6 * time.Millisecond}); err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +43,7 @@ func killOften(t *testing.T, d *devnet.Devnet, url string) {
 	upTo := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
 	for life := range lives {
 		enough := d.EVM().Stats().Requests + 1 + random.Int64N(40)
-		p := startProgram(t, []string{"TIPCACHE_INDEX_WINDOW=10", "TIPCACHE_INDEX_POLL=5ms"},
+		p := startProgram(t, []string{"TIPCACHE_INDEX_POLL=5ms"},
 			"index", "--follow", "--evm", d.EVMURL(), "--network", "aeneid", "--store", url)
 		if life%4 == 0 {
 			upTo(400 * time.Millisecond)

@@ -61,9 +61,9 @@ admin: 127.0.0.1:0
 admin_token: %q
 chain: {nodes: [%q], comet: [%q], timeout: 400ms}
 redis: {url: %q}
-cache: {flight: 14s, patience: 100ms}
-collections: {store: %q, store_key: %q, keys: ["tester:%s"], timeout: 10s}
-metadata: {provider: %q, budget: 200ms, timeout: 300ms}
+cache: {patience: 100ms}
+collections: {store: %q, store_key: %q, keys: ["tester:%s"]}
+metadata: {provider: %q}
 log: {level: debug}
 tracing: {endpoint: %q, ratio: 1}
 `, secrets["admin token"], with(t, d.NodeURL(), secrets["node password"]), with(t, d.CometURL(), secrets["comet password"]),

@@ -18,7 +18,7 @@ type replica struct {
 
 func startReplica(t *testing.T, d *devnet.Devnet, store string) *replica {
 	t.Helper()
-	p := startProgram(t, []string{"TIPCACHE_INDEX_WINDOW=10", "TIPCACHE_INDEX_POLL=50ms"},
+	p := startProgram(t, []string{"TIPCACHE_INDEX_POLL=50ms"},
 		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--node", d.NodeURL(), "--comet", d.CometURL(),
 		"--store", store, "--collections-auth", "none", "--index", "--evm", d.EVMURL(), "--network", "aeneid")
 	return &replica{p, p.admin()}
@@ -49,7 +49,7 @@ func (r *replica) until(what string, ok func() bool) {
 func TestAReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Schema(t)
-	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
+	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, EVMRange: 10})
 	if err := d.EVM().SetFault(devnet.Fault{Latency: 100 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func (b *bed) fork(ctx context.Context, blocks int64) error {
 	return nil
 }
 
-// heldAfterFork is a little less than chain.rollback_after, until which no replica
+// heldAfterFork is a little less than the 10 s until which no replica
 // takes a chain for set back whose blocks it cannot tell.
 const heldAfterFork = 8 * time.Second
 
