@@ -40,7 +40,7 @@ func TestAStreamGivesTheAnswerAndItsChanges(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	first := saysPool(s, 1)
 	es := s.stream(t, anyPath)
-	for header, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Vary": "Accept", "X-Accel-Buffering": "no"} {
+	for header, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Vary": "Accept, Accept-Encoding", "X-Accel-Buffering": "no"} {
 		if got := es.resp.Header.Get(header); got != want {
 			t.Errorf("%s: %q, want %q", header, got, want)
 		}

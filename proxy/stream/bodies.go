@@ -40,6 +40,9 @@ type body struct {
 	text   []byte
 	hash   uint64
 	held   atomic.Int64 // how often; once it is 0 it stays
+
+	mu   sync.Mutex // held while it is compressed
+	made []byte     // the text in blocks of deflate; nil: not asked for yet, or there is no room for it
 }
 
 // keep gives the body of a text, held once for the caller. The error is errNoRoom.
@@ -57,6 +60,21 @@ func (bs *bodies) keep(text []byte) (*body, error) {
 	b.held.Store(1)
 	bs.byHash[hash] = b
 	return b, nil
+}
+
+// deflated is the text in blocks of deflate, made once for all who hold the body, as long
+// as there is room for it.
+func (b *body) deflated() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.made != nil {
+		return b.made
+	}
+	made := deflate(b.text)
+	if b.bodies.budget.Reserve(int64(cap(made))) {
+		b.made = made
+	}
+	return made
 }
 
 func (b *body) weight() int64 { return int64(cap(b.text)) + bodyWeight }
@@ -88,5 +106,5 @@ func (b *body) release() {
 		delete(b.bodies.byHash, b.hash)
 	}
 	b.bodies.mu.Unlock()
-	b.bodies.budget.Reserve(-b.weight())
+	b.bodies.budget.Reserve(-b.weight() - int64(cap(b.made)))
 }

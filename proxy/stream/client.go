@@ -18,6 +18,7 @@ import (
 type client struct {
 	*follower
 	w      gin.ResponseWriter
+	out    output // to w
 	follow []subscription
 	live   []subscription // of follow, those of several paths; empty for one path
 	id     []byte         // the last event that tells what the client has of these
@@ -38,8 +39,9 @@ func (cl *client) serve(r *http.Request, rec *web.Record, sources []Source) erro
 	if err := cl.subscribe(r, sources); err != nil {
 		return err
 	}
-	setHeaders(cl.w.Header())
+	setHeaders(cl.w.Header(), cl.out.gzip)
 	cl.w.WriteHeader(http.StatusOK)
+	cl.out.begin()
 	rec.Streamed = true
 	cl.run(r.Context())
 	return nil
@@ -114,23 +116,18 @@ func (cl *client) send(ctx context.Context, last bool) error {
 	if err := cl.allowTime(time.Now()); err != nil {
 		return err
 	}
-	var failed error
-	write := func(text []byte) {
-		if failed == nil {
-			_, failed = cl.w.Write(text)
-		}
-	}
 	if cl.idle.Swap(false) {
 		cl.silence.Reset(cl.h.o.KeepAlive)
-		write(comment)
+		cl.out.text(comment)
 	}
 	if last {
-		write([]byte(retryAfter(0)))
+		cl.out.text([]byte(retryAfter(0)))
+		cl.out.end()
 	} else {
-		cl.writeNews(ctx, write)
+		cl.writeNews(ctx)
 	}
 	cl.w.Flush()
-	return failed
+	return cl.out.failed
 }
 
 var comment = []byte(":\n\n")
@@ -151,28 +148,28 @@ func (cl *client) allowTime(now time.Time) error {
 
 // writeNews writes what the client does not have yet, as long as it can pay for that.
 // What it cannot pay for it gets later, as it is then, and first.
-func (cl *client) writeNews(ctx context.Context, write func(text []byte)) {
+func (cl *client) writeNews(ctx context.Context) {
 	for i := range cl.follow {
 		at := (cl.next + i) % len(cl.follow)
-		if wait := cl.tell(ctx, &cl.follow[at], write); wait > 0 {
+		if wait := cl.tell(ctx, &cl.follow[at]); wait > 0 {
 			cl.next = at
 			cl.solvent.Reset(wait)
 			break
 		}
 	}
 	if id := idEvent(cl.live); !bytes.Equal(id, cl.id) {
-		write(id)
+		cl.out.text(id)
 		cl.id = id
 	}
 }
 
 // tell writes what the client does not have yet of a topic. Where it cannot pay, it is
 // the time to wait.
-func (cl *client) tell(ctx context.Context, s *subscription, write func(text []byte)) (wait time.Duration) {
+func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration) {
 	n := s.news.Load()
 	recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
 	if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
-		if wait = cl.tellAnswer(ctx, s, write); wait > 0 {
+		if wait = cl.tellAnswer(ctx, s); wait > 0 {
 			return wait
 		}
 	}
@@ -183,20 +180,20 @@ func (cl *client) tell(ctx context.Context, s *subscription, write func(text []b
 		if wait = cl.payFor(ctx, s); wait > 0 {
 			return wait
 		}
-		n.failure.write(s.path, write)
+		cl.out.event(n.failure, s.path)
 		s.failure = n.failure.digest
 	}
 	return 0
 }
 
-func (cl *client) tellAnswer(ctx context.Context, s *subscription, write func(text []byte)) (wait time.Duration) {
+func (cl *client) tellAnswer(ctx context.Context, s *subscription) (wait time.Duration) {
 	e := s.hold()
 	defer e.release()
 	if s.had == "" || e.tag != s.had {
 		if wait = cl.payFor(ctx, s); wait > 0 {
 			return wait
 		}
-		e.write(s.path, write)
+		cl.out.event(e, s.path)
 	}
 	s.answer, s.had = e.digest, ""
 	return 0

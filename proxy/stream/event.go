@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
@@ -24,11 +26,19 @@ type event struct {
 	rendered atomic.Pointer[rendering] // the last one
 }
 
-// A rendering is an event as clients get it that follow it under a path: the data of
-// a small one too, so that it is one write.
+// A rendering is an event as clients get it that follow it under a path.
 type rendering struct {
-	path          string // "" for a stream of one path
-	before, after []byte
+	path  string // "" for a stream of one path
+	plain pieces
+	once  sync.Once
+	coded pieces // in gzip; made by once
+}
+
+// pieces are written one after another: before has the data of a small event, too, so
+// that it is one write.
+type pieces struct {
+	before, data, after []byte
+	part                part // of the text; for gzip alone
 }
 
 // smallEvent bounds the data, in bytes, of which a rendering has a copy.
@@ -92,31 +102,55 @@ func oneLine(body []byte) []byte {
 	return line.Bytes()
 }
 
-// write writes the event as it is sent, in /live with the path that it belongs to. It
-// is the same bytes for all clients that name a path alike.
-func (e *event) write(path string, write func(text []byte)) {
-	r := e.rendered.Load()
-	if r == nil || r.path != path {
-		r = e.render(path)
-		e.rendered.Store(r)
-	}
-	write(r.before)
-	if r.after != nil {
-		write(e.data)
-		write(r.after)
+// render gives the event as it is sent, in /live with the path that it belongs to. It is
+// the same bytes for all clients that name a path alike, made once.
+func (e *event) render(path string) *rendering {
+	for {
+		r := e.rendered.Load()
+		if r != nil && r.path == path {
+			return r
+		}
+		head, tail := e.frame(path)
+		made := &rendering{path: path, plain: pieces{before: head, data: e.data, after: tail}.joined()}
+		if e.rendered.CompareAndSwap(r, made) {
+			return made
+		}
 	}
 }
 
-func (e *event) render(path string) *rendering {
-	b := e.appendHead(make([]byte, 0, len(path)+min(len(e.data), smallEvent)+128), path)
-	after := "\n\n"
+// frame is what stands before and after the data.
+func (e *event) frame(path string) (head, tail []byte) {
+	head = e.appendHead(make([]byte, 0, len(path)+min(len(e.data), smallEvent)+128), path)
 	if path != "" {
-		after = "}\n\n"
+		return head, []byte("}\n\n")
 	}
-	if len(e.data) > smallEvent {
-		return &rendering{path, b, []byte(after)}
+	return head, []byte("\n\n")
+}
+
+// inGzip gives the event in blocks of deflate. Its data are compressed once under all
+// paths.
+func (r *rendering) inGzip(e *event) *pieces {
+	r.once.Do(func() {
+		head, tail := e.frame(r.path)
+		coded := pieces{before: stored(nil, head), after: append(stored(nil, tail), flushed...)}
+		if e.body != nil {
+			coded.data = e.deflated()
+		} else {
+			coded.data = stored(nil, e.data)
+		}
+		r.coded = coded.joined()
+		r.coded.part = partOf(head, e.data, tail)
+	})
+	return &r.coded
+}
+
+// joined are pieces of which the first has all, where that is little.
+func (p pieces) joined() pieces {
+	if len(p.data) <= smallEvent {
+		p.before = slices.Concat(p.before, p.data, p.after)
+		p.data, p.after = nil, nil
 	}
-	return &rendering{path: path, before: append(append(b, e.data...), after...)}
+	return p
 }
 
 // appendHead appends what comes before the data.

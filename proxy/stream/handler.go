@@ -13,7 +13,8 @@
 //  3. client.go writes what is new to one client, which pays for each event by its
 //     limits. A client that is slow, or cannot pay, gets the newest answer next, never a
 //     backlog;
-//  4. event.go renders events; an event is rendered once for all clients. resume.go
+//  4. event.go renders events, and output.go writes them, in gzip (deflate.go) to those
+//     that take it; an event is rendered and encoded once for all clients. resume.go
 //     has the ids by which a stream of several answers goes on where it broke.
 //
 // A poll (poll.go) follows a topic in the same way until there is another answer than its
@@ -134,7 +135,7 @@ type Source struct {
 }
 
 func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) error {
-	cl := &client{w: c.Writer, follower: h.newFollower(func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })}
+	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: web.WantsGzip(c.Request.Header["Accept-Encoding"])}, follower: h.newFollower(func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })}
 	if err := admit(c, rec); err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feed
 	}
 	defer leave()
 	if c.Request.Method == http.MethodHead {
-		setHeaders(c.Writer.Header())
+		setHeaders(c.Writer.Header(), cl.out.gzip)
 		c.Writer.WriteHeader(http.StatusOK)
 		c.Writer.WriteHeaderNow()
 		return nil
@@ -193,10 +194,13 @@ func (h *Handler) open() int {
 	return h.count
 }
 
-func setHeaders(h http.Header) {
+func setHeaders(h http.Header, gzip bool) {
 	h.Set("Content-Type", EventType)
 	h.Set("Cache-Control", "no-store")
-	h.Set("Vary", "Accept")
+	h.Set("Vary", "Accept, Accept-Encoding")
+	if gzip {
+		h.Set("Content-Encoding", "gzip")
+	}
 	h.Set("X-Accel-Buffering", "no") // for nginx and proxies that follow it
 }
 
@@ -207,7 +211,7 @@ func (h *Handler) renderer(render web.Renderer) web.Renderer {
 		if f.Status < http.StatusInternalServerError && f.Status != http.StatusTooManyRequests {
 			return render(r, header, f)
 		}
-		setHeaders(header)
+		setHeaders(header, false)
 		return http.StatusOK, EventType, []byte(retryAfter(f.RetryAfter))
 	}
 }

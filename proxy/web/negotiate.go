@@ -125,6 +125,13 @@ func readAccepted(values []string) accepted {
 	return a
 }
 
+// WantsGzip tells whether a client would rather have gzip than the plain text, by the values
+// of Accept-Encoding.
+func WantsGzip(values []string) bool {
+	a := readAccepted(values)
+	return a[codings.Gzip] > 0 && a[codings.Gzip] >= a[codings.Identity]
+}
+
 func codingOf(name string) (coding codings.Coding, known bool) {
 	switch {
 	case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):

@@ -1,0 +1,141 @@
+package stream_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/stream"
+)
+
+// sent is what has been written to a follower.
+func (f *follower) sent() []byte {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bytes.Clone(f.text)
+}
+
+// inflated is a text in gzip, as far as it has come.
+func inflated(t *testing.T, coded []byte) (text string, err error) {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(coded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(r)
+	return string(all), err
+}
+
+// eventsIn are what a stream tells, but for the ids alone, of which there are as many as batches.
+func eventsIn(text string) []string {
+	all := slices.DeleteFunc(strings.Split(text, "\n\n"), func(event string) bool {
+		return strings.HasPrefix(event, "id: ") && !strings.Contains(event, "\n")
+	})
+	slices.Sort(all)
+	return all
+}
+
+// noise is a JSON text that hardly compresses.
+func noise(seed uint64, bytes int) string {
+	r := rand.New(rand.NewPCG(seed, 0))
+	text := make([]byte, bytes)
+	for i := range text {
+		text[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"[r.IntN(64)]
+	}
+	return `"` + string(text) + `"`
+}
+
+func TestAStreamInGzipTellsWhatThePlainOneDoes(t *testing.T) {
+	inBubble(t, stream.Options{KeepAlive: 10 * time.Second}, func(s *service) {
+		targets := []string{"/a", live("/a", "/b"), live("/b", "/a") + "&stream.blocks=1"}
+		s.says(map[string]string{"/a": `1`, "/b": noise(1, 200_000)})
+		var plain, coded []*follower
+		for _, target := range targets {
+			plain, coded = append(plain, s.follow(target)), append(coded, s.follow(target, "Accept-Encoding", "br, gzip;q=0.8"))
+			synctest.Wait()
+		}
+		for n, answer := range []string{`2`, noise(2, 100), noise(3, 3000), unreadable, noise(4, 70_000), strings.Repeat("9", 50_000)} {
+			s.says(map[string]string{"/a": answer, "/b": fmt.Sprint(n / 2)})
+			synctest.Wait()
+			time.Sleep(13 * time.Second)
+		}
+		for i := range targets {
+			want := string(plain[i].sent())
+			got, err := inflated(s.t, coded[i].sent())
+			if err != io.ErrUnexpectedEOF || !slices.Equal(eventsIn(got), eventsIn(want)) {
+				s.t.Errorf("%s: %v, %d bytes in gzip, want %d", targets[i], err, len(got), len(want))
+			}
+			if coded[i].header.Get("Content-Encoding") != "gzip" || coded[i].header.Get("Vary") != "Accept, Accept-Encoding" || plain[i].header.Get("Vary") != "Accept, Accept-Encoding" {
+				s.t.Errorf("%s: %v", targets[i], coded[i].header)
+			}
+		}
+		s.streams.Drain()
+		for i := range targets {
+			if got, err := inflated(s.t, coded[i].sent()); err != nil || !strings.Contains(got, "retry: ") {
+				s.t.Errorf("%s ends with %v and %q", targets[i], err, got[max(0, len(got)-20):])
+			}
+			coded[i].leave()
+			plain[i].leave()
+		}
+		if taken := s.budget.taken.Load(); taken != 0 {
+			s.t.Errorf("%d bytes are taken, and nobody follows", taken)
+		}
+	})
+}
+
+func TestAStreamIsInGzipForThoseWhoWouldRatherHaveIt(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		s.says(map[string]string{"/a": `1`})
+		for accepted, want := range map[string]string{
+			"gzip": "gzip", "x-gzip": "gzip", "gzip, deflate, br, zstd": "gzip", "*": "gzip", "gzip;q=0.001": "gzip", "identity;q=0.5, gzip": "gzip",
+			"": "", "br": "", "gzip;q=0": "", "identity, gzip;q=0.5": "", "*;q=0": "", "gzip;q=x": "",
+		} {
+			f := s.follow("/a", "Accept-Encoding", accepted)
+			synctest.Wait()
+			if got := f.header.Get("Content-Encoding"); got != want {
+				s.t.Errorf("Accept-Encoding: %s has %q", accepted, got)
+			}
+		}
+	})
+}
+
+func TestAnAnswerInGzipIsInTheBudgetWhereThereIsRoom(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		text := noise(1, large)
+		s.says(map[string]string{"/a": text})
+		plain := s.follow("/a")
+		synctest.Wait()
+		before := s.budget.taken.Load()
+		first := s.follow("/a", "Accept-Encoding", "gzip")
+		if got, _ := inflated(s.t, first.sent()); !strings.Contains(got, text) {
+			s.t.Error("it is another answer")
+		}
+		if more := s.budget.taken.Load() - before; more < large/2 || more > large {
+			s.t.Errorf("%d bytes more are taken", more)
+		}
+		s.says(map[string]string{"/b": noise(2, large)})
+		s.budget.left.Store(large + 100<<10) // enough for the text alone
+		before = s.budget.taken.Load()
+		second := s.follow("/b", "Accept-Encoding", "gzip")
+		if got, _ := inflated(s.t, second.sent()); !strings.Contains(got, noise(2, large)) {
+			s.t.Error("without room it is another answer")
+		}
+		if more := s.budget.taken.Load() - before; more > large+100<<10 {
+			s.t.Errorf("without room %d bytes more are taken", more)
+		}
+		for _, f := range []*follower{plain, first, second} {
+			f.leave()
+		}
+		if taken := s.budget.taken.Load(); taken != 0 {
+			s.t.Errorf("%d bytes are taken, and nobody follows", taken)
+		}
+	})
+}
