@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -58,12 +59,37 @@ func (c *chain) txIndex() string {
 	return "on"
 }
 
+// query answers of the state, by the methods of the gRPC services.
+func (n *Node) query(r rpcRequest) (json.RawMessage, *rpcError) {
+	var params struct{ Path, Data, Height string }
+	data, err := []byte(nil), json.Unmarshal(r.Params, &params)
+	if err == nil {
+		data, err = hex.DecodeString(params.Data)
+	}
+	if err != nil {
+		return nil, &rpcError{Code: -32602, Message: "Invalid params", Data: "error converting json params to arguments: " + err.Error()}
+	}
+	if n.chain.cosmos == nil {
+		return nil, &rpcError{Code: -32601, Message: "Method not found"}
+	}
+	height, _ := strconv.ParseInt(params.Height, 10, 64) // none is the newest
+	a := n.chain.cosmos.Query(sdkNode{n}, params.Path, data, height)
+	n.asked.count(Asked{URI: "abci_query " + params.Path + "?" + params.Data, Height: a.Height})
+	value := []byte("null")
+	if a.Value != nil {
+		value = encode(a.Value)
+	}
+	return fmt.Appendf(nil, `{"response":{"code":%d,"log":%s,"info":"","index":"0","key":null,"value":%s,"proofOps":null,"height":"%d","codespace":%q}}`,
+		a.Code, encode(a.Log), value, a.Height, a.Codespace), nil
+}
+
 // indexedBlocks is for how many blocks transactions can be found by the method tx.
 const indexedBlocks = 256
 
-// ofTxs are the methods about transactions. Lists of arguments are not read.
+// ofTxs are the methods about transactions, and that of the state. Lists of arguments are not read.
 var ofTxs = map[string]func(*Node, rpcRequest) (json.RawMessage, *rpcError){
-	"tx": (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
+	"abci_query": (*Node).query,
+	"tx":         (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
 }
 
 // tx is a transaction by its hash.

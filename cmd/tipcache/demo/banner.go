@@ -53,6 +53,22 @@ func cosmosQueries() queries {
 	}}
 }
 
+// cosmJS is a program for a shell, before the RPC, that sends coins to somebody.
+const cosmJS = `
+The same by CosmJS, which simulates, signs, broadcasts and waits:
+  npm install --silent @cosmjs/stargate@0.39 @cosmjs/proto-signing@0.39
+  node --input-type=module -e '
+    import { DirectSecp256k1Wallet } from "@cosmjs/proto-signing"
+    import { GasPrice, SigningStargateClient } from "@cosmjs/stargate"
+    const wallet = await DirectSecp256k1Wallet.fromKey(new Uint8Array(32).fill(1), "cosmos")
+    const [{ address }] = await wallet.getAccounts()
+    const client = await SigningStargateClient.connectWithSigner("http://%s", wallet, { gasPrice: GasPrice.fromString("0.01stake") })
+    console.log(await client.getAllBalances(address))
+    const sent = await client.sendTokens(address, "%s", [{ denom: "stake", amount: "5" }], "auto")
+    console.log("in block", sent.height, await client.getAllBalances(address))
+  '
+`
+
 // printBanner prints lines that work when pasted. The addresses in them are the
 // first of the simulated chain.
 func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) {
@@ -75,6 +91,9 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 		fmt.Fprintf(w, "  curl -i 'http://%s' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'\n", rpc)
 		fmt.Fprintf(w, "  curl -i 'http://%s' -d '[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"block\",\"params\":{\"height\":\"%d\"}},{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"block\",\"params\":{}}]'\n", rpc, d.Height())
 		fmt.Fprintf(w, "  curl -i 'http://%s/block?height=%d'\n", rpc, d.Height())
+		if d.Dialect() == devnet.Cosmos {
+			fmt.Fprintf(w, cosmJS, rpc, cosmos.WideDelegator)
+		}
 	}
 	fmt.Fprintln(w, "\nCollections, a page and one:")
 	for _, body := range []string{

@@ -11,7 +11,8 @@ const (
 	WideDelegator    = "cosmos1t3mw6fkk9nr558qy6jphu726glyjpl0w8kalv8"        // on every validator, 154 denominations
 	PopularValidator = "cosmosvaloper1js736jheaahhg0jmqdxl0qwsqg02w70v2gxt2u" // Options.Delegators delegations
 	Contract         = "cosmos14hj2tavq8fpesdwxxcu44rty3hh90vhujrvcmstl4zr3txmfvw9s4hmalr"
-	VotedProposal    = "10" // its votes come in as blocks go by
+	VotedProposal    = "10"                                            // its votes come in as blocks go by
+	Wallet           = "cosmos10xcqpzrky6eff2g52qdye53xkk9jxkvrpq6uqr" // whose private key is 32 bytes of 1
 )
 
 // ibcDenom is the one denomination that came from another chain.

@@ -1,0 +1,151 @@
+package cosmos
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A service is a method of a gRPC service, which abci_query calls. Its answer is that of the
+// REST API, as a message.
+type service struct {
+	method  string
+	pattern string // of its route
+	request string // names of the fields, in the order of their numbers; pagination is a message
+	answer  string // its fields, as in wires
+}
+
+// services are the methods that can be called.
+var services = []service{
+	{"/cosmos.auth.v1beta1.Query/Account", auth + "/accounts/{address}", "address", "account:any"},
+	{"/cosmos.bank.v1beta1.Query/Balance", bank + "/balances/{address}/by_denom", "address denom", "balance:Coin"},
+	{"/cosmos.bank.v1beta1.Query/AllBalances", bank + "/balances/{address}", "address pagination", "balances:Coin pagination:Page"},
+	{"/cosmos.bank.v1beta1.Query/SpendableBalances", bank + "/spendable_balances/{address}", "address pagination", "balances:Coin pagination:Page"},
+	{"/cosmos.bank.v1beta1.Query/TotalSupply", bank + "/supply", "pagination", "supply:Coin pagination:Page"},
+	{"/cosmos.bank.v1beta1.Query/SupplyOf", bank + "/supply/by_denom", "denom", "amount:Coin"},
+	{"/cosmos.staking.v1beta1.Query/Validators", staking + "/validators", "status pagination", "validators:Validator pagination:Page"},
+	{"/cosmos.staking.v1beta1.Query/Validator", staking + "/validators/{validator_addr}", "validator_addr", "validator:Validator"},
+	{"/cosmos.staking.v1beta1.Query/Delegation", staking + "/validators/{validator_addr}/delegations/{delegator_addr}", "delegator_addr validator_addr", "delegation_response:Delegated"},
+	{"/cosmos.staking.v1beta1.Query/DelegatorDelegations", staking + "/delegations/{delegator_addr}", "delegator_addr pagination", "delegation_responses:Delegated pagination:Page"},
+	{"/cosmos.staking.v1beta1.Query/DelegatorValidators", staking + "/delegators/{delegator_addr}/validators", "delegator_addr pagination", "validators:Validator pagination:Page"},
+	{"/cosmos.staking.v1beta1.Query/Pool", staking + "/pool", "", "pool:Pool"},
+	{"/cosmos.staking.v1beta1.Query/Params", staking + "/params", "", "params:StakingParams"},
+	{"/cosmos.tx.v1beta1.Service/GetTx", transactions + "/txs/{hash}", "hash", "_ tx_response:TxResponse"},
+	{"/cosmos.tx.v1beta1.Service/Simulate", transactions + "/simulate", "_ tx_bytes", "gas_info:GasInfo result:Result"},
+}
+
+// An Answer is what abci_query says.
+type Answer struct {
+	Value     []byte
+	Code      int
+	Log       string
+	Codespace string
+	Height    int64 // 0 where no state was read
+}
+
+// abciErrors are the codes of abci_query for those of gRPC, with what the SDK adds to the text.
+var abciErrors = map[int]struct {
+	code         int
+	name, suffix string
+}{
+	invalidArgument: {18, "InvalidArgument", "invalid request"}, notFound: {22, "NotFound", "key not found"}, internal: {6, "Internal", "unknown request"},
+}
+
+// Query calls a method at a height, 0 for the newest, as abci_query does.
+func (c *Chain) Query(n nodeView, path string, data []byte, height int64) Answer {
+	now := n.Now()
+	service := serviceOf(path)
+	switch {
+	case height == 0:
+		height = now.Height
+	case height < 0:
+		return Answer{Code: 18, Codespace: "sdk", Log: "cannot query with height < 0; please provide a valid height: invalid request"}
+	}
+	switch {
+	case service == nil:
+		return Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request"}
+	case height > now.Height:
+		return Answer{Code: 26, Codespace: "sdk", Log: "cannot query with height in the future; please provide a valid height: invalid height"}
+	case height < now.Oldest:
+		return Answer{Code: 38, Codespace: "sdk", Log: fmt.Sprintf("failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d): not found", height, now.Height)}
+	}
+	q := service.query(data)
+	q.chain, q.node, q.now, q.state = c, n, now, c.at(height, n)
+	body, err := service.serve(q)
+	if err != nil {
+		return refused(failed(err), height)
+	}
+	return Answer{Value: encode(service.answer, body), Height: height}
+}
+
+func refused(f *failure, height int64) Answer {
+	a := Answer{Code: 18, Codespace: "sdk", Log: f.text + ": invalid request", Height: height}
+	if e, known := abciErrors[f.code]; known {
+		a.Code, a.Log = e.code, fmt.Sprintf("rpc error: code = %s desc = %s: %s", e.name, f.text, e.suffix)
+	}
+	return a
+}
+
+func serviceOf(path string) *service {
+	for i := range services {
+		if services[i].method == path {
+			return &services[i]
+		}
+	}
+	return nil
+}
+
+// query reads the message of a request.
+func (s *service) query(data []byte) *query {
+	q := &query{vars: map[string]string{}, args: map[string]string{}}
+	given := fields(data)
+	for i, name := range strings.Fields(s.request) {
+		value := given[protowire.Number(i+1)]
+		switch name {
+		case "tx_bytes":
+			q.posted.Bytes = value
+		case "pagination":
+			q.readPage(fields(value))
+		default:
+			q.args[name] = string(value)
+			if strings.Contains(s.pattern, "{"+name+"}") {
+				q.vars[name] = string(value)
+			}
+		}
+	}
+	return q
+}
+
+// readPage reads a message PageRequest.
+func (q *query) readPage(page map[protowire.Number][]byte) {
+	for i, name := range pageFields {
+		value, given := page[protowire.Number(i+1)]
+		n, _ := protowire.ConsumeVarint(value)
+		switch {
+		case !given:
+		case name == "key":
+			q.args["pagination.key"] = string(value)
+		case i < 3:
+			q.args["pagination."+name] = strconv.FormatUint(n, 10)
+		default:
+			q.args["pagination."+name] = strconv.FormatBool(n != 0)
+		}
+	}
+}
+
+// serve answers as the route does.
+func (s *service) serve(q *query) (string, error) {
+	if err := q.addresses(); err != nil {
+		return "", err
+	}
+	for i := range routes {
+		if r := &routes[i]; r.pattern == s.pattern {
+			q.path = r.path(q)
+			return r.serve(q)
+		}
+	}
+	q.path = s.pattern
+	return document(q)
+}

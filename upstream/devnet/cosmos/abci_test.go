@@ -1,0 +1,36 @@
+package cosmos_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// The answers are those of a real node, but for amounts and keys.
+func TestServicesAnswerByABCIAsANodeDoes(t *testing.T) {
+	const bank, wallet = "/cosmos.bank.v1beta1.Query/Balance", "\n\x2d" + cosmos.Wallet + "\x12\x05stake"
+	chain := cosmos.NewChain(cosmos.Options{})
+	for _, tt := range []struct {
+		name, path, data string
+		height           int64
+		want             cosmos.Answer
+	}{
+		{"a balance", bank, wallet, 14, cosmos.Answer{Value: []byte("\n\x13\n\x05stake\x12\n1000000000"), Height: 14}},
+		{"the newest", bank, wallet, 0, cosmos.Answer{Value: []byte("\n\x13\n\x05stake\x12\n1000000000"), Height: 1000}},
+		{"decimals, durations and zeros left out", "/cosmos.staking.v1beta1.Query/Params", "", 14, cosmos.Answer{Value: []byte("\n\x16\n\x03\x08\x96\x01\x10d\x18\x07\x20\x90N\x2a\x05stake2\x010"), Height: 14}},
+		{"a block that has not come", bank, wallet, 1001, cosmos.Answer{Code: 26, Codespace: "sdk", Log: "cannot query with height in the future; please provide a valid height: invalid height"}},
+		{"no such method", "/cosmos.bank.v1beta1.Query/Nope", "", 14, cosmos.Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request"}},
+		{"a bad address", bank, "\n\x04nope\x12\x05stake", 14, cosmos.Answer{Code: 18, Codespace: "sdk", Height: 14,
+			Log: "rpc error: code = InvalidArgument desc = invalid address: decoding bech32 failed: invalid bech32 string length 4: invalid request"}},
+		{"no such account", "/cosmos.auth.v1beta1.Query/Account", "\n\x2dcosmos1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5lzv7xu", 14, cosmos.Answer{Code: 22, Codespace: "sdk", Height: 14,
+			Log: "rpc error: code = NotFound desc = account cosmos1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5lzv7xu not found: key not found"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, chain.Query(clock{1000, 1, false}, tt.path, []byte(tt.data), tt.height)); diff != "" {
+				t.Errorf("answer (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
