@@ -79,6 +79,7 @@ func judgements(now time.Time) iter.Seq[judgement] {
 // store, with an older one in memory or without, and when an operator asks. An entry
 // is fresh for all of them or for none.
 func TestAllJudgesAgree(t *testing.T) {
+	t.Parallel()
 	store, now := miniredis.RunT(t), time.Now().Truncate(time.Second)
 	replica := func() *cache.Cache {
 		c := sharing(t, client(t, store.Addr()), cache.Options{Now: func() time.Time { return now }}, redis.Options{})

@@ -20,6 +20,7 @@ import (
 // has. Each answer must be one the chain gave at its height, as new as the policy
 // and the caller want it, and no reader of a replica may see a key go back.
 func TestNoReaderEverSeesAKeyGoBack(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			store, forgetful := miniredis.RunT(t), seed%2 == 0

@@ -106,6 +106,7 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
+	t.Parallel()
 	const key = "tipcache:1:{story-1:k}"
 	// stored is an entry with nothing wrong but its status.
 	stored := func(status int) func(context.Context, *goredis.Client) error {

@@ -39,6 +39,7 @@ func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 }
 
 func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
+	t.Parallel()
 	store := miniredis.RunT(t)
 	first := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
 	first.SetNamespace("story-1")

@@ -291,6 +291,7 @@ func TestBodiesThatDoNotEndAreBounded(t *testing.T) {
 }
 
 func TestAddressesTakeTurnsToPost(t *testing.T) {
+	t.Parallel()
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) {
 		o.Posts = blocks.Posts{Rate: 20, Burst: 1}
 		o.Web.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -113,6 +113,7 @@ var repeated = []string{
 }
 
 func TestTheLaneAnswersAsTheHandlerDoes(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]proxy.Options{
 		"for pages of any origin":  {},
 		"for pages of one origin":  {Web: web.Options{CORSOrigins: []string{"https://a.example"}}},

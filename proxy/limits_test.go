@@ -337,6 +337,7 @@ func TestAReplyOfRedisThatMakesNoSenseLimitsNobody(t *testing.T) {
 }
 
 func TestAFloodOfAddressesMakesNobodyForgotten(t *testing.T) {
+	t.Parallel()
 	h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
 	status := func(address string) int {
 		r := httptest.NewRequest(http.MethodGet, "/nowhere", nil)

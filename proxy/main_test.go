@@ -13,7 +13,6 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	redis.SetLogger(silent{}) // it would tell of each connection that a test breaks
 	leaktest.Main(m)
 }

@@ -28,6 +28,7 @@ func openStreams(t *testing.T, g prometheus.Gatherer) string {
 }
 
 func TestAStreamThatIsOpenedInAnOutageGivesTheOldAnswerAndSaysSo(t *testing.T) {
+	t.Parallel()
 	s := startChain(t, proxy.Options{})
 	old := saysPool(s, 1)
 	s.get(t, anyPath)

@@ -102,6 +102,7 @@ func TestAStreamGoesOnWhereTheLastOneEnded(t *testing.T) {
 }
 
 func TestAStreamTellsOfFailuresAndGoesOn(t *testing.T) {
+	t.Parallel()
 	s := startChain(t, proxy.Options{})
 	first := saysPool(s, 1)
 	es := s.stream(t, anyPath)

@@ -97,6 +97,7 @@ func ask(ctx context.Context, url, client string, validator int) error {
 }
 
 func TestAFloodOfColdKeysIsPassedByOthers(t *testing.T) {
+	t.Parallel()
 	n := &gatedNode{tokens: make(chan struct{})}
 	url, queued := startTurns(t, n)
 	var clients sync.WaitGroup
@@ -123,6 +124,7 @@ func TestAFloodOfColdKeysIsPassedByOthers(t *testing.T) {
 }
 
 func TestStreamsDoNotHoldUpTheRequestsOfTheirClient(t *testing.T) {
+	t.Parallel()
 	n := &gatedNode{tokens: make(chan struct{})}
 	url, queued := startTurns(t, n)
 	path := "/live?"

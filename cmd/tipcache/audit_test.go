@@ -170,7 +170,7 @@ func TestAnAuditFindsEachForgedAnswerOfANode(t *testing.T) {
 		l.settled(r)
 		name := strings.TrimPrefix(false1, "http://")
 		found := r.counted("tipcache_audit_differences_total", `source="`+name+`"`)
-		if len(forged) == 0 || found < float64(len(forged)) {
+		if found == 0 || found < float64(len(forged)) { // which of the nodes is read is the pool's choice
 			t.Errorf("%v of %d forged answers were found; %s", found, len(forged), r.auditLines())
 		}
 		if ready := r.get(r.admin + "/readyz").body; !strings.Contains(ready, fmt.Sprintf(`%q:{"differences":`, name)) {

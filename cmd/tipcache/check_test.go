@@ -93,6 +93,7 @@ func taken(t *testing.T) string {
 }
 
 func TestCheckFindsWhatServeWouldFailWith(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, want string
 		args       []string

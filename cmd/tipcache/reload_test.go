@@ -155,6 +155,7 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 }
 
 func TestSIGHUPDoesNotCutTheDrainShort(t *testing.T) {
+	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	p := startProgram(t, []string{"TIPCACHE_HTTP_DRAIN_DELAY=3s", "TIPCACHE_COLLECTIONS_STORE=sqlite::memory:", "TIPCACHE_COLLECTIONS_AUTH=none"}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--node", d.NodeURL(), "--comet", d.CometURL())

@@ -15,6 +15,7 @@ import (
 )
 
 func TestAnEventOfTheRPCMeansThatItsBlockCanBeRead(t *testing.T) {
+	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 300 * time.Millisecond})
 	s := startRunning(t, d, func(c *config.Config) { c.RPC.Listen = "127.0.0.1:0" })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -44,7 +44,7 @@ func (r *running) validators(url string, header ...string) (p validatorPage, hei
 // blocks come between the pages.
 func TestAWalkIsOneSnapshot(t *testing.T) {
 	t.Parallel()
-	walks := 1000
+	walks := 200
 	if testing.Short() {
 		walks = 50
 	}

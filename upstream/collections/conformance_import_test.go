@@ -15,6 +15,7 @@ import (
 )
 
 func TestAnImportReplacesAndAdds(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
 		load(t, f.writer, all[:200])
@@ -119,6 +120,7 @@ func TestACancelledImportLeavesTheStoreAsItWas(t *testing.T) {
 }
 
 func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(900)
 		load(t, f.writer, all[:300])

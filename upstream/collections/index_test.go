@@ -214,6 +214,7 @@ func TestImportsAndTalliesTakeTurns(t *testing.T) {
 }
 
 func TestTalliesOfManyRowsAreCounted(t *testing.T) {
+	t.Parallel()
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		tally := ledger.Tally{Cursor: cursorAt(10), Learned: ledger.Owners{IPs: map[ledger.Address]ledger.Address{}}}
@@ -253,6 +254,7 @@ func TestAStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 }
 
 func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
+	t.Parallel()
 	url := postgresURL(t)
 	a, b := open(t, url, collections.Options{}), open(t, url, collections.Options{})
 	lead := func(ctx context.Context, s *collections.Store, began chan<- struct{}) <-chan error {

@@ -51,6 +51,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 
 // Before a pooler by session, a connection that is kept is kept from others.
 func TestConnectionsToPostgresAreFewAndGivenBack(t *testing.T) {
+	t.Parallel()
 	url := postgresURL(t)
 	s := open(t, url+"&application_name=few", collections.Options{Connections: 3})
 	load(t, s, some(300))
@@ -151,6 +152,7 @@ func TestPostgresMigratesOnceForManyProcesses(t *testing.T) {
 }
 
 func TestPostgresMigratesForLongerThanAQueryMayTake(t *testing.T) {
+	t.Parallel()
 	url := postgresURL(t)
 	postgrestest.Execute(t, url, `CREATE TABLE collections_schema (version integer NOT NULL);
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$;
@@ -166,6 +168,7 @@ CREATE TRIGGER slow BEFORE INSERT ON collections_schema FOR EACH ROW EXECUTE FUN
 }
 
 func TestPostgresIsClosedWhileItMigrates(t *testing.T) {
+	t.Parallel()
 	url := postgresURL(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {

@@ -2,6 +2,7 @@
 package leaktest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -14,9 +15,19 @@ import (
 // busy machine longer than the half second that goleak waits.
 const patience = time.Minute
 
+// atOnce is how many tests marked parallel run at once, unless -parallel is given:
+// they wait for timeouts and servers, and compute little.
+const atOnce = "8"
+
 // Main runs the tests of a package, then the cleanups, and ends the process. It
 // fails if goroutines are left. TestMain calls it last.
 func Main(m *testing.M, cleanups ...func()) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", atOnce)
+	}
 	code := m.Run()
 	for _, cleanup := range cleanups {
 		cleanup()

@@ -136,6 +136,7 @@ func TestTheRequestIsWhatTheNodeUnderstands(t *testing.T) {
 }
 
 func TestAReadOfTheLatestNamesNoHeight(t *testing.T) {
+	t.Parallel()
 	p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if _, sent := r.Header["X-Block-Height"]; sent {
 			t.Error("a height was sent")

@@ -167,6 +167,7 @@ func TestAForkThatAnotherNodeDoesNotShareIsNotRead(t *testing.T) {
 }
 
 func TestReplicasAgreeOnAnEpoch(t *testing.T) {
+	t.Parallel()
 	l := new(memoryLedger)
 	n := newFakeNode(t, 1000)
 	a, b := sharing(t, l, n), sharing(t, l, n)
@@ -182,6 +183,7 @@ func TestReplicasAgreeOnAnEpoch(t *testing.T) {
 }
 
 func TestWhoStartsLearnsWhichChainTheOthersHadRead(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		node func(*fakeNode)

@@ -31,6 +31,7 @@ func wantOneLine(t *testing.T, log *logtest.Log, text string) {
 }
 
 func TestALieIsNotBelievedAndPasses(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p, log := logged(t, Options{}, n)
 	eventually(t, "the subscription", connected(p))
@@ -79,6 +80,7 @@ func TestALiarAmongTwoHarmsNobody(t *testing.T) {
 }
 
 func TestALittleLieIsFoundOutByThoseItKeepsWaiting(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Second}, n)
 	eventually(t, "the subscription", connected(p))
@@ -92,6 +94,7 @@ func TestALittleLieIsFoundOutByThoseItKeepsWaiting(t *testing.T) {
 }
 
 func TestWhatReplicasClaimIsWaitedForAMoment(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: 10 * time.Second}, n)
 	for height := int64(101); height < 300; height++ {
@@ -140,6 +143,7 @@ func TestAChainThatIsSetBackBeginsAnEpoch(t *testing.T) {
 }
 
 func TestANodeThatCatchesUpDoesNotTakeTheTipBack(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 1000)
 	p := run(t, Options{RollbackAfter: time.Second}, n)
 	mustFetch(t, p, Request{Height: AtTip})
@@ -237,6 +241,7 @@ func TestATipThatNoNodeHasIsTold(t *testing.T) {
 }
 
 func TestANodesGoingAndComingBackIsToldOnce(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p, log := logged(t, Options{Timeout: 50 * time.Millisecond, BlockInterval: time.Minute}, n)
 	n.change(func() { n.rest = stall })

@@ -234,6 +234,7 @@ func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
 }
 
 func TestTheOnlyEndpointIsTriedAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{Timeout: 50 * time.Millisecond}, n)
 	n.change(func() { n.rest = stall })

@@ -87,6 +87,7 @@ func TestAWrongHashOfABlockThatCountsNothingIsSteppedBackFrom(t *testing.T) {
 }
 
 func TestAHeaderUnlikeItsLogsMovesNoCursor(t *testing.T) {
+	t.Parallel()
 	for name, catchUp := range map[string]int{"while following": 1, "while catching up": 100} {
 		h := newHistory(9)
 		h.grow(50)
@@ -171,6 +172,7 @@ func TestAHeadThatIsFarAwayIsNotWaitedFor(t *testing.T) {
 }
 
 func TestOneWrongAnswerAboutAContractIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	h := newHistory(6)
 	h.grow(100)
 	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls

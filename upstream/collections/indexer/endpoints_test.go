@@ -127,6 +127,7 @@ func TestWhatAnswersNothingIsNotBelieved(t *testing.T) {
 }
 
 func TestWindowsFindOutWhatAnEndpointGives(t *testing.T) {
+	t.Parallel()
 	for i := range refusals {
 		h := newHistory(6)
 		h.grow(3000)

@@ -67,6 +67,7 @@ func TestAnEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
 }
 
 func TestAnEndpointThatHangsCostsLittle(t *testing.T) {
+	t.Parallel()
 	h := newHistory(9)
 	h.grow(30)
 	store := open(t, memory(t))
