@@ -2,6 +2,7 @@ package socket
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ type conn struct {
 	door       *Door
 	request    *http.Request
 	ws         *websocket.Conn
+	below      net.Conn        // that ws writes to
 	ctx        context.Context //nolint:containedctx // the connection's own
 	end        context.CancelFunc
 	subscriber *events.Subscriber
@@ -45,6 +47,7 @@ type conn struct {
 	accepted   chan struct{}
 
 	writing sync.Mutex // held for each message, and while a subscription begins: its events come behind the answer
+	closing bool       // nothing is written any more; guarded by writing
 
 	mu       sync.Mutex
 	turns    []*turn // in the order asked; the first is being answered
@@ -64,8 +67,8 @@ func newConn(d *Door, r *http.Request) *conn {
 }
 
 // serve reads until the connection ends, and waits for all that it started.
-func (c *conn) serve(ws *websocket.Conn) {
-	c.ws = ws
+func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
+	c.ws, c.below = ws, below
 	close(c.accepted)
 	ws.SetReadLimit(c.door.o.Message)
 	c.works.Add(1) // the ping's, until it is stopped
@@ -240,5 +243,8 @@ func (c *conn) drain(ctx context.Context) {
 		c.room.Wait()
 	}
 	c.mu.Unlock()
+	c.writing.Lock()
+	c.closing = true
+	c.writing.Unlock()
 	_ = c.ws.Close(websocket.StatusServiceRestart, "the server stops")
 }

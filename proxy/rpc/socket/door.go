@@ -117,14 +117,15 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
 	}
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
+	taken := &taker{ResponseWriter: w}
+	ws, err := websocket.Accept(taken, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
 		d.leave(c) // the client has its answer
 		return
 	}
 	go func() { // Drain waits for it
 		defer d.leave(c)
-		c.serve(ws)
+		c.serve(ws, taken.conn)
 	}()
 }
 

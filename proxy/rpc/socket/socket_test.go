@@ -17,6 +17,7 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/events"
@@ -326,6 +327,66 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	}
 	stop()
 	<-done
+}
+
+// A driven chain makes a block when it is told to, with some text in its header.
+type driven struct {
+	still
+	height atomic.Int64
+	next   chan string
+}
+
+func newDriven() (*driven, *events.Feed) {
+	d := &driven{next: make(chan string)}
+	d.height.Store(100)
+	return d, events.New(events.Options{Heights: d, Nodes: []events.Node{{
+		Fit:       func() bool { return true },
+		Subscribe: func(context.Context, string) (events.Stream, error) { return d, nil },
+	}}})
+}
+
+// run has a feed follow its chain until stop is called.
+func run(feed *events.Feed) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- feed.Run(ctx) }()
+	return func() { cancel(); <-done }
+}
+
+func (d *driven) Tip() tip.Tip { return tip.Tip{Height: d.height.Load()} }
+func (*driven) Close()         {}
+
+// Next is the next block; no text is none.
+func (d *driven) Next(ctx context.Context) (json.RawMessage, error) {
+	for {
+		select {
+		case text := <-d.next:
+			if text == "" {
+				continue
+			}
+			header := fmt.Sprintf(`"text":%q,"last_block_id":{"hash":"AB"},"height":"%d"`, text, d.height.Add(1))
+			return json.RawMessage(strings.Replace(block, `"height":"101"`, header, 1)), nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func TestEventsOfAnySizeComeWholeAmongPongs(t *testing.T) {
+	chain, feed := newDriven()
+	_, url := serve(t, socket.Options{Feed: feed, Ping: time.Millisecond, Pong: time.Minute})
+	conn := dial(t, url)
+	send(t, conn, `{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)
+	receive(t, conn)
+	defer run(feed)()
+	chain.next <- ""
+	for _, size := range []int{1, 1000, 64 << 10, 1 << 20} {
+		text := strings.Repeat("x", size)
+		chain.next <- text
+		if got := receive(t, conn); gjson.Get(got, "result.data.value.header.text").String() != text || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,`) {
+			t.Errorf("of %d bytes: %.200s", size, got)
+		}
+	}
 }
 
 func TestAServerThatStopsAnswersWhatItWasAskedAndSaysSo(t *testing.T) {

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
-	"github.com/tipcache/tipcache/upstream/events"
 )
 
 // A label is what stands before the events of a subscription.
@@ -54,12 +52,6 @@ func (c *conn) change(r jsonrpc.Call) error {
 	return c.subscriber.Subscribe(query, label{r.ID, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.ID, text)})
 }
 
-// messages are reused: an event is put together for each subscription.
-var messages = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxKept is the largest message whose memory is reused, in bytes.
-const maxKept = 64 << 10
-
 // tell writes events until there is none.
 func (c *conn) tell() {
 	for {
@@ -72,15 +64,6 @@ func (c *conn) tell() {
 			c.send(jsonrpc.AppendAnswer(nil, of.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
 			continue
 		}
-		c.event(of, m.Event)
-	}
-}
-
-func (c *conn) event(of label, e *events.Event) {
-	message := messages.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
-	*message = append(append((*message)[:0], of.head...), e.Data()...)
-	c.send(*message)
-	if cap(*message) <= maxKept {
-		messages.Put(message)
+		c.frame(of.head, m.Event.Data())
 	}
 }
