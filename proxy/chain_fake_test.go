@@ -122,6 +122,8 @@ type fakeChain struct {
 	panics      bool
 	noExecution bool    // no node tells of the execution client's blocks
 	executed    []int64 // the heights of which it has told
+	hashes      map[int64]string
+	replaced    map[int64]string // hashes of blocks that the chain had before it was set back
 	override    func(node.Request) (*node.Answer, error)
 	byTarget    map[string]recording
 }
@@ -261,6 +263,21 @@ func (f *fakeChain) Expected(node.Request) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.wait
+}
+
+func (f *fakeChain) HashOf(height int64) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hashes[height]
+}
+
+func (f *fakeChain) Replaced(height int64, prefix string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.hashes[height]; known != "" {
+		return !strings.HasPrefix(known, prefix)
+	}
+	return strings.HasPrefix(f.replaced[height], prefix)
 }
 
 func (f *fakeChain) Raise(height int64) {

@@ -96,6 +96,8 @@ func (noChain) Executed(context.Context, int64, int64) (since, newest int64, err
 	return 0, 0, node.ErrNoExecution
 }
 func (noChain) Raise(int64)                         {}
+func (noChain) HashOf(int64) string                 { return "" }
+func (noChain) Replaced(int64, string) bool         { return false }
 func (noChain) Expected(node.Request) time.Duration { return 0 }
 
 // listService is a proxy with a store that can be told what to do.

@@ -14,7 +14,7 @@ import (
 
 const (
 	page    = "https://app.example"
-	exposed = "X-Block-Height, X-Evm-Block, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
+	exposed = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 )
 
 func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {
@@ -24,18 +24,18 @@ func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {
 		sent, allowed string
 		vary          string
 	}{
-		{"unless said otherwise any page may", nil, page, "*", "Accept, Accept-Encoding"},
-		{"and a cache gets what it can give to any page", nil, "", "*", "Accept, Accept-Encoding"},
-		{"a listed one may", []string{"https://other.example", page}, page, page, "Accept, Accept-Encoding, Origin"},
-		{"however the list writes it", []string{"HTTPS://App.Example"}, page, page, "Accept, Accept-Encoding, Origin"},
-		{"another one may not", []string{page}, "https://evil.example", "", "Accept, Accept-Encoding, Origin"},
-		{"nor one that begins like it", []string{page}, page + ".evil.example", "", "Accept, Accept-Encoding, Origin"},
-		{"nor another scheme", []string{page}, "http://app.example", "", "Accept, Accept-Encoding, Origin"},
-		{"nor another port", []string{page}, page + ":8443", "", "Accept, Accept-Encoding, Origin"},
-		{"nor a sandboxed one", []string{page}, "null", "", "Accept, Accept-Encoding, Origin"},
-		{"and no origin is none", []string{page}, "", "", "Accept, Accept-Encoding, Origin"},
-		{"nobody may if so said", []string{"none"}, page, "", "Accept, Accept-Encoding"},
-		{"not even one of that name", []string{"none"}, "none", "", "Accept, Accept-Encoding"},
+		{"unless said otherwise any page may", nil, page, "*", "Accept, Accept-Encoding, X-Session"},
+		{"and a cache gets what it can give to any page", nil, "", "*", "Accept, Accept-Encoding, X-Session"},
+		{"a listed one may", []string{"https://other.example", page}, page, page, "Accept, Accept-Encoding, X-Session, Origin"},
+		{"however the list writes it", []string{"HTTPS://App.Example"}, page, page, "Accept, Accept-Encoding, X-Session, Origin"},
+		{"another one may not", []string{page}, "https://evil.example", "", "Accept, Accept-Encoding, X-Session, Origin"},
+		{"nor one that begins like it", []string{page}, page + ".evil.example", "", "Accept, Accept-Encoding, X-Session, Origin"},
+		{"nor another scheme", []string{page}, "http://app.example", "", "Accept, Accept-Encoding, X-Session, Origin"},
+		{"nor another port", []string{page}, page + ":8443", "", "Accept, Accept-Encoding, X-Session, Origin"},
+		{"nor a sandboxed one", []string{page}, "null", "", "Accept, Accept-Encoding, X-Session, Origin"},
+		{"and no origin is none", []string{page}, "", "", "Accept, Accept-Encoding, X-Session, Origin"},
+		{"nobody may if so said", []string{"none"}, page, "", "Accept, Accept-Encoding, X-Session"},
+		{"not even one of that name", []string{"none"}, "none", "", "Accept, Accept-Encoding, X-Session"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPreflightsAreAnsweredWithoutAskingAnybody(t *testing.T) {
 			for name, value := range map[string]string{
 				"Access-Control-Allow-Origin":  page,
 				"Access-Control-Allow-Methods": "GET, HEAD, POST",
-				"Access-Control-Allow-Headers": "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, If-None-Match, X-Request-Id, traceparent",
+				"Access-Control-Allow-Headers": "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent",
 				"Access-Control-Max-Age":       "7200",
 			} {
 				if want[name] = ""; tt.allowed {

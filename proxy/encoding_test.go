@@ -113,7 +113,7 @@ func TestAcceptEncoding(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := s.get(t, longPath, "Accept-Encoding", tt.sent)
 			got.has(t, "Content-Encoding", tt.want)
-			got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
+			got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding, X-Session")
 			got.has(t, "Content-Length", strconv.Itoa(len(got.body)))
 			got.has(t, "Etag", tagIn(plain.header.Get("Etag"), tt.want))
 			if diff := cmp.Diff(plain.body, decode(t, tt.want, got.body)); diff != "" {
@@ -208,7 +208,7 @@ func TestHavingTheAnswerInAnyCodingIsHavingIt(t *testing.T) {
 			}
 			got.has(t, "Etag", tagIn(plain, has))
 			got.has(t, "Content-Encoding", "")
-			got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
+			got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding, X-Session")
 		}
 	}
 	tests := []struct {

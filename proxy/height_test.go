@@ -51,6 +51,9 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 	malformed := func(name, value string) string {
 		return `{"code":400,"msg":{},"error":"` + name + ` is \"` + value + `\"; expected a positive integer"}` + "\n"
 	}
+	noToken := func(name, value string) string {
+		return strings.Replace(malformed(name, value), "integer", "integer, or the X-Session of an answer", 1)
+	}
 	tests := []struct{ name, header, value, want string }{
 		{"empty", "X-Block-Height", "", malformed("X-Block-Height", "")},
 		{"zero", "X-Block-Height", "0", malformed("X-Block-Height", "0")},
@@ -59,8 +62,8 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 		{"fractional", "X-Block-Height", "100.0", malformed("X-Block-Height", "100.0")},
 		{"hex", "X-Block-Height", "0x10", malformed("X-Block-Height", "0x10")},
 		{"beyond 64 bits", "X-Block-Height", "9223372036854775808", malformed("X-Block-Height", "9223372036854775808")},
-		{"a least height of zero", "X-Min-Block-Height", "0", malformed("X-Min-Block-Height", "0")},
-		{"a least height that is a word", "X-Min-Block-Height", "latest", malformed("X-Min-Block-Height", "latest")},
+		{"a least height of zero", "X-Min-Block-Height", "0", noToken("X-Min-Block-Height", "0")},
+		{"a least height that is a word", "X-Min-Block-Height", "latest", noToken("X-Min-Block-Height", "latest")},
 		{"a block of the execution client of zero", "X-Min-Evm-Block", "0", malformed("X-Min-Evm-Block", "0")},
 		{"a block of the execution client in hex", "X-Min-Evm-Block", "0x4d2", malformed("X-Min-Evm-Block", "0x4d2")},
 		{"the future", "X-Block-Height", "229", `{"code":400,"msg":{},"error":"block 229 is in the future; the newest is 228"}` + "\n"},

@@ -49,7 +49,7 @@ func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 	for target, want := range map[string]string{
 		"?x-block-height=":                           `x-block-height is \"\"; expected a positive integer`,
 		"?x-block-height=0":                          `x-block-height is \"0\"; expected a positive integer`,
-		"?x-min-block-height=latest":                 `x-min-block-height is \"latest\"; expected a positive integer`,
+		"?x-min-block-height=latest":                 `x-min-block-height is \"latest\"; expected a positive integer, or the X-Session of an answer`,
 		"?x-block-height=+5":                         `x-block-height is \" 5\"; expected a positive integer`,
 		"?x-block-height=100&x-block-height=101":     `x-block-height is 100 and 101: no answer can be both`,
 		"?x-block-height=101":                        `X-Block-Height is 100 and x-block-height is 101: no answer can be both`,

@@ -40,6 +40,9 @@ func (r *Reader) tell(rec *web.Record, q *Query, a *Answer, now time.Time) web.A
 	if !immutable {
 		told.SharedUntil = a.sharedUntil(now)
 	}
+	if !a.pinned && !immutable {
+		r.continueSession(&told, rec)
+	}
 	if q.Kind.Tell != nil {
 		told = q.Kind.Tell(told)
 	}
@@ -47,8 +50,8 @@ func (r *Reader) tell(rec *web.Record, q *Query, a *Answer, now time.Time) web.A
 }
 
 // Show notes what the client is about to see, and calls an answer stale that is of a
-// block before one that the client has seen on its connection, by more than its class
-// allows. It is for answers that Respond does not write.
+// block before the one of the client's session, or before one that it has seen on its
+// connection, by more than the class allows. It is for answers that Respond does not write.
 func (r *Reader) Show(rec *web.Record, a *Answer) {
 	a.mark(rec)
 	rec.Result(a.Result)
@@ -59,15 +62,19 @@ func (r *Reader) Show(rec *web.Record, a *Answer) {
 
 func (a *Answer) mark(rec *web.Record) {
 	height := a.Entry.Height
-	if a.pinned || !a.Tip.Known || height == 0 || a.Asked.Policy.IsImmutable(a.Entry) {
+	if a.pinned || height == 0 || a.Asked.Policy.IsImmutable(a.Entry) {
 		return
 	}
-	rec.Show(a.Tip.Epoch, height)
-	seen, _ := rec.Seen(a.Tip.Epoch)
-	if a.page { // whose parts may all have been older, when it was made
+	seen := int64(0)
+	if a.Tip.Known {
+		rec.Show(a.Tip.Epoch, height)
+		seen, _ = rec.Seen(a.Tip.Epoch)
+	}
+	if a.page && a.Tip.Known { // whose parts may all have been older, when it was made
 		seen = max(seen, a.Tip.Height)
 	}
-	if seen-height > a.Asked.Policy.FreshBlocks && (a.Outcome == cache.Hit || a.Outcome == cache.Miss) {
+	older := rec.Session.Least > height || seen-height > a.Asked.Policy.FreshBlocks
+	if older && (a.Outcome == cache.Hit || a.Outcome == cache.Miss) {
 		a.Outcome = cache.StaleHit
 	}
 }
@@ -112,10 +119,12 @@ type replayer struct {
 // Replay answers as long as memory can.
 func (m *replayer) Replay(rec *web.Record, told *web.Answer) bool {
 	tip := m.Nodes.Tip()
-	if m.q.waits(rec, tip) {
+	m.resume(rec)
+	if m.waits(m.q, rec, tip) {
 		return false
 	}
 	a := Answer{Asked: m.asked(m.q, tip), Tip: tip, pinned: m.q.Pinned > 0}
+	narrow(&a.Asked, rec)
 	var ok bool
 	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start); ok {
 		rec.Tip, rec.Pinned = tip.Height, m.q.Pinned > 0

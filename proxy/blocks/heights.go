@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -21,9 +22,12 @@ const (
 // Heights are the blocks that a request names: at most one to be read at, and one
 // that must have been seen.
 type Heights struct {
-	Pinned, Min int64 // 0 for none
-	EVM         int64 // the execution client's block that must have been seen; 0 for none
-	InURL       bool  // the URL names Pinned
+	Pinned, Min int64         // 0 for none
+	EVM         int64         // the execution client's block that must have been seen; 0 for none
+	InURL       bool          // the URL names Pinned
+	Session     session.Token // what the client has seen; zero for none
+
+	minHash string // what the hash of the block before Min begins with; "" for any
 }
 
 type heightsKey struct{}
@@ -91,7 +95,11 @@ type HeightRules struct {
 
 // Read reads the headers and parameters of a request that name blocks. The error is the client's.
 func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
-	if h.Min, err = web.ReadBlock(web.MinHeightHeader, r.Header[web.MinHeightHeader]); err != nil {
+	least, err := readLeast(r.Header[web.MinHeightHeader])
+	if err != nil {
+		return h, err
+	}
+	if h.Session, err = readSession(r.Header[web.SessionHeader]); err != nil {
 		return h, err
 	}
 	if rules.EVM {
@@ -107,7 +115,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		h.Pinned, err = rules.Pinned(r.Header)
 	}
 	if err == nil {
-		err = h.readURL(inURL(r))
+		err = h.readURL(inURL(r), least)
 	}
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
 		err = web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, pinned)
@@ -116,28 +124,64 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 }
 
 // readURL adds the heights that the URL of a request names to those of its headers.
-func (h *Heights) readURL(taken url.Values) error {
+func (h *Heights) readURL(taken url.Values, least session.Token) error {
 	h.InURL = len(taken[HeightParameter]) > 0
-	if err := agree(&h.Pinned, HeightParameter, taken, web.HeightHeader); err != nil {
+	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, taken, web.HeightHeader, readHeight)
+	if err != nil {
 		return err
 	}
-	return agree(&h.Min, MinHeightParameter, taken, web.MinHeightHeader)
+	least, err = agree(least, MinHeightParameter, taken, web.MinHeightHeader, readToken)
+	h.Pinned, h.Min, h.minHash = pinned.Height, least.Height, least.Hash
+	return err
 }
 
 // agree reads a parameter, all of whose values name one block: that of the header, if the
 // request has it.
-func agree(height *int64, parameter string, taken url.Values, header string) error {
+func agree(block session.Token, parameter string, taken url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
 	for i, value := range taken[parameter] {
-		n, err := web.ReadBlock(parameter, []string{value})
+		t, err := read(parameter, value)
+		other := block.Height > 0 && block != t
 		switch {
 		case err != nil:
-			return err
-		case *height > 0 && *height != n && i == 0:
-			return web.BadInput("%s is %d and %s is %d: no answer can be both", header, *height, parameter, n)
-		case *height > 0 && *height != n:
-			return web.BadInput("%s is %d and %d: no answer can be both", parameter, *height, n)
+			return t, err
+		case other && i == 0:
+			return t, web.BadInput("%s is %s and %s is %s: no answer can be both", header, block, parameter, t)
+		case other:
+			return t, web.BadInput("%s is %s and %s: no answer can be both", parameter, block, t)
 		}
-		*height = n
+		block = t
 	}
-	return nil
+	return block, nil
+}
+
+func readHeight(name, value string) (t session.Token, err error) {
+	t.Height, err = web.ReadBlock(name, []string{value})
+	return t, err
+}
+
+// readToken reads a height, or a token.
+func readToken(name, value string) (session.Token, error) {
+	t, ok := session.Parse(value)
+	if !ok {
+		return t, web.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(value), web.SessionHeader)
+	}
+	return t, nil
+}
+
+func readLeast(values []string) (session.Token, error) {
+	if len(values) == 0 {
+		return session.Token{}, nil
+	}
+	return readToken(web.MinHeightHeader, values[0])
+}
+
+func readSession(values []string) (session.Token, error) {
+	switch len(values) {
+	case 0:
+		return session.Token{}, nil
+	case 1:
+		return readToken(web.SessionHeader, values[0])
+	default:
+		return session.Token{}, web.BadInput("%s is given %d times: the greatest is enough", web.SessionHeader, len(values))
+	}
 }

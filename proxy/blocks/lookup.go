@@ -55,6 +55,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
 	a.Asked, a.Tip, a.pinned, a.page = r.asked(q, tip), tip, q.Pinned > 0, q.Page != nil
+	narrow(&a.Asked, rec)
 	a.Result, err = (&asking{Reader: r, q: q, from: from, rec: rec}).get(ctx, a.Asked)
 	return a, err
 }

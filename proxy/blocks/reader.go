@@ -32,6 +32,11 @@ type Nodes interface {
 	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
 	// ChainID names the chain, "" while it is not known.
 	ChainID() string
+	// HashOf is the hash of a block in hex, "" if it is not known.
+	HashOf(height int64) string
+	// Replaced tells whether a block whose hash begins so is known to be none of the chain,
+	// which was set back.
+	Replaced(height int64, prefix string) bool
 	// Raise reports a height that another replica has read at.
 	Raise(height int64)
 }

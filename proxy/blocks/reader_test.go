@@ -55,6 +55,9 @@ func (c *chain) Tip() node.Tip {
 func (c *chain) ChainID() string { return "test-1" }
 func (c *chain) Raise(int64)     {}
 
+func (c *chain) HashOf(int64) string         { return "" }
+func (c *chain) Replaced(int64, string) bool { return false }
+
 func (c *chain) Expected(node.Request) time.Duration { return 0 }
 
 func (c *chain) WaitHeight(ctx context.Context, height int64) error {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -18,13 +17,13 @@ import (
 func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
 	tip, err = r.settle(ctx, from, rec, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
-		tip = r.follow(ctx, rec, tip)
+		tip = r.follow(ctx, from, rec, q, tip)
 	}
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	return tip, err
 }
 
-// settle does so but for the newest block that the client has seen on its connection.
+// settle does so but for the newest block that the client has seen.
 func (r *Reader) settle(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (node.Tip, error) {
 	if q.EVM > 0 {
 		height, err := r.executed(ctx, from, rec, q)
@@ -33,6 +32,9 @@ func (r *Reader) settle(ctx context.Context, from *http.Request, rec *web.Record
 		}
 		q.Min = max(q.Min, height)
 	}
+	if err := r.gone(q); err != nil {
+		return r.Nodes.Tip(), err
+	}
 	tip := r.Nodes.Tip()
 	if q.Min > tip.Height { // a block that was seen stays seen, whatever is down now
 		leave, err := r.enter(from, rec, tip, web.MinHeightHeader)
@@ -40,7 +42,10 @@ func (r *Reader) settle(ctx context.Context, from *http.Request, rec *web.Record
 			return tip, err
 		}
 		defer leave()
-		if err := r.await(ctx, q.Min); err != nil {
+		err = r.await(ctx, q.Min)
+		if gone := r.gone(q); gone != nil {
+			return tip, gone
+		} else if err != nil {
 			return tip, err
 		}
 		tip = r.Nodes.Tip()
@@ -56,29 +61,13 @@ func (q *Query) inFuture(tip node.Tip) bool {
 	return q.Kind.NoFuture && tip.Known && q.Pinned > tip.Height
 }
 
-// follow waits a little for the newest block that the client has seen on its
-// connection, of which another replica may have told, and returns the tip to answer by.
-func (r *Reader) follow(ctx context.Context, rec *web.Record, tip node.Tip) node.Tip {
-	seen, awaited := rec.Seen(tip.Epoch)
-	if !tip.Known || awaited || seen <= tip.Height {
-		return tip
-	}
-	ctx, cancel := context.WithTimeout(ctx, cache.Patience(r.o.Patience, tip.Interval))
-	defer cancel()
-	if r.Nodes.WaitHeight(ctx, seen) != nil { // the answer says that it is an older one
-		rec.Awaited()
-	}
-	return r.Nodes.Tip()
-}
-
 // waits tells whether Settle would wait for a block, or refuse the query: for the one that
-// it must see, or, unless it is pinned to one, for the newest that its client has seen.
-func (q *Query) waits(rec *web.Record, tip node.Tip) bool {
-	seen, awaited := rec.Seen(tip.Epoch)
-	if q.Pinned == 0 && tip.Known && !awaited && seen > tip.Height {
+// it must see, or, unless it is pinned to one, for one that its client has seen.
+func (r *Reader) waits(q *Query, rec *web.Record, tip node.Tip) bool {
+	if q.Pinned == 0 && wanted(rec, tip) > tip.Height {
 		return true
 	}
-	return q.Min > tip.Height || q.inFuture(tip)
+	return q.Min > tip.Height || q.inFuture(tip) || r.gone(q) != nil
 }
 
 // enter takes a place among the requests that wait for a block; the header is the one

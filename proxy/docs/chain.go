@@ -72,7 +72,7 @@ func (d *description) parameters(row dialect.Row, examples map[string]string) []
 			all = append(all, d.parameter(name, "query", examples))
 		}
 	}
-	return append(all, referred(chainHeaders(d.o)...)...)
+	return append(append(all, referred(urlHeights...)...), referred(chainHeaders(d.o)...)...)
 }
 
 // referred are parameters that operations share.
@@ -133,7 +133,7 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 func (d *description) answer() *huma.Response {
 	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
-		Headers:     d.headersOf(web.HeightHeader, etagHeader),
+		Headers:     d.headersOf(web.HeightHeader, web.SessionHeader, web.ResetHeader, etagHeader),
 		Content:     d.content(web.JSON, "Answer", nil),
 	}
 }

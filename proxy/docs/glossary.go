@@ -3,6 +3,7 @@ package docs
 import (
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -21,6 +22,7 @@ var (
 	booleanValue = huma.Schema{Type: huma.TypeBoolean}
 	versionValue = huma.Schema{Type: huma.TypeString, Pattern: `^(0|[0-9]{1,19}\.[A-Za-z0-9_-]{12}(\.[0-9]{1,19})?)$`}
 	heightValue  = huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0)}
+	tokenValue   = huma.Schema{Type: huma.TypeString, Pattern: `^[0-9]{1,19}(\.[0-9A-Fa-f]{8,64})?$`}
 )
 
 // parameterTexts are those of pages and of headers.
@@ -31,16 +33,22 @@ var parameterTexts = map[string]parameterText{
 	dialect.PageCountTotal: {"Whether to count all items, into `pagination.total`. Not done with a `pagination.key`; always done without a limit.", booleanValue},
 	dialect.PageReverse:    {"Whether the last items come first.", booleanValue},
 
-	web.HeightHeader:      {"Read at this block in place of the newest. What has been read once never changes. `?x-block-height=` in the query means the same, to caches that key by the URL alone, too.", heightValue},
-	web.MinHeightHeader:   {"Wait until this block has come, then read the newest. `?x-min-block-height=` in the query means the same.", heightValue},
-	web.MinEVMHeader:      {"Wait until this block of the execution chain counts, so that a client sees its own stake or registration: in the chain's state, which takes in what a block did with the block after it, or in the store of collections. Refused where no node tells of such blocks, or no indexer fills the store.", heightValue},
-	stream.SinceParameter: {"A poll: the answer comes once there is another one than the client has, and some seconds without one are a 204. `0` is for a client that has none. Each answer names the URL to go on with in `Link`; caches before this server share it, and so one poll is asked for all who follow.", versionValue},
-	ifNoneMatch:           {"The `ETag` of what the client has. If that is still the answer, the status is 304 and there is no body.", textValue},
+	web.HeightHeader:    {"Read at this block in place of the newest. What has been read once never changes.", heightValue},
+	web.MinHeightHeader: {"Wait until this block has come, then read the newest. The `X-Session` of an answer stands for its block; where the chain was set back behind that, the status is 409, for what the client waits for may be gone.", tokenValue},
+	web.SessionHeader: {"The greatest `X-Session` of the answers so far, whatever connections they came on. The answer is of that block or a later one. Where that one does not come in a moment, the answer is an older one and `Cache-Status` says so. " +
+		"Where the chain was set back behind it the answer begins a new session, and says so by `X-Session-Reset`.", tokenValue},
+	blocks.HeightParameter:    {"Means what the header `X-Block-Height` means, to caches that key by the URL alone, too.", heightValue},
+	blocks.MinHeightParameter: {"Means what the header `X-Min-Block-Height` means, to caches that key by the URL alone, too.", tokenValue},
+	web.MinEVMHeader:          {"Wait until this block of the execution chain counts, so that a client sees its own stake or registration: in the chain's state, which takes in what a block did with the block after it, or in the store of collections. Refused where no node tells of such blocks, or no indexer fills the store.", heightValue},
+	stream.SinceParameter:     {"A poll: the answer comes once there is another one than the client has, and some seconds without one are a 204. `0` is for a client that has none. Each answer names the URL to go on with in `Link`; caches before this server share it, and so one poll is asked for all who follow.", versionValue},
+	ifNoneMatch:               {"The `ETag` of what the client has. If that is still the answer, the status is 304 and there is no body.", textValue},
 }
 
 // headerTexts are the headers of responses, each with an example.
 var headerTexts = map[string]struct{ doc, example string }{
 	web.HeightHeader:    {"The block the answer holds at. Absent while the newest block is not known, and where the chain was not asked.", "228"},
+	web.SessionHeader:   {"How far the client has seen the chain, with this answer: a text to send back, of which the greatest number counts. Absent where the request names the block to be read at.", "228.4D0FAE0B5C8A"},
+	web.ResetHeader:     {"`true` where the chain was set back behind the session of the request. The session of this answer takes its place.", "true"},
 	web.EVMBlockHeader:  {"Everything up to this block of the execution chain is counted on the page. Absent where that is not known: no indexer fills the store, for one.", "18400000"},
 	etagHeader:          {"Changes with the content, not with the block.", `"bj2GbHE0Ff_1oc0SKSHQGw"`},
 	cacheControlHeader:  {"How long the answer may be used without asking again, by a cache that others ask for `s-maxage` seconds: until the block ends. A 200 at the block that the URL names is `immutable`, one at the block of a header is `private`.", "public, max-age=3, s-maxage=2"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -85,7 +86,7 @@ func (d *description) addRefusals() {
 		body = cosmos.ErrorBody
 	}
 	for _, r := range d.refusals() {
-		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader)...)}
+		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader, web.SessionHeader, web.ResetHeader)...)}
 		if r.error != "" {
 			response.Content = d.content(web.JSON, "Refusal", json.RawMessage(body(r.Status, r.error)))
 		}
@@ -101,15 +102,18 @@ func (d *description) content(typ, schema string, example any) map[string]*huma.
 // chainHeaders are the headers that all queries of the chain take.
 func chainHeaders(o Options) []string {
 	if o.Cosmos != nil {
-		return []string{web.HeightHeader, web.MinHeightHeader, ifNoneMatch}
+		return []string{web.HeightHeader, web.MinHeightHeader, web.SessionHeader, ifNoneMatch}
 	}
-	return []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, ifNoneMatch}
+	return []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, web.SessionHeader, ifNoneMatch}
 }
+
+// urlHeights are the parameters of the query that all queries of the chain take.
+var urlHeights = []string{blocks.HeightParameter, blocks.MinHeightParameter}
 
 // sharedParameters are the parameters that many operations take.
 func sharedParameters(o Options) map[string]*huma.Param {
 	all := map[string]*huma.Param{}
-	for _, name := range dialect.PageNames {
+	for _, name := range append(urlHeights, dialect.PageNames[:]...) {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
 	all[stream.SinceParameter] = &huma.Param{Name: stream.SinceParameter, In: "query"}

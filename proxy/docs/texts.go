@@ -25,7 +25,8 @@ func about(o Options) string {
 	text += "Every answer says at which block it holds, in `X-Block-Height`. `X-Block-Height: N` in a request reads at block N; " +
 		"`X-Min-Block-Height: N` waits until block N has come, so that a client sees its own write. " +
 		"`?x-block-height=N` and `?x-min-block-height=N` on every path mean the same, for clients behind a CDN: many key by the URL alone, and answer a request with the header from what they have stored without it. " +
-		"On a connection no answer is of an earlier block than one before it, or it is marked `stale-while-revalidate`.\n\n" +
+		"On a connection no answer is of an earlier block than one before it, or it is marked `stale-while-revalidate`. " +
+		"A client that sends back the greatest `X-Session` that it was given has that across connections, replicas and proxies.\n\n" +
 		"A walk from page to page by `next_key` is one snapshot: later pages are read at the block of the first. " +
 		"Where the node no longer has that block the walk goes on at the newest one, and `X-Block-Height` says so. Pages by offset may skip or repeat items. " +
 		"With `Accept: text/event-stream` an answer comes by itself whenever a block changes it. " +
@@ -68,6 +69,7 @@ var refusalTexts = []refusalText{
 	{http.StatusBadRequest, "A parameter or header is malformed, or the block is in the future.", `validator_addr is "5c8a"; expected 0x and 40 hex digits, or a storyvaloper1... address`, nil},
 	{http.StatusUnauthorized, "The key is missing or not valid.", "the X-Api-Key header is required", []string{authenticateHeader}},
 	{http.StatusNotFound, "There is no such thing, or the node no longer has the block.", notFoundError, nil},
+	{http.StatusConflict, "The chain was set back behind the block that the client wants to have seen.", "the chain was set back and has another block 228 than the one to be seen", nil},
 	{http.StatusTooManyRequests, "The client has asked more often than it may, or has its share of the places to wait for a block.", "too many requests: the limit of this address is 100 in 1s", []string{retryAfterHeader}},
 	{http.StatusInternalServerError, "The node refused.", notFoundError, nil},
 	{http.StatusBadGateway, "The node cannot be reached or understood, and there is no older answer to give.", "the chain node cannot be reached", []string{retryAfterHeader}},

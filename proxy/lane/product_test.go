@@ -115,6 +115,16 @@ type world struct {
 	tip     node.Tip
 }
 
+// HashOf is another hash in each epoch.
+func (w *world) HashOf(height int64) string {
+	_, _, epoch := w.now()
+	return fmt.Sprintf("%08X%08X", epoch, height)
+}
+
+func (w *world) Replaced(height int64, prefix string) bool {
+	return !strings.HasPrefix(w.HashOf(height), prefix)
+}
+
 func (w *world) set(version, height, epoch int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -56,6 +56,9 @@ func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, st
 		}
 		n.client.Key, n.rec.Tenant = key, key.Name
 	}
+	if !n.rec.Resume(request.Values(heads.Session)) {
+		return false // its 400 is the interface's
+	}
 	if request.Size > r.stack.MaxHeader() || !admission.WouldAdmit(&n.client, start) || !r.of.Replay(&n.rec, &n.answer) {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // An Answer is content that came through the cache, with what the headers say
@@ -31,6 +32,8 @@ type Answer struct {
 	NoHeight    bool          // the entry's height is when it was read, not what it says: it is not told
 	Next        string        // of an answer to a poll: the URL of the next one. Caches that others ask share such an answer for a second
 	Unchanged   bool          // of an answer to a poll: the client has it
+	Session     session.Token // the client's from now on, told where the height is; zero: none
+	Reset       bool          // the client's session was of a chain that was set back
 }
 
 // A Line is a header of an answer.
@@ -69,15 +72,26 @@ func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	} else if e.Link != "" {
 		h.set("Link", e.Link)
 	}
-	rs.setVary(h, a.Vary)
+	rs.setVary(h, a.Vary, a.Session.Height > 0 && a.Next == "") // polls are shared
 	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
 		h.setLines(a.More, e.Height)
+		a.setSession(h)
 	}
 	if a.EVMBlock > 0 {
 		h.setInt(EVMBlockHeader, a.EVMBlock)
 	}
 	return status, body
+}
+
+// setSession says how far the client has seen the chain, with this answer.
+func (a *Answer) setSession(h *headers) {
+	if a.Session.Height > 0 {
+		h.finish(a.Session.AppendTo(h.begin(SessionHeader)))
+	}
+	if a.Reset && a.Next == "" {
+		h.set(ResetHeader, "true")
+	}
 }
 
 // setLines sets headers of the interface's own.
@@ -246,8 +260,8 @@ type headers struct {
 }
 
 const (
-	maxHeaders = 20  // more are a programming error
-	headerRoom = 400 // all values of an ordinary answer
+	maxHeaders = 24  // more are a programming error
+	headerRoom = 480 // all values of an ordinary answer
 )
 
 var collectors = sync.Pool{New: func() any { return new(headers) }}

@@ -17,8 +17,8 @@ const (
 // What a page of another origin may send and see, beyond what any page may.
 const (
 	allowedMethods = "GET, HEAD, POST"
-	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, If-None-Match, X-Request-Id, traceparent"
-	exposedHeaders = "X-Block-Height, X-Evm-Block, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
+	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent"
+	exposedHeaders = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 	preflightAge   = "7200" // seconds; Chromium keeps none for longer
 )
 

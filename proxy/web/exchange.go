@@ -74,7 +74,7 @@ func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Answer,
 			status, body = http.StatusNotModified, nil
 		}
 	}
-	rs.setVary(h, a.Vary)
+	rs.setVary(h, a.Vary, false)
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && len(body) > 0 {

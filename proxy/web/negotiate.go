@@ -35,12 +35,15 @@ type responder struct {
 }
 
 // setVary names the request headers that choose between answers of one URL.
-func (rs *responder) setVary(h *headers, own string) {
+func (rs *responder) setVary(h *headers, own string, session bool) {
 	text := h.begin("Vary")
 	if own != "" {
 		text = append(append(text, own...), ", "...)
 	}
 	text = append(text, "Accept-Encoding"...)
+	if session {
+		text = append(append(text, ", "...), SessionHeader...)
+	}
 	if rs.byOrigin {
 		text = append(text, ", Origin"...)
 	}

@@ -1,6 +1,18 @@
 package web
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/tipcache/tipcache/proxy/session"
+)
+
+// A Session is what a request's client has seen by its own account. Unlike what was seen
+// on its connection, which an ingress may share among clients, it binds this request alone.
+type Session struct {
+	Token session.Token // as it came; zero for none
+	Least int64         // the block that the answer is not to be older than; 0 for none
+	Reset bool          // the token is of a chain that was set back
+}
 
 // A sight is a block that a client was answered at on its connection.
 type sight struct {
@@ -42,6 +54,15 @@ func (s *sights) raise(to sight) {
 			return
 		}
 	}
+}
+
+// Resume notes the session of a request by the values of its header. It is not ok where they are malformed.
+func (rec *Record) Resume(values []string) (ok bool) {
+	if len(values) == 0 {
+		return true
+	}
+	rec.Session.Token, ok = session.Parse(values[0])
+	return ok && len(values) == 1
 }
 
 // Arrive gives the record its connection, nil for none of ours. What was seen there

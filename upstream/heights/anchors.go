@@ -1,60 +1,108 @@
 package heights
 
-import "sync"
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+)
 
-// rememberedHashes is how many blocks' hashes are remembered.
-const rememberedHashes = 256
+// rememberedHashes is how many blocks' hashes are remembered of an epoch.
+const rememberedHashes = 4096
 
-// anchors are the hashes of the newest blocks of an epoch.
+// anchors are the hashes of the newest blocks of an epoch, and of those of the epoch before.
+// Reads take no lock.
 type anchors struct {
-	mu     sync.Mutex
-	hashes map[int64]string
-	high   int64
+	mu     sync.Mutex // of those who write
+	high   int64      // guarded by mu
+	now    atomic.Pointer[blockHashes]
+	before atomic.Pointer[blockHashes]
+}
+
+// blockHashes are those of one epoch, by the height modulo their number.
+type blockHashes [rememberedHashes]atomic.Pointer[anchor]
+
+// An anchor is the hash of a block.
+type anchor struct {
+	height int64
+	hash   string
+}
+
+// at gives the hash of a block, "" if it is not remembered.
+func (b *blockHashes) at(height int64) string {
+	if b == nil || height <= 0 {
+		return ""
+	}
+	if a := b[height%rememberedHashes].Load(); a != nil && a.height == height {
+		return a.hash
+	}
+	return ""
 }
 
 // note remembers the hash of a block.
 func (a *anchors) note(height int64, hash string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if hash == "" || height <= a.high-rememberedHashes {
+	if hash == "" || height <= max(0, a.high-rememberedHashes) {
 		return
 	}
-	if a.hashes == nil {
-		a.hashes = map[int64]string{}
+	if a.now.Load() == nil {
+		a.now.Store(new(blockHashes))
 	}
-	a.hashes[height] = hash
+	a.now.Load()[height%rememberedHashes].Store(&anchor{height, hash})
 	a.high = max(a.high, height)
-	delete(a.hashes, height-rememberedHashes)
 }
 
 // at gives the hash of a block, "" if it is not remembered.
-func (a *anchors) at(height int64) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.hashes[height]
-}
+func (a *anchors) at(height int64) string { return a.now.Load().at(height) }
 
 // newest is the highest block whose hash is remembered.
 func (a *anchors) newest() (height int64, hash string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.high, a.hashes[a.high]
+	return a.high, a.at(a.high)
 }
 
 // atOrBelow is the highest such block up to a height, 0 for none.
 func (a *anchors) atOrBelow(height int64) (found int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for known := range a.hashes {
-		if known <= height {
-			found = max(found, known)
+	for height = min(height, a.high); height > max(0, a.high-rememberedHashes); height-- {
+		if a.at(height) != "" {
+			return height
 		}
 	}
-	return found
+	return 0
 }
 
-func (a *anchors) clear() {
+// turn begins another epoch.
+func (a *anchors) turn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.hashes, a.high = nil, 0
+	a.before.Store(a.now.Swap(nil))
+	a.high = 0
+}
+
+// HashOf is the hash of a block, in hex, "" if it is not known. That of a block that is above
+// the tip is of the chain before it was set back. It takes no lock and does not allocate.
+func (c *Chain) HashOf(height int64) string {
+	if hash := c.anchors.at(height); hash != "" || height <= c.Tip().Height {
+		return hash
+	}
+	return c.anchors.before.Load().at(height)
+}
+
+// Replaced tells whether a block whose hash begins so is known to be none of the chain: it
+// has another one in that place, or had this one before it was set back below it. It takes
+// no lock and does not allocate.
+func (c *Chain) Replaced(height int64, prefix string) bool {
+	if known := c.anchors.at(height); known != "" {
+		return !begins(known, prefix)
+	}
+	before := c.anchors.before.Load().at(height)
+	return before != "" && begins(before, prefix) && height > c.Tip().Height
+}
+
+// begins compares without the case of letters.
+func begins(hash, prefix string) bool {
+	return len(prefix) <= len(hash) && strings.EqualFold(hash[:len(prefix)], prefix)
 }

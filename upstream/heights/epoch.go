@@ -46,7 +46,7 @@ func (c *Chain) begin(epoch int64, cause string) {
 	for _, s := range c.claimants {
 		s.seek()
 	}
-	c.anchors.clear()
+	c.anchors.turn()
 	c.o.Turned()
 	c.o.Logger.Warn("chain was set back or reset, and everything cached is dropped",
 		"cause", cause, "epoch", epoch, "tip_before", before.Height, "tip", c.Tip().Height)

@@ -152,6 +152,13 @@ func (p *Pool) ChainID() string { return p.chain.ChainID() }
 // allocate.
 func (p *Pool) Tip() Tip { return p.chain.Tip() }
 
+// HashOf is the hash of a block, in hex, "" if it is not known.
+func (p *Pool) HashOf(height int64) string { return p.chain.HashOf(height) }
+
+// Replaced tells whether a block whose hash begins so is known to be none of the chain: it
+// has another one in that place, or had this one before it was set back below it.
+func (p *Pool) Replaced(height int64, prefix string) bool { return p.chain.Replaced(height, prefix) }
+
 // Spare tells whether an endpoint has room for a read ahead
 // ([Request].Ahead). One that may send a single request at a time never has.
 func (p *Pool) Spare() bool {

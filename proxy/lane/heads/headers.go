@@ -23,6 +23,7 @@ const (
 	ForwardedFor
 	RequestID
 	UserAgent
+	Session
 
 	// They change what the message is, or who answers it.
 	Accept
@@ -69,6 +70,7 @@ var table = [count]struct {
 	ForwardedFor:        {"X-Forwarded-For", judged},
 	RequestID:           {"X-Request-Id", judged},
 	UserAgent:           {"User-Agent", judged},
+	Session:             {"X-Session", judged},
 	Accept:              {"Accept", framed},
 	Connection:          {"Connection", framed},
 	ContentLength:       {"Content-Length", framed},

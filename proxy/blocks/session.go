@@ -1,0 +1,99 @@
+package blocks
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// resume judges the token of a request: its block is not to be gone behind, unless the
+// chain is known to have been set back, so that there is no such block. It is asked again
+// after each wait.
+func (r *Reader) resume(rec *web.Record) {
+	s := &rec.Session
+	s.Reset = r.replaced(s.Token)
+	if s.Least = s.Token.Height; s.Reset {
+		s.Least = 0
+	}
+}
+
+func (r *Reader) replaced(t session.Token) bool {
+	return t.Hash != "" && r.Nodes.Replaced(t.Height-1, t.Hash)
+}
+
+// gone is the failure of a request that must see a block which the chain has no longer:
+// the write that it waits for may be gone with it. It is nil where that is not known.
+func (r *Reader) gone(q *Query) error {
+	if !r.replaced(session.Token{Height: q.Min, Hash: q.minHash}) {
+		return nil
+	}
+	return &web.Failure{Status: http.StatusConflict, Expected: true,
+		Public: "the chain was set back and has another block " + session.Token{Height: q.Min}.String() + " than the one to be seen"}
+}
+
+// follow waits a little for the newest block that the client has seen, by its session or
+// on its connection, of which another replica may have told, and returns the tip to
+// answer by.
+func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) node.Tip {
+	rec.Session.Token = q.Session
+	r.resume(rec)
+	wanted := wanted(rec, tip)
+	if wanted <= tip.Height {
+		return tip
+	}
+	if seen, _ := rec.Seen(tip.Epoch); wanted > seen {
+		leave, err := r.enter(from, rec, tip, web.SessionHeader)
+		if err != nil {
+			return tip // the answer says that it is an older one
+		}
+		defer leave()
+	}
+	ctx, cancel := context.WithTimeout(ctx, cache.Patience(r.o.Patience, tip.Interval))
+	defer cancel()
+	_ = r.Nodes.WaitHeight(ctx, wanted) // the answer says that it is an older one
+	tip = r.Nodes.Tip()
+	r.resume(rec)
+	if seen, _ := rec.Seen(tip.Epoch); seen > tip.Height {
+		rec.Awaited()
+	}
+	return tip
+}
+
+// wanted is a block that is worth waiting for: one that the client has seen, if it can come
+// any moment. It is not above the tip where there is none.
+func wanted(rec *web.Record, tip node.Tip) (height int64) {
+	if !tip.Known {
+		return 0
+	}
+	if seen, awaited := rec.Seen(tip.Epoch); !awaited {
+		height = seen
+	}
+	if least := rec.Session.Least; tip.Limit == 0 || least <= tip.Limit {
+		height = max(height, least)
+	}
+	return height
+}
+
+// narrow has an entry that is before the session's block count as stale.
+func narrow(asked *cache.Query, rec *web.Record) {
+	if least := rec.Session.Least; least > 0 {
+		asked.Policy.FreshBlocks = max(0, min(asked.Policy.FreshBlocks, asked.Tip-least))
+	}
+}
+
+// continueSession tells the client how far it has seen the chain with an answer. An answer
+// to a session that ended is no answer for others.
+func (r *Reader) continueSession(told *web.Answer, rec *web.Record) {
+	told.Session, told.Reset = session.New(told.Entry.Height, r.Nodes.HashOf(told.Entry.Height-1)), rec.Session.Reset
+	if told.Reset {
+		told.Control = ownAnswer
+	}
+}
+
+// ownAnswer is the Cache-Control of an answer that depends on what its client has seen, and
+// that must not be given to anyone once more.
+const ownAnswer = "private, no-cache"
