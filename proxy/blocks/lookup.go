@@ -1,8 +1,11 @@
 package blocks
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -103,3 +106,45 @@ func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) b
 
 // outOfReach tells of an answer to a pinned read that no node has the block.
 func outOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
+
+// An asking asks a query's origin, which is what a miss comes to, on behalf of a client.
+// What is read ahead block by block is asked for by that of one request, so that nothing
+// of the request is held once its client is known.
+type asking struct {
+	*Reader
+	q *Query
+
+	mu     sync.Mutex
+	from   *http.Request // nil: client is known
+	rec    *web.Record
+	client string
+}
+
+// get asks the cache.
+func (a *asking) get(ctx context.Context, asked cache.Query) (cache.Result, error) {
+	asked.Queue = a
+	return a.cache.Get(ctx, asked, a.read)
+}
+
+// Expected implements [cache.Queue].
+func (a *asking) Expected(background bool) time.Duration {
+	r := a.request()
+	r.Background = background
+	return a.Nodes.Expected(r)
+}
+
+// request is what the origin is told.
+func (a *asking) request() node.Request {
+	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.Class.Pinned(), Cost: a.q.Cost, Client: a.name()}
+}
+
+// name is the client's.
+func (a *asking) name() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.from != nil {
+		a.client = a.Stack.Client(a.from, a.rec)
+		a.from, a.rec = nil, nil
+	}
+	return a.client
+}

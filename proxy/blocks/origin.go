@@ -10,6 +10,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// read is a [cache.Origin].
+func (a *asking) read(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
+	if a.q.Page != nil {
+		return a.compose(ctx, before)
+	}
+	q, r := a.q, a.request()
+	r.Background, r.Ahead = cache.InBackground(ctx), cache.Ahead(ctx)
+	answer, err := fetch(ctx, q, r, before)
+	if err = silence(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before)); err != nil {
+		return nil, err
+	}
+	return q.Origin.Entry(answer, before)
+}
+
 // fetch asks the origin, for an audit as that wants it: with what the node has to spare.
 func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	reading := cache.ReadingOf(ctx)

@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -17,6 +18,19 @@ type Question struct {
 	Path     string // what the node is asked, as the dialect's origin takes it
 	RawQuery string // encoded, without ?
 	Misspelt string // parameters of the query that are ignored, and were probably meant
+}
+
+// Spell puts what a request asks into the question: path and parameters in the spelling that
+// the Reader gave them, and the key.
+func (q *Question) Spell(prefix, path string, v Values) {
+	var room [256]byte
+	text := AppendPath(append(room[:0], prefix...), path)
+	end := len(text)
+	if len(v) > 0 {
+		text = v.Append(append(text, '?'))
+	}
+	q.Key, q.Path = string(text), path
+	q.RawQuery = strings.TrimPrefix(q.Key[end:], "?")
 }
 
 // An Endpoint answers the requests of one row, in whatever dialect.

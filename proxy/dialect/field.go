@@ -2,7 +2,8 @@ package dialect
 
 import (
 	"cmp"
-	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -11,7 +12,7 @@ import (
 // A Field is a name in a path or a query, and how its values are read.
 type Field struct {
 	Name  string
-	Alias string // the other name that nodes know it by; "" for none other
+	Alias string // the other name that nodes know it by; "" for none
 	Kind
 }
 
@@ -46,9 +47,6 @@ func (f *Field) Malformed(value string) error {
 	return web.BadInput("%s is %q; expected %s", f.Name, web.Short(value), f.Expects)
 }
 
-// A Lookup is the field that a word in a row stands for: name or name:kind.
-type Lookup func(word string, inPath bool) (Field, error)
-
 // The names of the fields of a page, in canonical order.
 const (
 	PageKey        = "pagination.key"
@@ -64,38 +62,75 @@ const Pagination = "pagination"
 // PageNames are their names.
 var PageNames = [...]string{PageKey, PageOffset, PageLimit, PageCountTotal, PageReverse}
 
-// fieldsOf are the fields of a row: those of its path, one for each segment, and those of its
-// query, with those of a page last.
-func fieldsOf(row Row, p pattern, lookup Lookup) (path, query []Field, err error) {
-	path = make([]Field, len(p))
-	for i, s := range p {
-		if s.Literal != "" {
-			continue
-		}
-		if path[i], err = lookup(s.Word, true); err != nil {
-			return nil, nil, err
-		}
-		if path[i].List {
-			return nil, nil, fmt.Errorf("%s is a list, which a path cannot hold", path[i].Name)
+// A Value is one parameter of a query, in its one spelling, and not escaped.
+type Value struct {
+	Name, Text string
+	field      int // its place in the row
+}
+
+// Values are the parameters of a query, in canonical order.
+type Values []Value
+
+// Get is the value of a name, "" if there is none.
+func (v Values) Get(name string) string {
+	for i := range v {
+		if v[i].Name == name {
+			return v[i].Text
 		}
 	}
-	if row.Query == Anything {
-		return path, nil, nil
+	return ""
+}
+
+// Number is the number of a name, 0 if there is none.
+func (v Values) Number(name string) (n uint64) {
+	if text := v.Get(name); text != "" {
+		n, _ = strconv.ParseUint(text, 0, 64)
 	}
-	var words, page []string
-	for _, word := range strings.Fields(row.Query) {
-		if word == Pagination {
-			page = PageNames[:]
+	return n
+}
+
+// With is the same but for the value of a name that is there; an empty one goes.
+func (v Values) With(name, text string) Values {
+	for i := range v {
+		if v[i].Name == name {
+			v[i].Text = text
+		}
+	}
+	return slices.DeleteFunc(v, func(one Value) bool { return one.Name == name && text == "" })
+}
+
+// Large says whether a page is asked for that weighs on the node as much as the whole set.
+func (v Values) Large() bool { return v.Number(PageLimit) > largePage }
+
+const largePage = 1000
+
+// Append writes them as a query.
+func (v Values) Append(dst []byte) []byte {
+	for i := range v {
+		if i > 0 {
+			dst = append(dst, '&')
+		}
+		dst = append(appendEscaped(dst, v[i].Name, unreserved), '=')
+		dst = appendEscaped(dst, v[i].Text, unreserved)
+	}
+	return dst
+}
+
+// unreserved are the characters that stand for themselves anywhere in a URL, besides
+// letters and digits.
+const unreserved = "-_.~"
+
+// AppendPath escapes a path. Of what means something in a key, '?', '@' and '*', nothing is left.
+func AppendPath(dst []byte, path string) []byte { return appendEscaped(dst, path, unreserved+"/:=,") }
+
+// appendEscaped percent-encodes all but letters, digits and what else is safe.
+func appendEscaped(dst []byte, s, safe string) []byte {
+	for _, c := range []byte(s) {
+		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(safe, c) >= 0 {
+			dst = append(dst, c)
 		} else {
-			words = append(words, word)
+			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
 		}
 	}
-	for _, word := range append(words, page...) {
-		f, err := lookup(word, false)
-		if err != nil {
-			return nil, nil, err
-		}
-		query = append(query, f)
-	}
-	return path, query, nil
+	return dst
 }

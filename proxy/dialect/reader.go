@@ -1,8 +1,12 @@
 package dialect
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -39,6 +43,45 @@ func NewReader(row Row, manner Manner, lookup Lookup) (rd *Reader, err error) {
 	return rd, nil
 }
 
+// A Lookup is the field that a word in a row stands for: name or name:kind.
+type Lookup func(word string, inPath bool) (Field, error)
+
+// fieldsOf are the fields of a row: those of its path, one for each segment, and those of its
+// query, with those of a page last.
+func fieldsOf(row Row, p pattern, lookup Lookup) (path, query []Field, err error) {
+	path = make([]Field, len(p))
+	for i, s := range p {
+		if s.Literal != "" {
+			continue
+		}
+		if path[i], err = lookup(s.Word, true); err != nil {
+			return nil, nil, err
+		}
+		if path[i].List {
+			return nil, nil, fmt.Errorf("%s is a list, which a path cannot hold", path[i].Name)
+		}
+	}
+	if row.Query == Anything {
+		return path, nil, nil
+	}
+	var words, page []string
+	for _, word := range strings.Fields(row.Query) {
+		if word == Pagination {
+			page = PageNames[:]
+		} else {
+			words = append(words, word)
+		}
+	}
+	for _, word := range append(words, page...) {
+		f, err := lookup(word, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		query = append(query, f)
+	}
+	return path, query, nil
+}
+
 // ReadPath gives a decoded path, which the pattern fits, its one spelling.
 func (rd *Reader) ReadPath(path string) (spelling string, err error) {
 	var room [maxParts]string
@@ -66,34 +109,143 @@ func (rd *Reader) ReadPath(path string) (spelling string, err error) {
 	return "/" + strings.Join(parts, "/"), nil
 }
 
-// Spell puts what a request asks into the question: path and parameters in the spelling that
-// the Reader gave them, and the key.
-func (q *Question) Spell(prefix, path string, v Values) {
-	var room [256]byte
-	text := AppendPath(append(room[:0], prefix...), path)
-	end := len(text)
-	if len(v) > 0 {
-		text = v.Append(append(text, '?'))
+// ErrAmbiguous is of a query that a gateway refuses, or whose meaning depends on the order in
+// which it goes through the names.
+var ErrAmbiguous = errors.New("the query may mean two things")
+
+// ReadQuery gives the parameters that the row names their order and spelling, and leaves out what says as
+// much as no value. Of one name's values the first counts, but all of a list.
+// Unknown says that there are others, which are passed over.
+func (rd *Reader) ReadQuery(raw string) (v Values, unknown bool, err error) {
+	if raw == "" {
+		return nil, false, nil
 	}
-	q.Key, q.Path = string(text), path
-	q.RawQuery = strings.TrimPrefix(q.Key[end:], "?")
-}
-
-// unreserved are the characters that stand for themselves anywhere in a URL, besides
-// letters and digits.
-const unreserved = "-_.~"
-
-// AppendPath escapes a path. Of what means something in a key, '?', '@' and '*', nothing is left.
-func AppendPath(dst []byte, path string) []byte { return appendEscaped(dst, path, unreserved+"/:=,") }
-
-// appendEscaped percent-encodes all but letters, digits and what else is safe.
-func appendEscaped(dst []byte, s, safe string) []byte {
-	for _, c := range []byte(s) {
-		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(safe, c) >= 0 {
-			dst = append(dst, c)
-		} else {
-			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+	if v, unknown, err = rd.scan(raw); err != nil {
+		return nil, unknown, err
+	}
+	if rd.Query == Anything { // only the order among those of one name may mean something
+		slices.SortStableFunc(v, func(a, b Value) int { return strings.Compare(a.Name, b.Name) })
+		return v, false, nil
+	}
+	slices.SortStableFunc(v, func(a, b Value) int { return cmp.Compare(a.field, b.field) })
+	spelled, last := v[:0], -1
+	for _, given := range v {
+		f := &rd.Fields[given.field]
+		if given.field == last && !f.List {
+			continue
+		}
+		if last = given.field; given.Text == "" && rd.manner == Strict {
+			continue
+		}
+		text, ok := f.Read(given.Text)
+		if !ok {
+			return nil, unknown, f.Malformed(given.Text)
+		}
+		if text != "" || f.Keep {
+			spelled = append(spelled, Value{Name: f.Name, Text: text})
 		}
 	}
-	return dst
+	return spelled, unknown, nil
+}
+
+// scan takes the row's parameters out of a query, as they are given.
+func (rd *Reader) scan(raw string) (v Values, unknown bool, err error) {
+	v = make(Values, 0, 1+strings.Count(raw, "&"))
+	for pair := range strings.SplitSeq(raw, "&") {
+		rawName, rawText, _ := strings.Cut(pair, "=")
+		name, badName := url.QueryUnescape(rawName)
+		text, badText := url.QueryUnescape(rawText)
+		broken := badName != nil || badText != nil || strings.Contains(pair, ";")
+		switch {
+		case pair == "" || broken && rd.manner == Lenient:
+			continue
+		case broken && rd.manner == Gateway:
+			return nil, false, ErrAmbiguous
+		case rd.Query == Anything:
+			v = append(v, Value{Name: name, Text: text})
+			continue
+		}
+		i, err := rd.find(name, v)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case i < 0:
+			unknown = true
+		case badText == nil:
+			v = append(v, Value{name, text, i})
+		case !slices.ContainsFunc(v, func(set Value) bool { return set.field == i }):
+			return nil, false, (&Field{Name: rd.Fields[i].Name, Kind: Kind{Expects: "valid percent-encoding"}}).Malformed(rawText)
+		}
+	}
+	return v, unknown, nil
+}
+
+// Names tells whether the row knows a name, as it stands in a query.
+func (rd *Reader) Names(rawName string) bool {
+	name, err := url.QueryUnescape(rawName)
+	if err != nil {
+		return false
+	}
+	i, _ := rd.find(name, nil)
+	return i >= 0
+}
+
+// find is the place of the field of a name, -1 for none; seen are those before it.
+func (rd *Reader) find(name string, seen Values) (place int, err error) {
+	switch rd.manner {
+	case Lenient:
+		name = strings.TrimSuffix(name, "[]")
+	case Gateway:
+		if given, err := rd.inPath(name); given || err != nil {
+			return -1, err
+		}
+	case Strict:
+	}
+	for i := range rd.Fields {
+		f := &rd.Fields[i]
+		switch {
+		case name == f.Name || f.Alias != "" && name == f.Alias || rd.manner == Lenient && strings.EqualFold(name, f.Name):
+			return i, rd.conflict(i, name, seen)
+		case rd.manner == Gateway && (isBelow(name, f.Name) || isBelow(name, f.Alias) || isBelow(f.Name, name)):
+			return -1, ErrAmbiguous
+		}
+	}
+	return -1, nil
+}
+
+// inPath tells whether the path gives the field of a name, so that the query cannot. By its alias a
+// gateway does not know it there, and lets it change what the path says.
+func (rd *Reader) inPath(name string) (given bool, err error) {
+	if strings.Contains(name, "[") { // name[value] carries a value in the name
+		return false, ErrAmbiguous
+	}
+	first, _, _ := strings.Cut(name, ".")
+	for i := range rd.path {
+		switch f := &rd.path[i]; {
+		case f.Name == "":
+		case f.Name == first:
+			return true, nil
+		case f.Alias == first:
+			return false, ErrAmbiguous
+		}
+	}
+	return false, nil
+}
+
+// conflict refuses a second name of one field: a gateway reads the two in no certain order.
+func (rd *Reader) conflict(place int, name string, seen Values) error {
+	if rd.manner == Gateway {
+		for i := range seen {
+			if seen[i].field == place && seen[i].Name != name {
+				return ErrAmbiguous
+			}
+		}
+	}
+	return nil
+}
+
+// isBelow says whether a name is that of a part of another one.
+func isBelow(name, whole string) bool {
+	rest, ok := strings.CutPrefix(name, whole)
+	return ok && strings.HasPrefix(rest, ".")
 }

@@ -10,18 +10,6 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// leaving asks clients that keep a connection to open the next one elsewhere
-// once this process is about to end: closing it under them could lose the
-// request they are just sending.
-func (s *Service) leaving(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.stopping.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
 // drain lets load balancers notice, then finishes what is in flight: first on the
 // public listener, so that the admin listener answers to the end.
 func (s *Service) drain(public, admin *http.Server) error {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/netip"
 
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 func (s *Service) listen(ctx context.Context) (err error) {
@@ -48,4 +52,34 @@ func (s *Service) tls() *tls.Config {
 		return nil
 	}
 	return s.certificate.Config()
+}
+
+// exempt are the clients that may hold any number of connections.
+func (s *Service) exempt(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) }
+
+// newServer is an HTTP server for clients.
+func (s *Service) newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           s.leaving(h),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       s.cfg.HTTP.Request,
+		WriteTimeout:      writeTimeout(s.cfg.HTTP),
+		IdleTimeout:       idleTimeout,
+		ConnContext:       web.ConnContext,
+		ConnState:         web.ConnState,
+		MaxHeaderBytes:    4 * web.Options{}.WithDefaults().MaxHeader, // the proxy's own limit answers in its own form
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// leaving asks clients that keep a connection to open the next one elsewhere
+// once this process is about to end: closing it under them could lose the
+// request they are just sending.
+func (s *Service) leaving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }

@@ -2,14 +2,11 @@ package service
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
-	"net/netip"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -44,9 +41,6 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	return r, nil
 }
 
-// exempt are the clients that may hold any number of connections.
-func (s *Service) exempt(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) }
-
 // drain lets the calls be answered that were made, on sockets and without.
 func (r *rpcService) drain(ctx context.Context) error {
 	defer r.end()
@@ -63,19 +57,4 @@ func (s *Service) RPCAddr() string {
 		return "none"
 	}
 	return s.rpc.listener.Addr().String()
-}
-
-// newServer is an HTTP server for clients.
-func (s *Service) newServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           s.leaving(h),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       s.cfg.HTTP.Request,
-		WriteTimeout:      writeTimeout(s.cfg.HTTP),
-		IdleTimeout:       idleTimeout,
-		ConnContext:       web.ConnContext,
-		ConnState:         web.ConnState,
-		MaxHeaderBytes:    4 * web.Options{}.WithDefaults().MaxHeader, // the proxy's own limit answers in its own form
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
 }
