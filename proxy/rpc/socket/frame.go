@@ -17,8 +17,11 @@ type taker struct {
 	conn net.Conn
 }
 
-// Hijack implements [http.Hijacker].
+// Hijack implements [http.Hijacker]. Gin's writer keeps the status back until it is asked for it.
 func (t *taker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if w, ok := t.ResponseWriter.(interface{ WriteHeaderNow() }); ok {
+		w.WriteHeaderNow()
+	}
 	conn, buffered, err := http.NewResponseController(t.ResponseWriter).Hijack()
 	t.conn = conn
 	return conn, buffered, err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/gin-gonic/gin"
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 
@@ -25,7 +26,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	gin.SetMode(gin.ReleaseMode)
+	leaktest.Main(m)
+}
 
 // still is a chain that does not move.
 type still struct{}
@@ -50,7 +54,9 @@ func serve(t *testing.T, o socket.Options) (d *socket.Door, url string) {
 		o.Feed = events.New(events.Options{Heights: still{}})
 	}
 	d = socket.New(o)
-	server := httptest.NewServer(d)
+	engine := gin.New() // as the door of the RPC has it
+	engine.NoRoute(func(c *gin.Context) { d.ServeHTTP(c.Writer, c.Request) })
+	server := httptest.NewServer(engine)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
