@@ -30,6 +30,7 @@ type Config struct {
 	Metadata    Metadata          `yaml:"metadata"`
 	HTTP        HTTP              `yaml:"http"`
 	RPC         RPC               `yaml:"rpc"`
+	GRPC        GRPC              `yaml:"grpc"`
 	Log         Log               `yaml:"log"`
 	Tracing     Tracing           `yaml:"tracing"`
 	Audit       Audit             `yaml:"audit"`
@@ -43,6 +44,7 @@ type Chain struct {
 	ID            string        `yaml:"id" flag:"chain-id" doc:"chain id the nodes must have; empty takes the first one seen"`
 	Nodes         []string      `yaml:"nodes" flag:"node" forms:"none" secret:"true" doc:"REST addresses of the chain's nodes; none serves collections alone"`
 	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
+	GRPC          []string      `yaml:"grpc" flag:"grpc" forms:"none" doc:"addresses of the gRPC of the nodes, the n-th for the n-th node: host:port, with https:// before it for TLS, or none. Values of the state that clients ask for by RPC or gRPC are read there, beside the consensus, which waits while a node answers abci_query; without it they are read by abci_query of chain.comet"`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"documented: the documented shapes; node: the node's own bytes"`
 	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
 	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"requests a node gets at once, of which one may read a whole set; 0 is as many as it bears: 4 lists at first, then 2 to 32, more while answers take no longer and block headers come as usual, fewer when either gets worse. Of requests for single items it is twice as many"`
@@ -77,6 +79,12 @@ type RPC struct {
 	MaxBatch      int    `yaml:"max_batch" must:"positive" doc:"most calls in a batch; one that has more is answered by an error for each"`
 	Subscriptions int    `yaml:"subscriptions" must:"positive" doc:"most subscriptions of a WebSocket connection"`
 	Node          bool   `yaml:"node" doc:"serve what tells of the node itself, passed through: health, net_info, unconfirmed transactions and the state of the consensus; false: there are no such methods"`
+}
+
+// GRPC is the node's gRPC, served on a listener of its own, and gRPC-Web on the public one.
+type GRPC struct {
+	Listen string `yaml:"listen" flag:"grpc-listen" doc:"address of the listener for the gRPC of the nodes, in plain text or with http.tls; empty: it is not served. Methods that are not of the state, nor of the RPC, need chain.grpc"`
+	Web    bool   `yaml:"web" doc:"serve gRPC-Web to browsers on the public listener, as a node does on the port of its REST server"`
 }
 
 // Cache is the memory store and the flights.

@@ -61,6 +61,7 @@ func Default() Config {
 			Drain: 20 * time.Second,
 		},
 		RPC:     RPC{MaxBatch: rpc.DefaultMaxBatch, Subscriptions: socket.DefaultSubscriptions, Node: true},
+		GRPC:    GRPC{Web: true},
 		Log:     Log{Level: "info", Format: "auto", Access: true, Sample: 1},
 		Tracing: Tracing{Ratio: 0.01},
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // Validate checks the whole and joins all that is wrong with it.
@@ -26,6 +27,7 @@ func (c Config) Validate() error {
 		v.check(!overlap(c.Listen, c.Admin), "admin", "%s and listen (%s) are one and the same: each listener needs a port of its own", c.Admin, c.Listen)
 	}
 	v.rpc(c)
+	v.grpc(c)
 	v.chain(c.Chain)
 	v.class("classes.live", c.Classes.Live)
 	v.class("classes.params", c.Classes.Params)
@@ -51,8 +53,29 @@ func (v *validation) rpc(c Config) {
 	}
 	v.address("rpc.listen", c.RPC.Listen)
 	v.check(len(c.Chain.Comet) > 0, "rpc.listen", "chain.comet is empty: there is no RPC to be served")
-	for key, other := range map[string]string{"listen": c.Listen, "admin": c.Admin} {
-		v.check(!overlap(c.RPC.Listen, other), "rpc.listen", "%s and %s (%s) are one and the same: each listener needs a port of its own", c.RPC.Listen, key, other)
+	v.alone("rpc.listen", c.RPC.Listen, map[string]string{"listen": c.Listen, "admin": c.Admin})
+}
+
+// grpc checks the listener of gRPC, which has to have nodes that can be asked.
+func (v *validation) grpc(c Config) {
+	if c.GRPC.Listen == "" {
+		return
+	}
+	v.address("grpc.listen", c.GRPC.Listen)
+	v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to be served")
+	v.alone("grpc.listen", c.GRPC.Listen, map[string]string{"listen": c.Listen, "admin": c.Admin, "rpc.listen": c.RPC.Listen})
+}
+
+// isNamed tells an address from none.
+func isNamed(address string) bool { return address != "none" }
+
+// ReadsGRPC says whether values of the state are read by the gRPC of a node.
+func (c Config) ReadsGRPC() bool { return slices.ContainsFunc(c.Chain.GRPC, isNamed) }
+
+// alone checks that a listener has an address of its own.
+func (v *validation) alone(key, addr string, others map[string]string) {
+	for name, other := range others {
+		v.check(!overlap(addr, other), key, "%s and %s (%s) are one and the same: each listener needs a port of its own", addr, name, other)
 	}
 }
 
@@ -143,8 +166,14 @@ func (v *validation) chain(c Chain) {
 		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, or none", len(c.Comet), len(c.Nodes))
 	}
 	each("chain.comet", c.Comet, func(key, address string) {
-		if address != "none" {
+		if isNamed(address) {
 			v.httpURL(key, address)
+		}
+	})
+	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d for %d nodes: set one for each, or none", len(c.GRPC), len(c.Nodes))
+	each("chain.grpc", c.GRPC, func(key, address string) {
+		if err := node.CheckTarget(address); isNamed(address) && err != nil {
+			v.check(false, key, "%v", err)
 		}
 	})
 	if rate, err := ParseRate(c.PostRate); err != nil || rate.Requests == 0 {

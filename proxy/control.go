@@ -32,10 +32,8 @@ func (s *Server) SelectAddress(address string) (cache.Selection, error) {
 func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
-	if s.rpc != nil {
-		if err := s.rpc.SetClasses(classes); err != nil {
-			return err
-		}
+	if err := s.setDoorClasses(classes); err != nil {
+		return err
 	}
 	return s.now().dialect.SetClasses(classes, own)
 }

@@ -7,7 +7,8 @@
 //   - proxy/chain: the queries of the chain;
 //   - proxy/collections: the listing of collections;
 //   - proxy/stream: answers of the chain that come by themselves, as server-sent events;
-//   - proxy/rpc: the RPC of the nodes, on a listener of its own;
+//   - proxy/rpc, proxy/grpc: the RPC and the gRPC of the nodes, on listeners of their own, with
+//     gRPC-Web on the public one;
 //   - proxy/docs: the OpenAPI document and the manual of both;
 //   - proxy/lane: requests that are repeated, before they come here;
 //   - proxy/web: what every answer has, whichever interface it belongs to.
@@ -34,6 +35,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -50,6 +52,7 @@ type Options struct {
 	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's
 	RPC         *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
 	Posts       blocks.Posts         // of all interfaces together
+	GRPC        *grpc.Options        // nil: neither gRPC nor gRPC-Web is served. As for the RPC
 	ReadAhead   ReadAhead
 }
 
@@ -69,6 +72,7 @@ type Server struct {
 	streams *stream.Handler
 	posting *blocks.Posting
 	rpc     *rpc.Door               // nil: not served
+	grpc    *grpc.Door              // nil: not served
 	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
 }
 
@@ -90,23 +94,50 @@ func New(o Options) (*Server, error) {
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)
 	}
-	if o.RPC != nil {
-		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
-		if err != nil {
-			return nil, err
-		}
-		door := *o.RPC
-		door.Posting = s.posting
-		s.rpc = rpc.New(door, reader)
-		if err := s.rpc.SetClasses(o.Chain.Classes); err != nil {
-			return nil, err
-		}
+	if err := s.openDoors(o); err != nil {
+		return nil, err
 	}
 	if o.Undeclared {
 		s.surface.Store(s.newUnknown())
 		return s, nil
 	}
 	return s, s.speak(o)
+}
+
+// openDoors makes the interfaces that have no paths of ours.
+func (s *Server) openDoors(o Options) error {
+	if o.RPC != nil {
+		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
+		if err != nil {
+			return err
+		}
+		door := *o.RPC
+		door.Posting = s.posting
+		s.rpc = rpc.New(door, reader)
+	}
+	if o.GRPC != nil {
+		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
+		if err != nil {
+			return err
+		}
+		door := *o.GRPC
+		door.Posting = s.posting
+		s.grpc = grpc.New(door, reader)
+	}
+	return s.setDoorClasses(o.Chain.Classes)
+}
+
+// setDoorClasses puts other classes in force at these.
+func (s *Server) setDoorClasses(classes blocks.Classes) error {
+	if s.rpc != nil {
+		if err := s.rpc.SetClasses(classes); err != nil {
+			return err
+		}
+	}
+	if s.grpc != nil {
+		return s.grpc.SetClasses(classes)
+	}
+	return nil
 }
 
 // speak puts the dialect of the options in force.
@@ -145,6 +176,9 @@ func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
 // RPC answers the RPC of the nodes, on a listener of its own; nil where it is not served.
 func (s *Server) RPC() *rpc.Door { return s.rpc }
 
+// GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
+func (s *Server) GRPC() *grpc.Door { return s.grpc }
+
 // Handler is the whole public surface.
 func (s *Server) Handler() http.Handler { return s }
 
@@ -156,6 +190,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers a request that has its path in its one spelling.
 func (s *Server) serve(c *gin.Context) {
+	if s.grpc != nil && s.o.GRPC.Web && grpc.IsWeb(c.Request) {
+		s.grpc.ServeWeb(c.Writer, c.Request)
+		return
+	}
 	v := s.now()
 	rt := v.route(c.Request)
 	c.Status(http.StatusOK) // not Gin's, for a path that it does not know

@@ -92,10 +92,15 @@ func (r *Reader) Add(k *Kind) *Kind {
 
 // Admit lets those pass who may ask.
 func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
+	return r.AdmitCall(c.Request, c.Writer.Header(), rec)
+}
+
+// AdmitCall lets those pass who may ask, and adds how they stand to the headers of the answer.
+func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Record) error {
 	if !r.o.Auth {
 		return nil
 	}
-	return r.Stack.AdmitKey(c, rec)
+	return r.Stack.AdmitKey(from, answer, rec)
 }
 
 // Deadline bounds the time of a request. Release must be called in the end.

@@ -128,7 +128,7 @@ func (h *Handler) Routes() []web.Route {
 func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	r, deadline := c.Request, h.stack.Deadline(rec.Start)
 	if !h.o.NoAuth {
-		if err := h.stack.AdmitKey(c, rec); err != nil {
+		if err := h.stack.AdmitKey(c.Request, c.Writer.Header(), rec); err != nil {
 			return err
 		}
 	}

@@ -73,7 +73,7 @@ func (k *asking) plan() *blocks.Query {
 func (k *asking) value(path string, height int64) *blocks.Query {
 	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
 	k.made = true
-	return k.values.Query(path, message, k.pinned(height))
+	return k.values.Query(state.Request{Method: path, Message: message}, k.pinned(height))
 }
 
 // pinned are the heights that the request names, or the one that the parameters name.
@@ -117,7 +117,11 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 	if q.Kind.Class == blocks.Never {
 		return k.pass(ctx, from, rec, q)
 	}
-	a, err := k.reader.Lookup(ctx, from, rec, q, tip)
+	lookup := k.reader.Lookup
+	if k.made {
+		lookup = k.values.Lookup
+	}
+	a, err := lookup(ctx, from, rec, q, tip)
 	if err != nil {
 		return answered{}, err
 	}

@@ -24,6 +24,7 @@ import (
 
 // Options configure a Door. The zero value of a field means its default.
 type Options struct {
+	State    state.Options   // how values of the state are read
 	MaxBatch int             // most calls in a batch; DefaultMaxBatch
 	NoOwn    bool            // what tells of the node itself is not served
 	Posting  *blocks.Posting // shared with the other interfaces; nil: one of the door's own
@@ -64,7 +65,7 @@ func New(o Options, r *blocks.Reader) *Door {
 			return a
 		}})
 	}
-	d.values = state.New(r, d.kinds[blocks.Live])
+	d.values = state.New(o.State, r, d.kinds[blocks.Live], state.RPC)
 	gin.SetMode(gin.ReleaseMode)
 	d.engine = gin.New()
 	d.engine.NoRoute(r.Stack.Handle("rpc", render, r.Stack.OrPreflight(d.serve)))

@@ -5,11 +5,14 @@
 //
 // An interface adds one kind of reads, and asks of values by their queries:
 //
-//	values := state.New(reader, kind)
-//	q := values.Query(method, message, heights)
-//	answer, err := reader.Lookup(ctx, request, record, q, tip)
-//	state.Member(answer.Entry) // for the RPC
+//	values := state.New(options, reader, kind, state.RPC)
+//	q := values.Query(state.Request{Method: method, Message: message}, heights)
+//	answer, err := values.Lookup(ctx, request, record, q, tip)
+//	state.Member(answer.Entry) // for the RPC; Response for gRPC
 //
-// values.go says which methods tell of the state, and how a value is named; origin.go asks the
-// nodes.
+// values.go says which methods tell of the state, and how a value is named. ask.go asks the nodes
+// in one way or the other: abci_query takes the lock of the consensus, and gRPC does not. What a
+// node says in place of a value differs between the two, so that each interface has errors of its
+// own (origin.go), but where no node offers gRPC: then its statuses are made of the RPC's errors
+// (status.go).
 package state

@@ -7,15 +7,13 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/node"
 )
-
-// MessageType is the type of an entry that is a value: the bytes of a message.
-const MessageType = "application/grpc"
 
 // Member is the member of the RPC's answer: a result that has the value, or what the RPC has
 // said in its place.
 func Member(e *cache.Entry) []byte {
-	if e.Type != MessageType {
+	if e.Type != node.MessageType {
 		return e.Body
 	}
 	return memberOf(e.Body, e.Height)
@@ -41,7 +39,7 @@ func valueOf(member []byte, height int64) (value []byte, ok bool) {
 // ETag is the validator of a member that was made of an entry. The height is in it, as it is in
 // the member.
 func ETag(e *cache.Entry) string {
-	if e.Type != MessageType {
+	if e.Type != node.MessageType {
 		return e.ETag
 	}
 	return e.ETag[:len(e.ETag)-1] + "-" + strconv.FormatInt(e.Height, 10) + `"`

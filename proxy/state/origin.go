@@ -2,53 +2,52 @@ package state
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"hash/maphash"
 	"net/http"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // An origin asks the nodes for one value.
 type origin struct {
 	*Values
-	method string
-	data   string // of the message, in hexadecimal
+	Request
+	own bool // the interface's own words are wanted, of an error too
 }
 
-// Fetch asks a node.
-func (o *origin) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
-	r.Call = &node.Call{Method: "abci_query", Params: o.params}
-	return o.reader.Nodes.Fetch(ctx, r)
-}
-
-// params are those of abci_query.
-func (o *origin) params(height int64) json.RawMessage {
-	p := fmt.Appendf(nil, `{"path":"%s"`, o.method)
-	if o.data != "" {
-		p = fmt.Appendf(p, `,"data":"%s"`, o.data)
+// Fetch asks a node: by gRPC first, where a value is read beside the consensus. What was answered
+// by an error before is asked in the interface's own way first, whose error it needs if there is
+// one again.
+func (o *origin) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
+	by := GRPC
+	if o.own || before != nil && before.Status != http.StatusOK {
+		by = o.by
 	}
-	if height > 0 {
-		p = fmt.Appendf(p, `,"height":"%d"`, height)
+	a, err := o.Ask(ctx, r, o.Request, by)
+	if err == nil && o.own && o.by == RPC && a.Type != "" && a.Reason != node.OK {
+		return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the RPC of the chain node cannot be reached"} // gRPC's errors are not the RPC's
 	}
-	return append(p, '}')
+	return a, err
 }
 
-// Entry makes what is cached of a node's answer: the value where there is one, or the RPC's
-// member.
+// Entry makes what is cached of a node's answer: the value where there is one, or what was said
+// in its place.
 func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	now, tip := time.Now(), o.reader.Nodes.Tip()
 	e := &cache.Entry{Height: a.Height, ReadAt: now, Expires: Expiry(a, now, tip, o.reader.Negative())}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		e.Height = tip.Height // when it was so
 	}
-	status, typ, body := statusOf(a), web.JSON, a.Body
-	if value, ok := valueOf(a.Body, e.Height); ok {
-		typ, body = MessageType, value
+	status, typ, body := statusOf(a), a.Type, a.Body
+	if typ == "" {
+		typ = web.JSON
+		if value, ok := valueOf(a.Body, e.Height); ok {
+			typ, body = node.MessageType, value
+		}
 	}
 	source := maphash.Bytes(o.seed, body)
 	if before != nil && before.Source == source && before.Status == status && before.Type == typ {

@@ -1,25 +1,36 @@
 package state
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/maphash"
+	"net/http"
 	"regexp"
-	"strings"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
+
+// Options say how values are read.
+type Options struct {
+	GRPC bool // a node offers gRPC, and values are read by it
+}
 
 // Values are the values of a chain's state, for one interface.
 type Values struct {
+	o      Options
 	reader *blocks.Reader
 	kind   *blocks.Kind
+	by     By
 	seed   maphash.Seed // digests of the node's answers, of this process alone
 }
 
-// New makes the values that a reader reads, of a kind that is pinned.
-func New(r *blocks.Reader, kind *blocks.Kind) *Values {
-	return &Values{reader: r, kind: kind, seed: maphash.MakeSeed()}
+// New makes the values that a reader reads, of a kind that is pinned, for an interface that asks
+// in a way of its own.
+func New(o Options, r *blocks.Reader, kind *blocks.Kind, by By) *Values {
+	return &Values{o: o, reader: r, kind: kind, by: by, seed: maphash.MakeSeed()}
 }
 
 // A service named Query tells of the state. Other services ignore the height that they are
@@ -30,18 +41,33 @@ var method = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+Query/[A-Za-z0-9_]+$`)
 func Tells(name string) bool { return method.MatchString(name) }
 
 // Query is the query for the value that a method gives for a message.
-func (v *Values) Query(name string, message []byte, hs blocks.Heights) *blocks.Query {
-	o := &origin{Values: v, method: name, data: strings.ToUpper(hex.EncodeToString(message))}
-	return &blocks.Query{Key: key(name, o.data), Kind: v.kind, Heights: hs, Origin: o}
+func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
+	return &blocks.Query{Key: "state" + q.key(), Kind: v.kind, Heights: hs, Origin: &origin{Values: v, Request: q}}
 }
 
-// longest is the length of data from which a key has a digest of it.
-const longest = 512
-
-func key(name, data string) string {
-	if len(data) > longest {
-		sum := sha256.Sum256([]byte(data))
-		data = "sha256:" + hex.EncodeToString(sum[:])
+// Lookup asks the cache, by a tip. What another interface was answered by an error is asked for
+// once more, under a key of this one's own.
+func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (blocks.Answer, error) {
+	a, err := v.reader.Lookup(ctx, from, rec, q, tip)
+	if err != nil || v.speaks(a.Entry) {
+		return a, err
 	}
-	return "state" + name + "?" + data
+	o := *q.Origin.(*origin) //nolint:forcetypeassert // it is Query's
+	o.own = true
+	own := *q
+	own.Key, own.Origin = [...]string{GRPC: "state by gRPC", RPC: "state by RPC"}[v.by]+o.key(), &o
+	return v.reader.Lookup(ctx, from, rec, &own, tip)
+}
+
+// longest is the length of a message from which a key has a digest of it.
+const longest = 256
+
+func (q Request) key() string {
+	room := make([]byte, 0, len(q.Method)+1+2*min(len(q.Message), longest))
+	room = append(append(room, q.Method...), '?')
+	if len(q.Message) > longest {
+		sum := sha256.Sum256(q.Message)
+		return string(hex.AppendEncode(append(room, "sha256:"...), sum[:]))
+	}
+	return string(hex.AppendEncode(room, q.Message))
 }

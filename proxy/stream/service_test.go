@@ -74,7 +74,9 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	}
 	admit := func(*gin.Context, *web.Record) error { return nil }
 	if w.Keys != nil {
-		admit = stack.AdmitKey
+		admit = func(c *gin.Context, rec *web.Record) error {
+			return stack.AdmitKey(c.Request, c.Writer.Header(), rec)
+		}
 	}
 	handle := streams.Handle(refuse, admit, c.sources)
 	poll := streams.Poll(web.Route{Render: refuse, Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil }, Reply: c.reply(stack)},

@@ -26,9 +26,10 @@ func (s *Stack) SetLimits(l limits.Limits) {
 	s.Forget()
 }
 
-// AdmitKey lets those pass who have a key, for as long as they may ask.
-func (s *Stack) AdmitKey(c *gin.Context, rec *Record) (err error) {
-	rec.key, err = s.admission.AdmitKey(c.Request, c.Writer.Header())
+// AdmitKey lets those pass who have a key, for as long as they may ask. How they stand is added
+// to the headers of the answer.
+func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *Record) (err error) {
+	rec.key, err = s.admission.AdmitKey(r, answer)
 	rec.Tenant = rec.key.Name
 	return err
 }
@@ -85,3 +86,11 @@ func (p *Payer) Pay(ctx context.Context) (wait time.Duration) {
 // NewWaiters makes places of their own for the requests of one interface that
 // wait for a block.
 func (s *Stack) NewWaiters() *limits.Places { return s.admission.NewWaiters() }
+
+// NewPlaces makes places of their own for the requests of one interface that do something for long,
+// which refusals name.
+func (s *Stack) NewPlaces(doing string) *limits.Places {
+	return s.admission.NewPlaces(maxLasting, doing)
+}
+
+const maxLasting = 1000

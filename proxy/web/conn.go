@@ -77,6 +77,24 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// Accepted is the connection of ours that a listener has given to a server that is no
+// http.Server; nil if it is none. The context of a request on it is With's.
+func Accepted(c net.Conn) *Conn {
+	ours, beneath := below(c)
+	if ours != nil {
+		ours.beneath = beneath
+	}
+	return ours
+}
+
+// With makes the connection known to those that handle a request on it.
+func (c *Conn) With(ctx context.Context) context.Context {
+	if c == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
 // ConnState is for http.Server's field of the same name. A connection that is beneath
 // TLS has no fast lane.
 func ConnState(c net.Conn, state http.ConnState) {

@@ -17,7 +17,9 @@ const (
 // What a page of another origin may send and see, beyond what any page may.
 const (
 	allowedMethods = "GET, HEAD, POST"
-	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent"
+	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders
+	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout" // of gRPC-Web, beside its height
+	webHeight      = "X-Cosmos-Block-Height"
 	exposedHeaders = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 	preflightAge   = "7200" // seconds; Chromium keeps none for longer
 )
@@ -37,7 +39,11 @@ func newCORS(origins, heightHeaders []string) cors {
 	for _, name := range heightHeaders {
 		more += ", " + name
 	}
-	c := cors{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more, vary: []string{"Origin"}}
+	extra := ", " + webHeight
+	if slices.Contains(heightHeaders, webHeight) {
+		extra = ""
+	}
+	c := cors{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more + extra, vary: []string{"Origin"}}
 	if slices.Contains(origins, noOrigin) {
 		return c
 	}

@@ -15,11 +15,28 @@ import (
 // longer HTTP's, such as a WebSocket, of which from is the request that opened it.
 func (s *Stack) Exchange(from *http.Request, route string, serve func(*Record) (size int, err error)) error {
 	rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(nil)}}}
+	return s.exchange(from, rec, http.Header{}, serve)
+}
+
+// Call does so with a request that is not of HTTP in its form, such as one of gRPC, but has the
+// headers of one. How its client stands with its limits is added to those of the answer.
+func (s *Stack) Call(r *http.Request, answer http.Header, route string, serve func(*http.Request, *Record) (size int, err error)) error {
+	rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(r.Header)}}}
+	r = s.recorder.Begin(r, &rec.Record)
+	return s.exchange(r, rec, answer, func(rec *Record) (int, error) {
+		if err := s.Oversized(r); err != nil {
+			return 0, err
+		}
+		return serve(r, rec)
+	})
+}
+
+func (s *Stack) exchange(from *http.Request, rec *Record, answer http.Header, serve func(*Record) (size int, err error)) error {
 	rec.Arrive(ConnOf(from))
 	client := s.address(from, rec.client)
 	var err error
 	if s.admission.Limits.Load().Address != (limits.Rate{}) {
-		err = s.admission.AdmitAddress(from.Context(), client, http.Header{})
+		err = s.admission.AdmitAddress(from.Context(), client, answer)
 	}
 	size := 0
 	if err == nil {
@@ -50,6 +67,12 @@ func recovered(serve func() error) (err error) {
 		}
 	}()
 	return serve()
+}
+
+// CacheStatus is the value of Cache-Status that says where an answer comes from.
+func CacheStatus(a *Answer) string {
+	var room [96]byte
+	return string(a.appendStatus(room[:0], a.lifetime()))
 }
 
 // Tell sets the headers that say of an answer where it comes from, how old it is and at which

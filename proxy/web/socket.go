@@ -18,6 +18,7 @@ type socket struct {
 	active  atomic.Int64 // Unix time in nanoseconds
 	writing atomic.Int64 // when the write in progress began, as active; 0: none is
 	busy    atomic.Bool  // net/http has a request that is not answered yet
+	calls   atomic.Int64 // of a protocol that has a server of its own, which are not answered yet
 	streams streams      // of HTTP/2
 }
 
@@ -66,8 +67,25 @@ func (s *socket) follow(state http.ConnState) {
 // Idle says since when nothing came from the client; not idle is a connection
 // whose request is being answered.
 func (s *socket) Idle() (since time.Time, idle bool) {
-	return time.Unix(0, s.active.Load()), !s.busy.Load() && s.writing.Load() == 0
+	return time.Unix(0, s.active.Load()), !s.busy.Load() && s.calls.Load() == 0 && s.writing.Load() == 0
 }
+
+// Begin notes a call that is answered by a server that does not tell of its connections as
+// http.Server does, and End that it is answered.
+func (s *socket) Begin() { s.calls.Add(1) }
+
+// End ends what Begin began.
+func (s *socket) End() {
+	s.Heard(time.Now())
+	s.calls.Add(-1)
+}
+
+// Sending notes that such a server sends what may have to wait for the client, and Sent that
+// it is sent.
+func (s *socket) Sending() { s.streams.note(0, 1) }
+
+// Sent ends what Sending began.
+func (s *socket) Sent() { s.streams.note(0, -1) }
 
 // A client that takes less than writePiece in stallTime does not read: the kernel
 // holds some hundred kilobytes for it besides.

@@ -34,7 +34,7 @@ func (f *fetch) exchange(ctx context.Context, e *endpoint) result {
 		return result{endpoint: e, height: height, err: upstream.ErrBehind}
 	}
 	answer, err := e.ask(ctx, r, height)
-	if err == nil && (r.Call == nil || !r.Unpinned) { // what is asked of blocks says nothing of the state
+	if err == nil && (r.rest() || !r.Unpinned) { // what is asked of blocks says nothing of the state
 		f.pool.chain.Learn(e.blocks, now.Epoch, answer.reading())
 	}
 	return result{endpoint: e, height: height, answer: answer, err: err}

@@ -122,10 +122,11 @@ func refusedCall(said []byte, block, tip int64) *Answer {
 	return a
 }
 
-// newCallBreaker makes the breaker of a node's RPC: it may fail while the REST server is well.
-func newCallBreaker(name string, o Options) *gobreaker.CircuitBreaker[*Answer] {
+// newServerBreaker makes the breaker of a server that a node has beside its REST server: it may
+// fail while that is well.
+func newServerBreaker(name string, o Options, blames func(error) bool) *gobreaker.CircuitBreaker[*Answer] {
 	return upstream.NewBreaker[*Answer](upstream.BreakerOptions{
-		Outage:   upstream.NewOutage(o.Logger, "RPC of node "+name),
+		Outage:   upstream.NewOutage(o.Logger, name),
 		Failures: maxFailures, Cooldown: breakerOpen,
 		Excluded: func(err error) bool { return !blames(err) },
 	})
@@ -133,11 +134,24 @@ func newCallBreaker(name string, o Options) *gobreaker.CircuitBreaker[*Answer] {
 
 // breakerOf is the breaker of the server that a request asks.
 func (e *endpoint) breakerOf(r Request) *gobreaker.CircuitBreaker[*Answer] {
-	if r.Call != nil {
+	switch {
+	case r.Invoke != nil:
+		return e.grpc.breaker
+	case r.Call != nil:
 		return e.calls
+	default:
+		return e.breaker
 	}
-	return e.breaker
 }
 
-// serves says whether the endpoint has the server that a request asks.
-func (e *endpoint) serves(r Request) bool { return r.Call == nil || e.comet != nil }
+// serves says whether the endpoint has the server that a request asks, for a chain.
+func (e *endpoint) serves(r Request, chainID string) bool {
+	switch {
+	case r.Invoke != nil:
+		return e.grpc != nil && e.grpc.serves(chainID)
+	case r.Call != nil:
+		return e.comet != nil
+	default:
+		return true
+	}
+}

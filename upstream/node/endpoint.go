@@ -28,6 +28,7 @@ type endpoint struct {
 	client  *client
 	blocks  *heights.Node
 	comet   *comet.Client // nil: none
+	grpc    *grpcClient   // nil: none
 	queue   *queue.Slots
 	breaker *gobreaker.CircuitBreaker[*Answer] // of the REST server
 	calls   *gobreaker.CircuitBreaker[*Answer] // of the RPC
@@ -57,7 +58,7 @@ func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metric
 	}
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
-		e.blocks.Comet, e.calls = headerSource{rpc}, newCallBreaker(name, o)
+		e.blocks.Comet, e.calls = headerSource{rpc}, newServerBreaker("RPC of node "+name, o, blames)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.Scans, Patience: o.Queue, Headers: e.blocks.Headers})
 	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
@@ -136,7 +137,7 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	if answer != nil {
 		answer.Node = e.name
 	}
-	if r.Call != nil {
+	if !r.rest() {
 		return answer, err
 	}
 	e.note(answer, err)
@@ -148,7 +149,10 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 
 // exchange asks the server that the request is for, and that again where its answer is not clear.
 func (e *endpoint) exchange(ctx context.Context, r Request, height int64) (*Answer, error) {
-	if r.Call != nil {
+	switch {
+	case r.Invoke != nil:
+		return e.invoke(ctx, r, height)
+	case r.Call != nil:
 		return e.call(ctx, r, height)
 	}
 	answer, err := e.client.get(ctx, r, height)
@@ -202,5 +206,8 @@ func (e *endpoint) closeIdle() {
 	e.client.http.CloseIdleConnections()
 	if e.comet != nil {
 		e.comet.CloseIdle()
+	}
+	if e.grpc != nil {
+		_ = e.grpc.conn.Close()
 	}
 }

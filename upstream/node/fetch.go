@@ -126,15 +126,15 @@ func (f *fetch) descends(hope bool) bool {
 // where there is none. One to be avoided is not picked while another should have the
 // height soon.
 func (f *fetch) choose() (best *endpoint, hope bool) {
-	tip, height := f.pool.Tip(), f.height()
+	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
 	var least [5]int
 	f.resting, f.far, f.gone, f.newest = false, false, false, 0
 	for _, e := range f.pool.endpoints {
 		v := e.look()
 		reach := v.reach(height, tip.Interval)
 		switch {
-		case v.Foreign() || !e.serves(f.request) || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
-		case reach == pruned && f.request.Call == nil: // the RPC's own words are not ours to say
+		case v.Foreign() || !e.serves(f.request, chain) || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
+		case reach == pruned && f.request.rest(): // the own words of RPC and gRPC are not ours to say
 			f.gone = true
 		case e.breakerOf(f.request).State() == gobreaker.StateOpen:
 			f.resting = true
@@ -179,7 +179,9 @@ type result struct {
 }
 
 // writes says whether a request may change something.
-func (r Request) writes() bool { return r.Post != nil || r.Call != nil && r.Call.Write }
+func (r Request) writes() bool {
+	return r.Post != nil || r.Call != nil && r.Call.Write || r.Invoke != nil && r.Invoke.Write
+}
 
 // concludes takes a result in and says whether it is the last word.
 func (f *fetch) concludes(ctx context.Context, r result) bool {

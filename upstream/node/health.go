@@ -42,6 +42,7 @@ func (p *Pool) Health() []Health {
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
 			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.breaker.State().String(),
 			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Aside, Late: v.Late, Heard: v.Current(interval),
+			GRPC: e.grpc.state(p.ChainID()),
 		}
 		if !v.BlockTime.IsZero() {
 			h.BlockAge = time.Since(v.BlockTime)

@@ -18,15 +18,19 @@ type Request struct {
 	Height     int64  // AtTip, a height to read at, or 0 for the node's latest
 	Unpinned   bool   // the height only chooses the node, which is not told of it and answers as of its latest
 	Cost       Cost
-	Client     string // on whose behalf: clients take turns at an endpoint
-	Call       *Call  // of CometBFT's RPC, in place of Path, Query and Post; nil for none
-	Post       *Post  // nil for a GET. It is sent to one node at most, and once
-	Background bool   // yields to foreground requests, and waits for its turn until its context ends
-	Only       string // the name of the node to be asked; "" for any
-	Avoid      string // the name of one that is asked only where no other can be, or will be soon; "" for none
-	Audit      bool   // it is counted as an audit's
-	Ahead      bool   // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
+	Client     string      // on whose behalf: clients take turns at an endpoint
+	Call       *Call       // of CometBFT's RPC, in place of Path, Query and Post; nil for none
+	Invoke     *Invocation // of a node's gRPC, likewise; nil for none
+	Post       *Post       // nil for a GET. It is sent to one node at most, and once
+	Background bool        // yields to foreground requests, and waits for its turn until its context ends
+	Only       string      // the name of the node to be asked; "" for any
+	Avoid      string      // the name of one that is asked only where no other can be, or will be soon; "" for none
+	Audit      bool        // it is counted as an audit's
+	Ahead      bool        // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
 }
+
+// rest says whether a request is for the REST server.
+func (r Request) rest() bool { return r.Call == nil && r.Invoke == nil }
 
 // told is the height that the node is told of, 0 for none.
 func (r Request) told(height int64) int64 {
@@ -117,6 +121,7 @@ type Health struct {
 	Connected  bool          // block headers stream in
 	BlockAge   time.Duration // of the newest header that was heard of; 0 unknown
 	Breaker    string        // closed, open or half-open
+	GRPC       string        // how its gRPC is: ok, off, or what keeps it from being asked
 	LastError  string        // what goes wrong now, "" for nothing
 	Unfit      string        // why it is not fit to be read from, "" where it is
 }

@@ -45,6 +45,7 @@ type Options struct {
 type Endpoint struct {
 	REST  string // base URL of the REST server, such as http://127.0.0.1:1317; a path is a prefix
 	Comet string // base URL of CometBFT's RPC, such as tcp://127.0.0.1:26657; "" for no height source
+	GRPC  string // address of the gRPC server, such as 127.0.0.1:9090, with https:// before it for TLS; "" for none
 }
 
 // WithDefaults fills in what was left zero.

@@ -74,7 +74,13 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 		}
 		rpc = comet.New(base, o.Timeout, idleClose)
 	}
-	return newEndpoint(p.unused(base.Host), newClient(base, o, p.protocol), rpc, o, p.metrics), nil
+	e := newEndpoint(p.unused(base.Host), newClient(base, o, p.protocol), rpc, o, p.metrics)
+	if configured.GRPC != "" {
+		if e.grpc, err = newGRPCClient(e.name, configured.GRPC, o); err != nil {
+			return nil, fmt.Errorf("gRPC address: %w", err)
+		}
+	}
+	return e, nil
 }
 
 // follow makes the chain of all endpoints.
@@ -125,6 +131,9 @@ func (p *Pool) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })
+		if e.grpc != nil {
+			workers.Go(func() { e.grpc.follow(ctx, func() int64 { return p.Tip().Height }) })
+		}
 	}
 	workers.Go(func() { p.chain.Run(ctx) })
 	workers.Wait()
@@ -142,6 +151,12 @@ func (p *Pool) Close() error {
 		e.closeIdle()
 	}
 	return nil
+}
+
+// HasGRPC says whether the gRPC server of an endpoint is there, and of our chain.
+func (p *Pool) HasGRPC() bool {
+	chain := p.ChainID()
+	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.grpc != nil && e.grpc.serves(chain) })
 }
 
 // ChainID is the chain of the pool, "" while none is configured or seen. Once

@@ -75,6 +75,11 @@ func probesOf(cfg config.Config) []probe {
 			probes = append(probes, probe{"comet", parts.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, comet) }})
 		}
 	}
+	for _, address := range cfg.Chain.GRPC {
+		if address != "none" {
+			probes = append(probes, probe{"grpc", address, func(ctx context.Context) (string, error) { return findGRPC(ctx, cfg, address) }})
+		}
+	}
 	if cfg.Redis.URL != "none" && cfg.Redis.URL != "embedded" {
 		probes = append(probes, probe{"redis", parts.Host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
 	}

@@ -42,6 +42,9 @@ func localProbes(cfg config.Config) []probe {
 	if cfg.RPC.Listen != "" {
 		probes = append(probes, listen("rpc.listen", cfg.RPC.Listen))
 	}
+	if cfg.GRPC.Listen != "" {
+		probes = append(probes, listen("grpc.listen", cfg.GRPC.Listen))
+	}
 	if files := cfg.HTTP.TLS; files.Cert != "" {
 		probes = append(probes, probe{"certificate", files.Cert, func(context.Context) (string, error) { return findCertificate(files) }})
 	}

@@ -60,6 +60,18 @@ func nodeText(h node.Health, d node.Dialect) string {
 	return fmt.Sprintf("chain %s, block %d, %s old, speaks %s", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond), d)
 }
 
+// findGRPC asks a node's gRPC for its chain.
+func findGRPC(ctx context.Context, cfg config.Config, address string) (string, error) {
+	chain, err := node.CheckGRPC(ctx, address)
+	switch {
+	case err != nil:
+		return "", err
+	case cfg.Chain.ID != "" && chain != cfg.Chain.ID:
+		return "", fmt.Errorf("it serves chain %q instead of %q", chain, cfg.Chain.ID)
+	}
+	return "chain " + chain, nil
+}
+
 func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 	client, closeClient, err := parts.OpenRedis(cfg)
 	if err != nil {

@@ -65,7 +65,11 @@ func Node(cfg config.Config) node.Options {
 		if comet == "none" {
 			comet = ""
 		}
-		o.Endpoints = append(o.Endpoints, node.Endpoint{REST: rest, Comet: comet})
+		e := node.Endpoint{REST: rest, Comet: comet}
+		if i < len(c.GRPC) && c.GRPC[i] != "none" {
+			e.GRPC = c.GRPC[i]
+		}
+		o.Endpoints = append(o.Endpoints, e)
 	}
 	return o
 }

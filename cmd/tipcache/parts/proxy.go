@@ -8,8 +8,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -45,6 +47,7 @@ func Proxy(cfg config.Config) proxy.Options {
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, LongPoll: public.LongPoll, Write: public.Request},
 		RPC:       rpcOptions(cfg),
 		Posts:     posts(cfg),
+		GRPC:      grpcOptions(cfg),
 		ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead},
 	}
 }
@@ -62,13 +65,23 @@ func rpcOptions(cfg config.Config) *rpc.Options {
 	if cfg.RPC.Listen == "" {
 		return nil
 	}
-	return &rpc.Options{MaxBatch: cfg.RPC.MaxBatch, NoOwn: !cfg.RPC.Node}
+	return &rpc.Options{State: stateOptions(cfg), MaxBatch: cfg.RPC.MaxBatch, NoOwn: !cfg.RPC.Node}
 }
 
 func posts(cfg config.Config) blocks.Posts {
 	rate, _ := config.ParseRate(cfg.Chain.PostRate) // validated
 	return blocks.Posts{Rate: float64(rate.Requests) / rate.Per.Seconds(), Burst: rate.Burst}
 }
+
+// grpcOptions are nil where neither gRPC nor gRPC-Web is served.
+func grpcOptions(cfg config.Config) *grpc.Options {
+	if cfg.GRPC.Listen == "" && !cfg.GRPC.Web {
+		return nil
+	}
+	return &grpc.Options{State: stateOptions(cfg), Web: cfg.GRPC.Web}
+}
+
+func stateOptions(cfg config.Config) state.Options { return state.Options{GRPC: cfg.ReadsGRPC()} }
 
 // ownRows are the routes that the operator has added.
 func ownRows(cfg config.Config) (rows []cosmos.Row) {

@@ -70,13 +70,14 @@ type nodeHealth struct {
 	CatchingUp bool   `json:"catching_up"`
 	Connected  bool   `json:"connected"` // block headers stream in
 	Breaker    string `json:"breaker"`
+	GRPC       string `json:"grpc"` // ok, off, or what keeps it from being asked
 	LastError  string `json:"last_error,omitempty"`
 }
 
 func (s *Service) nodes() []nodeHealth {
 	var all []nodeHealth
 	for _, h := range s.pool.Health() {
-		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.LastError})
+		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.GRPC, h.LastError})
 	}
 	return all
 }

@@ -24,6 +24,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
 	defer cancel()
 	start := time.Now()
+	drained := s.drainGRPC(ctx)
 	err := s.shutdown(ctx, public)
 	if err != nil {
 		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
@@ -31,7 +32,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	if s.rpc != nil {
 		err = errors.Join(err, s.rpc.drain(ctx))
 	}
-	err = errors.Join(err, admin.Shutdown(ctx), s.pool.Close())
+	err = errors.Join(err, <-drained, admin.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err
 }

@@ -34,6 +34,12 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		}
 		s.onClose(ignoreClosed(s.rpc.listener.Close))
 	}
+	if s.cfg.GRPC.Listen != "" {
+		if s.grpc, err = s.newGRPC(ctx); err != nil {
+			return fmt.Errorf("grpc.listen: %w", err)
+		}
+		s.onClose(ignoreClosed(s.grpc.listener.Close))
+	}
 	s.adminPages = s.newAdmin()
 	if s.cfg.Admin == "none" {
 		return nil

@@ -136,6 +136,9 @@ func (s *Service) openProxy(context.Context) (err error) {
 	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane(), s.pool.Spare
 	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
 	o.Web.SharedLimits.Redis = s.redis
+	if o.GRPC != nil && o.GRPC.State.GRPC {
+		o.GRPC.Stream = s.pool.Stream
+	}
 	if s.store != nil && s.cfg.Collections.Auth != "closed" {
 		o.Collections.Store = s.store
 		o.Collections.Progress, o.Collections.Await, o.Collections.Counted = s.progress, s.watch.Await, s.watch.Counted

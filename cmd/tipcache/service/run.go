@@ -52,6 +52,9 @@ func (s *Service) Run(ctx context.Context) error {
 		group.Go(func() error { return s.servePublic(s.rpc.server, s.rpc.listener) })
 		group.Go(s.rpc.follow)
 	}
+	if s.grpc != nil {
+		group.Go(s.grpc.serve)
+	}
 	if s.admin != nil {
 		group.Go(func() error { return s.serveAdmin(admin) })
 	}

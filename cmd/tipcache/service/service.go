@@ -61,6 +61,7 @@ type Service struct {
 
 	public      *listener.Listener
 	rpc         *rpcService  // nil: the RPC is not served
+	grpc        *grpcService // nil: gRPC is not served
 	admin       net.Listener // nil when switched off
 	adminPages  *admin.Handler
 	certificate *listener.Certificate // of both; nil: no TLS

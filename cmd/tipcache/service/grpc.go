@@ -1,0 +1,59 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	door "github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/listener"
+)
+
+// A grpcService is the gRPC of the nodes on a listener of its own.
+type grpcService struct {
+	listener *listener.Listener
+	server   *grpc.Server
+	door     *door.Door
+}
+
+func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
+	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, listener.Options{
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d := s.proxy.GRPC()
+	return &grpcService{l, d.NewServer(door.ServerOptions{Header: headerTimeout, Idle: idleTimeout}), d}, nil
+}
+
+func (g *grpcService) serve() error { return g.server.Serve(g.listener) }
+
+// drainGRPC has clients go elsewhere, and answers the calls that they have made. It begins at once,
+// and tells when it has ended.
+func (s *Service) drainGRPC(ctx context.Context) <-chan error {
+	ended := make(chan error, 1)
+	if s.grpc == nil {
+		close(ended)
+		return ended
+	}
+	s.grpc.door.Drain()
+	go func() {
+		defer context.AfterFunc(ctx, s.grpc.server.Stop)()
+		s.grpc.server.GracefulStop()
+		if ctx.Err() != nil {
+			ended <- fmt.Errorf("gRPC: calls cut off: %w", ctx.Err())
+		}
+		close(ended)
+	}()
+	return ended
+}
+
+// GRPCAddr is the address of gRPC's listener, "none" where it is not served.
+func (s *Service) GRPCAddr() string {
+	if s.grpc == nil {
+		return "none"
+	}
+	return s.grpc.listener.Addr().String()
+}

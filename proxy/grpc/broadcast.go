@@ -1,0 +1,133 @@
+package grpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// broadcast sends a transaction to one node, once: by gRPC, or where no node offers that by the
+// RPC, which comes to the same.
+func (k *call) broadcast() (size int, err error) {
+	message, ok := k.receive()
+	if !ok {
+		return 0, nil
+	}
+	limit := k.reader.Deadline(k.from, k.rec)
+	defer limit.Release()
+	r, ok, err := k.unpinned(limit)
+	if err != nil || !ok {
+		return 0, err
+	}
+	if err := k.o.Posting.Take(limit, r.Client); err != nil {
+		return 0, err
+	}
+	r.Height, r.Unpinned, r.Cost = node.AtTip, true, node.Page
+	if !k.o.State.GRPC {
+		return k.broadcastByRPC(limit, r, message)
+	}
+	r.Invoke = &node.Invocation{Method: k.name, Message: message, Write: true}
+	return k.sendAnswer(k.reader.Nodes.Fetch(limit, r))
+}
+
+// modes are the methods of the RPC for the modes of a broadcast.
+var modes = map[uint64]string{2: "broadcast_tx_sync", 3: "broadcast_tx_async"}
+
+// broadcastByRPC has the RPC send a transaction.
+func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byte) (size int, err error) {
+	tx, mode := readBroadcast(message)
+	switch {
+	case len(tx) == 0:
+		return k.send(nil, status.New(codes.InvalidArgument, "invalid empty tx"))
+	case modes[mode] == "":
+		return k.send(nil, status.New(codes.Unknown, "unsupported return type ; supported types: sync, async"))
+	}
+	params := json.RawMessage(`{"tx":"` + base64.StdEncoding.EncodeToString(tx) + `"}`)
+	r.Call = &node.Call{Method: modes[mode], Params: func(int64) json.RawMessage { return params }, Write: true}
+	a, err := k.reader.Nodes.Fetch(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	k.rec.Blameless = a.Reason != node.Other
+	reply, st := sent(tx, a)
+	if st == nil {
+		k.tell(max(1, k.reader.Nodes.Tip().Height))
+	}
+	return k.send(reply, st)
+}
+
+// readBroadcast reads a BroadcastTxRequest.
+func readBroadcast(message []byte) (tx []byte, mode uint64) {
+	for len(message) > 0 {
+		number, typ, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return nil, 0
+		}
+		value := message[n:]
+		size := protowire.ConsumeFieldValue(number, typ, value)
+		if size < 0 {
+			return nil, 0
+		}
+		switch {
+		case number == 1 && typ == protowire.BytesType:
+			tx, _ = protowire.ConsumeBytes(value)
+		case number == 2 && typ == protowire.VarintType:
+			mode, _ = protowire.ConsumeVarint(value)
+		}
+		message = value[size:]
+	}
+	return tx, mode
+}
+
+// refusals are the codes of the codespace sdk for what the RPC says of a transaction that it does
+// not take.
+var refusals = []struct {
+	text string
+	code uint64
+}{{"tx already exists in cache", 19}, {"mempool is full", 20}, {"tx too large", 21}}
+
+// sent is the BroadcastTxResponse that an answer of the RPC comes to.
+func sent(tx []byte, a *node.Answer) ([]byte, *status.Status) {
+	_, said, _ := strings.Cut(string(a.Body), ":")
+	if a.Reason == node.OK {
+		r := gjson.Parse(said)
+		data, _ := base64.StdEncoding.DecodeString(r.Get("data").String())
+		return broadcastResponse(r.Get("hash").String(), r.Get("codespace").String(), r.Get("code").Uint(), strings.ToUpper(hex.EncodeToString(data)), r.Get("log").String()), nil
+	}
+	text := gjson.Get(said, "data").String()
+	for _, refusal := range refusals {
+		if strings.Contains(strings.ToLower(text), refusal.text) {
+			return broadcastResponse(fmt.Sprintf("%X", sha256.Sum256(tx)), "sdk", refusal.code, "", ""), nil
+		}
+	}
+	return nil, status.New(codes.Unknown, text)
+}
+
+// broadcastResponse is a BroadcastTxResponse, whose only field is a TxResponse.
+func broadcastResponse(hash, codespace string, code uint64, data, log string) []byte {
+	var b []byte
+	text := func(number protowire.Number, s string) {
+		if s != "" {
+			b = protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), s)
+		}
+	}
+	text(2, hash)
+	text(3, codespace)
+	if code != 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, 4, protowire.VarintType), code)
+	}
+	text(5, data)
+	text(6, log)
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
+}

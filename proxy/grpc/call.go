@@ -1,0 +1,197 @@
+package grpc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A call is one of a method.
+type call struct {
+	*Door
+	name   string
+	stream grpc.ServerStream
+	from   *http.Request
+	answer http.Header // what is told of the client's limits
+	rec    *web.Record
+	st     *status.Status // the method's own no; nil for none
+}
+
+// value answers with a value of the state.
+func (k *call) value() (size int, err error) {
+	message, ok := k.receive()
+	if !ok {
+		return 0, nil
+	}
+	hs, ok := k.heights()
+	if !ok {
+		return 0, nil
+	}
+	limit := k.reader.Deadline(k.from, k.rec)
+	defer limit.Release()
+	q := k.values.Query(state.Request{Method: k.name, Message: message}, hs)
+	tip, err := k.reader.Settle(limit, k.from, k.rec, q)
+	if err != nil {
+		return 0, err
+	}
+	a, err := k.values.Lookup(limit, k.from, k.rec, q, tip)
+	if err != nil {
+		return 0, err
+	}
+	told := k.reader.Told(k.rec, q, &a)
+	reply, st, ran := state.Response(k.name, a.Entry.Type, a.Entry.Body)
+	if ran {
+		k.tell(a.Entry.Height, "cache-status", web.CacheStatus(&told))
+	}
+	return k.send(reply, st)
+}
+
+// service answers with what a node says at present, or at the height that the client names.
+func (k *call) service() (size int, err error) {
+	message, ok := k.receive()
+	if !ok {
+		return 0, nil
+	}
+	limit := k.reader.Deadline(k.from, k.rec)
+	defer limit.Release()
+	r, ok, err := k.unpinned(limit)
+	if err == nil && ok && strings.HasSuffix(k.name, "/Simulate") { // which costs a node what a transaction does
+		err = k.o.Posting.Take(limit, r.Client)
+	}
+	if err != nil || !ok {
+		return 0, err
+	}
+	return k.sendAnswer(k.values.Ask(limit, r, state.Request{Method: k.name, Message: message}, state.GRPC))
+}
+
+// unpinned is the request to a node of a method that ignores heights, once the block has come
+// that the client has to see. Not ok says that the call is refused.
+func (k *call) unpinned(ctx context.Context) (r node.Request, ok bool, err error) {
+	hs, ok := k.heights()
+	if !ok {
+		return r, false, nil
+	}
+	if _, err = k.reader.Settle(ctx, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
+		return r, false, err
+	}
+	return node.Request{
+		Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Client: k.reader.Stack.Client(k.from, k.rec),
+	}, true, nil
+}
+
+// sendAnswer sends what a node has said.
+func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
+	if err != nil {
+		return 0, err
+	}
+	k.rec.Blameless = a.Reason != node.Other
+	reply, st, ran := state.Response(k.name, a.Type, a.Body)
+	if ran && a.Height > 0 {
+		k.tell(a.Height)
+	}
+	return k.send(reply, st)
+}
+
+// A client that does not send its only message within so long is cut off.
+const receiveTime = 15 * time.Second
+
+// receive receives the only message. Not ok says that there is none, and the call is refused.
+func (k *call) receive() (message []byte, ok bool) {
+	if client := web.ConnOf(k.from); client != nil {
+		defer time.AfterFunc(receiveTime, func() { _ = client.Abort() }).Stop()
+	}
+	err := k.stream.RecvMsg(&message)
+	switch {
+	case err == nil:
+		return message, true
+	case errors.Is(err, io.EOF):
+		k.st = status.New(codes.Unknown, "EOF")
+	default:
+		k.st = status.Convert(err)
+	}
+	return nil, false
+}
+
+// The metadata in which a height is asked for, and told.
+const (
+	heightKey    = "x-cosmos-block-height"
+	heightHeader = "X-Cosmos-Block-Height"
+)
+
+// heights reads the heights that the call names, the one to read at as the node does. Not ok says
+// that the call is refused.
+func (k *call) heights() (hs blocks.Heights, ok bool) {
+	var err error
+	if hs.Min, err = web.ReadBlock(strings.ToLower(web.MinHeightHeader), k.from.Header[web.MinHeightHeader]); err != nil {
+		k.st = status.New(codes.InvalidArgument, web.FailureOf(err).Public)
+		return hs, false
+	}
+	named := k.from.Header[heightHeader]
+	if len(named) == 0 {
+		return hs, true
+	}
+	hs.Pinned, err = strconv.ParseInt(named[0], 10, 64)
+	switch {
+	case len(named) > 1:
+		k.st = status.Newf(codes.InvalidArgument, "%s comes %d times, so that it is not clear which height is meant", heightKey, len(named))
+	case err != nil:
+		k.st = badHeight(fmt.Sprintf("Baseapp.RegisterGRPCServer: invalid height header %q: %v", heightKey, err))
+	case hs.Pinned < 0:
+		k.st = badHeight("cannot query with height < 0; please provide a valid height")
+	case hs.Pinned > 0 && hs.Min > hs.Pinned:
+		k.st = status.Newf(codes.InvalidArgument, "%s is above %s: no answer can be both", strings.ToLower(web.MinHeightHeader), heightKey)
+	default:
+		return hs, true
+	}
+	return hs, false
+}
+
+// badHeight is how a node refuses a height.
+func badHeight(text string) *status.Status {
+	return status.New(codes.Unknown, "codespace sdk code 18: invalid request: "+text)
+}
+
+// tell sets the headers of an answer: its height, pairs of keys and values, and what is told of
+// the client's limits.
+func (k *call) tell(height int64, pairs ...string) {
+	md := make(metadata.MD, 1+len(pairs)/2+len(k.answer))
+	md[heightKey] = []string{strconv.FormatInt(height, 10)}
+	for i := 0; i < len(pairs); i += 2 {
+		md[pairs[i]] = pairs[i+1 : i+2]
+	}
+	for name, values := range k.answer {
+		md[strings.ToLower(name)] = values
+	}
+	_ = k.stream.SetHeader(md) // fails only when the client has left
+}
+
+// send sends the response, or takes note of the status in its place.
+func (k *call) send(reply []byte, st *status.Status) (size int, err error) {
+	if k.st = st; st != nil {
+		return 0, nil
+	}
+	if client := web.ConnOf(k.from); client != nil {
+		client.Sending()
+		defer client.Sent()
+	}
+	if err := k.stream.SendMsg(&reply); err != nil {
+		return 0, context.Canceled // the client has left
+	}
+	return len(reply), nil
+}

@@ -1,0 +1,261 @@
+package grpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// An exchange is one by gRPC or gRPC-Web with a real node, of wasmd v0.61.14, whose chain stood at
+// block 746. Messages are in hexadecimal.
+type exchange struct {
+	Name     string
+	Web      bool
+	Method   string // of HTTP, by gRPC-Web
+	Path     string
+	Metadata map[string][]string
+	Message  string
+	Raw      *string // the frames that were sent, where they are not those of the message; by gRPC-Web Body
+	Body     string
+	Status   int // of HTTP
+	Headers  map[string]string
+	Messages []string
+	Trailers map[string]string // nil: all was in the headers
+	Answer   string            // of gRPC-Web
+}
+
+// A said is what the RPC of that node answered to a call.
+type said struct {
+	Method string
+	Params map[string]any
+	Answer string
+}
+
+func read[T any](t testing.TB, file string) (all []T) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var one T
+		if err := json.Unmarshal(line, &one); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// A recordedNode answers as the real node did, and counts what it is asked.
+type recordedNode struct {
+	byGRPC map[string]exchange
+	byRPC  map[string]string
+	server *grpc.Server
+	addr   string
+	rpc    *httptest.Server
+	rest   *httptest.Server
+
+	mu    sync.Mutex
+	asked map[string]int
+	new   bool // it has just started, and no block has come: it knows no newest one by gRPC
+}
+
+func newRecordedNode(t testing.TB) *recordedNode {
+	t.Helper()
+	n := &recordedNode{byGRPC: map[string]exchange{}, byRPC: map[string]string{}, asked: map[string]int{}}
+	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
+		if !x.Web && x.Raw == nil && !strings.HasPrefix(x.Name, "restart") && x.Status == http.StatusOK {
+			n.byGRPC[meaning(x.Path, x.Message, x.Metadata["x-cosmos-block-height"])] = x
+		}
+	}
+	for _, s := range read[said](t, "testdata/rpc.jsonl") {
+		var answer struct{ Result json.RawMessage }
+		if json.Unmarshal([]byte(s.Answer), &answer) == nil && answer.Result != nil {
+			n.byRPC[meaningOfCall(s.Method, s.Params)] = string(answer.Result)
+		}
+	}
+	n.rpc = httptest.NewServer(http.HandlerFunc(n.serveRPC))
+	n.rest = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Grpc-Metadata-Content-Type", "application/grpc")
+		w.Header().Set("Grpc-Metadata-X-Cosmos-Block-Height", "746")
+		_, _ = io.WriteString(w, `{"params":{}}`)
+	}))
+	t.Cleanup(n.rpc.Close)
+	t.Cleanup(n.rest.Close)
+	n.listen(t)
+	return n
+}
+
+func (n *recordedNode) listen(t testing.TB) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.addr = l.Addr().String()
+	n.server = grpc.NewServer(grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(n.serveGRPC))
+	var served sync.WaitGroup
+	served.Go(func() { _ = n.server.Serve(l) })
+	t.Cleanup(func() { n.server.Stop(); served.Wait() })
+}
+
+// meaning is one text for all spellings of a call that the node reads alike.
+func meaning(path, message string, height []string) string {
+	at := "746"
+	if len(height) == 1 && height[0] != "0" {
+		at = strings.TrimLeft(height[0], "0")
+	}
+	return path + "?" + message + "@" + at
+}
+
+func meaningOfCall(method string, params map[string]any) string {
+	if method != "abci_query" {
+		return method + fmt.Sprint(params["tx"])
+	}
+	height, _ := params["height"].(string)
+	data, _ := params["data"].(string)
+	path, _ := params["path"].(string)
+	if params["prove"] == true {
+		path += "!"
+	}
+	return meaning(path, strings.ToLower(data), []string{strings.TrimSuffix("0"+height, "")}[:1])
+}
+
+func (n *recordedNode) count(what string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked[what]++
+}
+
+// times is how often the node was asked for what begins so.
+func (n *recordedNode) times(beginning string) (times int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for what, asked := range n.asked {
+		if strings.HasPrefix(what, beginning) {
+			times += asked
+		}
+	}
+	return times
+}
+
+func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
+	path, _ := grpc.MethodFromServerStream(stream)
+	md, _ := metadata.FromIncomingContext(stream.Context())
+	var message []byte
+	if err := stream.RecvMsg(&message); err != nil {
+		return err
+	}
+	height := md.Get("x-cosmos-block-height")
+	n.count("gRPC " + path)
+	n.mu.Lock()
+	isNew := n.new
+	n.mu.Unlock()
+	if isNew && len(height) == 0 {
+		return status.Error(codes.Unknown, "codespace sdk code 26: invalid height: context did not contain latest block height in either check state or finalize block state (746)")
+	}
+	x, known := n.byGRPC[meaning(path, hex.EncodeToString(message), height)]
+	if !known && len(height) == 1 { // a method that ignores heights
+		x, known = n.byGRPC[meaning(path, hex.EncodeToString(message), nil)]
+	}
+	if !known {
+		return status.Error(codes.Unimplemented, "not recorded: "+meaning(path, hex.EncodeToString(message), height))
+	}
+	told := x.Trailers
+	if told == nil {
+		told = x.Headers
+	}
+	if at := x.Headers["x-cosmos-block-height"]; at != "" {
+		_ = stream.SetHeader(metadata.Pairs("x-cosmos-block-height", at))
+	}
+	for _, m := range x.Messages {
+		reply, _ := hex.DecodeString(m)
+		_ = stream.SendMsg(&reply)
+	}
+	var code codes.Code
+	_ = code.UnmarshalJSON([]byte(told["grpc-status"]))
+	return status.Error(code, told["grpc-message"])
+}
+
+func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
+	var c struct {
+		Method string
+		Params map[string]any
+	}
+	switch {
+	case r.URL.Path == "/websocket":
+		serveSocket(w, r)
+		return
+	case r.Method == http.MethodGet:
+		c.Method = strings.TrimPrefix(r.URL.Path, "/")
+	default:
+		_ = json.NewDecoder(r.Body).Decode(&c)
+	}
+	what := meaningOfCall(c.Method, c.Params)
+	if c.Method == "abci_query" {
+		n.count("RPC " + what)
+	} else {
+		n.count("RPC " + c.Method)
+	}
+	member := `"error":{"code":-32603,"message":"Internal error","data":"not recorded"}`
+	if result, known := n.byRPC[what]; known {
+		member = `"result":` + result
+	} else if c.Method == "abci_query" {
+		member = `"result":{"response":{"code":6,"log":"unknown query path: unknown request","info":"","index":"0","key":null,"value":null,"proofOps":null,"height":"0","codespace":"sdk"}}`
+	}
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, member)
+}
+
+// serveSocket acknowledges a subscription, in which nothing comes: the chain stands still.
+func serveSocket(w http.ResponseWriter, r *http.Request) {
+	c, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.CloseNow() }()
+	if _, _, err := c.Read(r.Context()); err == nil {
+		_ = c.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
+		_, _, _ = c.Read(r.Context())
+	}
+}
+
+// newPool is a pool before the node.
+func newPool(t testing.TB, n *recordedNode, grpcAddress string) *node.Pool {
+	t.Helper()
+	pool, err := node.New(node.Options{
+		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL, GRPC: grpcAddress}}, BlockInterval: time.Minute, MaxBlockAge: 1e6 * time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- pool.Run(context.Background()) }()
+	t.Cleanup(func() { _ = pool.Close(); <-ended })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := pool.WaitHeight(ctx, 746); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}

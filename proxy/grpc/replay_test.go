@@ -1,0 +1,236 @@
+package grpc_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A bench has the doors before a node.
+type doors struct {
+	addr    string // of gRPC
+	rpc     *httptest.Server
+	web     *httptest.Server
+	metrics *prometheus.Registry
+	pool    *node.Pool
+}
+
+// open opens the doors, before the node's RPC alone or its gRPC too.
+func open(t testing.TB, n *recordedNode, withGRPC bool) *doors {
+	t.Helper()
+	d := &doors{metrics: prometheus.NewRegistry()}
+	o := grpc.Options{State: state.Options{GRPC: withGRPC}}
+	if withGRPC {
+		d.pool = newPool(t, n, n.addr)
+		o.Stream = d.pool.Stream
+		awaitGRPC(t, d.pool)
+	} else {
+		d.pool = newPool(t, n, "")
+	}
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	stack := web.New(web.Options{Registerer: d.metrics}, c)
+	newReader := func() *blocks.Reader {
+		r, err := blocks.New(blocks.Options{Nodes: d.pool}, stack, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	door := grpc.New(o, newReader())
+	d.serve(t, door)
+	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
+	t.Cleanup(d.rpc.Close)
+	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		stack.Arrived(w, r)
+		door.ServeWeb(w, r)
+	}))
+	t.Cleanup(d.web.Close)
+	return d
+}
+
+func (d *doors) serve(t testing.TB, door *grpc.Door) {
+	t.Helper()
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.addr = l.Addr().String()
+	server := door.NewServer(grpc.ServerOptions{Header: 5 * time.Second, Idle: time.Minute})
+	var served sync.WaitGroup
+	served.Go(func() { _ = server.Serve(l) })
+	t.Cleanup(func() { server.Stop(); served.Wait() })
+}
+
+// awaitGRPC waits until a node's gRPC is asked.
+func awaitGRPC(t testing.TB, pool *node.Pool) {
+	t.Helper()
+	for !pool.HasGRPC() {
+		time.Sleep(5 * time.Millisecond)
+		if t.Context().Err() != nil {
+			t.Fatal("the node's gRPC is not asked")
+		}
+	}
+}
+
+// frames are the frames of messages.
+func frames(messages ...string) (b []byte) {
+	for _, m := range messages {
+		message, _ := hex.DecodeString(m)
+		b = append(binary.BigEndian.AppendUint32(append(b, 0), uint32(len(message))), message...)
+	}
+	return b
+}
+
+// send makes a recorded request, as it was made.
+func (x exchange) send(t testing.TB, base string) (resp *http.Response, body []byte) {
+	t.Helper()
+	sent := frames(x.Message)
+	if x.Raw != nil {
+		sent, _ = hex.DecodeString(*x.Raw)
+	}
+	method := http.MethodPost
+	if x.Web {
+		sent, _ = hex.DecodeString(x.Body)
+		method = x.Method
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, method, base+x.Path, io.NopCloser(bytes.NewReader(sent))) // of unknown length, as of gRPC
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !x.Web {
+		r.Header.Set("Content-Type", "application/grpc")
+		r.Header.Set("Te", "trailers")
+	}
+	for name, values := range x.Metadata {
+		r.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(!x.Web)
+	protocols.SetHTTP1(x.Web)
+	transport := &http.Transport{Protocols: protocols, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	if resp, err = transport.RoundTrip(r); err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err = io.ReadAll(resp.Body); err != nil && !x.Web && resp.Trailer == nil {
+		t.Fatal(err)
+	}
+	return resp, body
+}
+
+// compare says where an answer differs from the recorded one.
+func (x exchange) compare(t *testing.T, resp *http.Response, body []byte) {
+	t.Helper()
+	want := frames(x.Messages...)
+	if x.Web {
+		want, _ = hex.DecodeString(x.Answer)
+	}
+	if resp.StatusCode != x.Status || !bytes.Equal(body, want) {
+		t.Errorf("status %d, body %x\nwant   %d, body %x", resp.StatusCode, body, x.Status, want)
+	}
+	for name, value := range x.Headers {
+		if got := resp.Header.Get(name); got != value && !slices.Contains(notCompared, name) {
+			t.Errorf("header %s is %q, want %q", name, got, value)
+		}
+	}
+	if x.Headers["x-cosmos-block-height"] == "" && resp.Header.Get("X-Cosmos-Block-Height") != "" {
+		t.Errorf("a height is told: %v", resp.Header)
+	}
+	for name, value := range x.Trailers {
+		if got := resp.Trailer.Get(name); got != value {
+			t.Errorf("trailer %s is %q, want %q", name, got, value)
+		}
+	}
+	if len(x.Trailers) == 0 && !x.Web && resp.Trailer.Get("Grpc-Status") != "" {
+		t.Errorf("there are trailers: %v", resp.Trailer)
+	}
+}
+
+// notCompared are headers of gRPC-Web that say more here than at the node.
+var notCompared = []string{"vary", "access-control-expose-headers"}
+
+// otherwise are the recordings that are answered otherwise than by the node, and why.
+var otherwise = map[string]string{
+	"grpc_balance_twice_equal":    "a height that comes twice is refused",
+	"grpc_truncated":              "the library says INTERNAL",
+	"grpcweb_preflight":           "preflights are answered",
+	"pruned_grpc_getblock_pinned": "that is of another chain",
+	"restart_grpc_gettx":          "the RPC is asked, which knows the newest block",
+	"restart_grpc_latest":         "it is read at the newest block",
+	"restart_grpc_gettx_pinned":   "",
+}
+
+// ownWords are those that are answered otherwise where no node offers gRPC: they are no method
+// of the RPC, or the RPC was not recorded.
+func ownWords(name string) bool {
+	return slices.Contains([]string{"grpc_case", "grpc_health"}, name) || strings.Contains(name, "reflection")
+}
+
+func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {
+	n := newRecordedNode(t)
+	d := open(t, n, true)
+	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
+		t.Run(x.Name, func(t *testing.T) {
+			base := "http://" + d.addr
+			if x.Web {
+				base = d.web.URL
+			}
+			resp, body := x.send(t, base)
+			if _, differs := otherwise[x.Name]; !differs {
+				x.compare(t, resp, body)
+			}
+		})
+	}
+}
+
+func TestTheRPCAloneAnswersRecordedExchangesAsTheNodesGRPCDoes(t *testing.T) {
+	n := newRecordedNode(t)
+	d := open(t, n, false)
+	compared := 0
+	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
+		if x.Web {
+			continue
+		}
+		if _, recorded := n.byRPC[meaning(x.Path, x.Message, x.Metadata["x-cosmos-block-height"])]; !recorded || ownWords(x.Name) {
+			continue
+		}
+		if _, differs := otherwise[x.Name]; differs {
+			continue
+		}
+		compared++
+		t.Run(x.Name, func(t *testing.T) {
+			resp, body := x.send(t, "http://"+d.addr)
+			x.compare(t, resp, body)
+		})
+	}
+	if compared < 10 {
+		t.Errorf("%d exchanges were recorded by both", compared)
+	}
+}

@@ -1,0 +1,83 @@
+package grpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// ServerOptions configure a server.
+type ServerOptions struct {
+	Header time.Duration // how long the beginning of a connection may take
+	Idle   time.Duration // after which a connection without calls is closed
+}
+
+// streams is how many calls a connection may have at once.
+const streams = 250
+
+// Clients may ping every ten seconds, as their libraries do at most.
+var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutStream: true}
+
+// NewServer makes a server that answers calls, for a listener of package listener.
+func (d *Door) NewServer(o ServerOptions) *grpc.Server {
+	return grpc.NewServer(
+		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
+		grpc.MaxRecvMsgSize(node.MaxMessage), grpc.MaxHeaderListSize(uint32(4*d.reader.Stack.MaxHeader())), grpc.MaxConcurrentStreams(streams),
+		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(o.Header), grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: o.Idle, Time: time.Minute, Timeout: 20 * time.Second}),
+	)
+}
+
+// handle answers a call on a connection.
+func (d *Door) handle(_ any, stream grpc.ServerStream) error {
+	name, _ := grpc.MethodFromServerStream(stream)
+	from := requestOf(stream.Context(), name)
+	if client := web.ConnOf(from); client != nil {
+		client.Begin()
+		defer client.End()
+	}
+	return d.Answer(name, from, stream)
+}
+
+// accepted are the credentials of connections whose TLS, if any, the listener has done.
+type accepted struct{}
+
+// A connection is what calls know of theirs.
+type connection struct {
+	credentials.CommonAuthInfo
+	conn   *web.Conn // nil: it is none of ours
+	remote string
+}
+
+// AuthType implements credentials.AuthInfo.
+func (*connection) AuthType() string { return "listener" }
+
+// ServerHandshake makes a connection known to its calls.
+func (accepted) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return c, &connection{conn: web.Accepted(c), remote: c.RemoteAddr().String()}, nil
+}
+
+// ClientHandshake is not for servers.
+func (accepted) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.ErrUnsupported
+}
+
+// Info names the protocol.
+func (accepted) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "listener"}
+}
+
+// Clone gives a copy.
+func (a accepted) Clone() credentials.TransportCredentials { return a }
+
+// OverrideServerName is for clients.
+func (accepted) OverrideServerName(string) error { return nil }

@@ -1,0 +1,230 @@
+package grpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+const (
+	webType  = "application/grpc-web"      // with +proto behind it, or another format of messages
+	textType = "application/grpc-web-text" // likewise: both bodies are in base64
+)
+
+// IsWeb says whether a request is a call by gRPC-Web.
+func IsWeb(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), webType)
+}
+
+// ServeWeb answers a call by gRPC-Web.
+func (d *Door) ServeWeb(w http.ResponseWriter, r *http.Request) {
+	s := &webStream{w: w, header: metadata.MD{}, trailer: metadata.MD{}, typ: r.Header.Get("Content-Type")}
+	if media, _, err := mime.ParseMediaType(s.typ); err == nil {
+		s.text = strings.HasPrefix(media, textType)
+	}
+	ctx, cancel, err := withTimeout(r.Context(), r.Header.Get("Grpc-Timeout"))
+	defer cancel()
+	s.ctx = ctx
+	if err == nil {
+		visit := d.bodies.Visit(r, "", time.Second)
+		defer visit.Leave()
+		s.receive(http.MaxBytesReader(w, r.Body, maxWebBody), visit)
+		err = d.Answer(r.URL.Path, r.WithContext(ctx), s)
+	}
+	s.finish(status.Convert(err))
+}
+
+// maxWebBody is room for the largest message in base64.
+const maxWebBody = (node.MaxMessage+frameHead)/3*4 + 8
+
+// exposedHeaders are those that pages may read beside what they may read of any answer.
+const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms, " + heightHeader
+
+// frameHead is how many bytes stand before a message: a flag and its length.
+const frameHead = 5
+
+// The flags of frames.
+const (
+	compressed = 1
+	trailers   = 0x80
+)
+
+// units are those of grpc-timeout.
+var units = map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': 1}
+
+// withTimeout gives a context the time that a client has, where it says so.
+func withTimeout(ctx context.Context, said string) (context.Context, context.CancelFunc, error) {
+	if said == "" {
+		return ctx, func() {}, nil
+	}
+	n, err := strconv.ParseUint(said[:len(said)-1], 10, 32)
+	unit := units[said[len(said)-1]]
+	if err != nil || unit == 0 || len(said) > 9 {
+		return ctx, func() {}, status.Errorf(codes.Internal, "malformed grpc-timeout: %q", web.Short(said))
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(n)*unit)
+	return ctx, cancel, nil
+}
+
+// A webStream is a call by gRPC-Web as one of gRPC. It is for one goroutine, but for RecvMsg.
+type webStream struct {
+	ctx             context.Context //nolint:containedctx // grpc.ServerStream has one
+	w               http.ResponseWriter
+	typ             string
+	text            bool // bodies are in base64
+	body            []byte
+	refusal         error // why there is no body
+	header, trailer metadata.MD
+	sent            int  // messages
+	flushed         bool // each message goes out at once
+}
+
+// receive reads the body.
+func (s *webStream) receive(from io.Reader, visit *limits.Visit) {
+	s.body, s.refusal = web.ReadBody(from, maxWebBody, visit)
+	if s.refusal == nil && s.text {
+		s.body, s.refusal = decodeText(s.body)
+	}
+	if large := new(http.MaxBytesError); errors.As(s.refusal, &large) {
+		s.refusal = status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d)", node.MaxMessage)
+	}
+}
+
+// decodeText decodes base64, of pieces each with its padding.
+func decodeText(text []byte) (b []byte, err error) {
+	for len(text) > 0 {
+		piece := text
+		if i := bytes.IndexByte(text, '='); i >= 0 {
+			piece = text[:min(len(text), (i/4+1)*4)]
+		}
+		if b, err = base64.StdEncoding.AppendDecode(b, piece); err != nil {
+			return nil, status.Error(codes.Internal, "the body is not in base64")
+		}
+		text = text[len(piece):]
+	}
+	return b, nil
+}
+
+// Context is that of the request.
+func (s *webStream) Context() context.Context { return s.ctx }
+
+// SetHeader adds to the headers, which are sent with the first message.
+func (s *webStream) SetHeader(md metadata.MD) error {
+	s.header = metadata.Join(s.header, md)
+	return nil
+}
+
+// SendHeader does the same.
+func (s *webStream) SendHeader(md metadata.MD) error { return s.SetHeader(md) }
+
+// SetTrailer adds to the trailers.
+func (s *webStream) SetTrailer(md metadata.MD) { s.trailer = metadata.Join(s.trailer, md) }
+
+// RecvMsg gives the next message, and io.EOF after the last.
+func (s *webStream) RecvMsg(m any) error {
+	message := m.(*[]byte) //nolint:forcetypeassert // all messages are
+	switch {
+	case s.refusal != nil:
+		return s.refusal
+	case len(s.body) == 0:
+		return io.EOF
+	case len(s.body) < frameHead || uint64(len(s.body)-frameHead) < uint64(binary.BigEndian.Uint32(s.body[1:])):
+		return status.Error(codes.Internal, io.ErrUnexpectedEOF.Error())
+	case s.body[0] == compressed:
+		return status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
+	}
+	size := frameHead + int(binary.BigEndian.Uint32(s.body[1:]))
+	if size-frameHead > node.MaxMessage {
+		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size-frameHead, node.MaxMessage)
+	}
+	*message, s.body = s.body[frameHead:size], s.body[size:]
+	return nil
+}
+
+// SendMsg sends a message.
+func (s *webStream) SendMsg(m any) error {
+	if s.sent++; s.sent == 1 {
+		s.writeHeader(s.header)
+	}
+	err := s.write(0, *m.(*[]byte)) //nolint:forcetypeassert // all messages are
+	if err == nil && s.flushed {
+		err = http.NewResponseController(s.w).Flush()
+	}
+	return err
+}
+
+func (s *webStream) writeHeader(more ...metadata.MD) {
+	h := s.w.Header()
+	for name, values := range metadata.Join(more...) {
+		if !strings.HasPrefix(name, "grpc-encoding") && name != "content-type" {
+			h[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if exposed := h["Access-Control-Expose-Headers"]; exposed != nil {
+		h["Access-Control-Expose-Headers"] = append(exposed, exposedHeaders)
+	}
+	h.Set("Content-Type", s.typ)
+	h.Set("Cache-Control", "no-store")
+	s.w.WriteHeader(http.StatusOK)
+}
+
+// write writes a frame.
+func (s *webStream) write(flag byte, message []byte) error {
+	b := make([]byte, 0, frameHead+len(message))
+	b = append(binary.BigEndian.AppendUint32(append(b, flag), uint32(len(message))), message...) //nolint:gosec // no node sends 4 GiB
+	if s.text {
+		b = base64.StdEncoding.AppendEncode(nil, b)
+	}
+	_, err := s.w.Write(b)
+	return err
+}
+
+// finish tells the status: after messages in a frame of its own, and else in the headers.
+func (s *webStream) finish(st *status.Status) {
+	told := metadata.Pairs("grpc-status", strconv.Itoa(int(st.Code())))
+	if st.Message() != "" {
+		told.Set("grpc-message", escape(st.Message()))
+	}
+	told = metadata.Join(told, s.trailer)
+	if s.sent == 0 {
+		s.writeHeader(s.header, told)
+		return
+	}
+	var lines bytes.Buffer
+	for name, values := range told {
+		for _, value := range values {
+			_, _ = fmt.Fprintf(&lines, "%s: %s\r\n", name, value)
+		}
+	}
+	_ = s.write(trailers, lines.Bytes()) // fails only when the client has left
+}
+
+// escape is a message of a status as it is sent: what is not printable in ASCII is percent-encoded.
+func escape(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '%' {
+			_, _ = fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			_ = b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

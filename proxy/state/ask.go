@@ -1,0 +1,94 @@
+package state
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// By is a way to ask nodes.
+type By int
+
+// The ways, which are the interfaces' own.
+const (
+	GRPC By = iota
+	RPC     // abci_query of CometBFT
+)
+
+// speaks says whether an entry can be given by an interface: a value by any, and an error by the
+// one that it was told by. The RPC's can be told by gRPC where no node offers that.
+func (v *Values) speaks(e *cache.Entry) bool {
+	switch e.Type {
+	case node.MessageType:
+		return true
+	case node.StatusType, node.UnrunType:
+		return v.by == GRPC
+	default:
+		return v.by == RPC || !v.o.GRPC
+	}
+}
+
+// A Request is what is asked of a method.
+type Request struct {
+	Method  string // with its service and the slash before that
+	Message []byte
+}
+
+// Ask asks a node by gRPC or by its RPC, and where that is away in the other way.
+func (v *Values) Ask(ctx context.Context, r node.Request, q Request, by By) (*node.Answer, error) {
+	ways := []By{RPC}
+	switch {
+	case v.o.GRPC && by == GRPC:
+		ways = []By{GRPC, RPC}
+	case v.o.GRPC:
+		ways = []By{RPC, GRPC}
+	}
+	var first error
+	for _, way := range ways {
+		a, err := v.reader.Nodes.Fetch(ctx, q.asked(r, way))
+		if err == nil && a.Reason == node.Other && first == nil && len(ways) > 1 { // it has just started, and knows no newest block by gRPC
+			err = &upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node has no newest block yet", Err: errors.New(a.Text)}
+		}
+		switch {
+		case err == nil:
+			return a, nil
+		case ctx.Err() != nil || errors.Is(err, upstream.ErrYielded) || errors.Is(err, upstream.ErrBehind) || upstream.KindOf(err) == upstream.Overloaded:
+			return nil, err
+		case first == nil:
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// asked is what a node is asked in a way.
+func (q Request) asked(r node.Request, by By) node.Request {
+	if by == GRPC {
+		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message}
+	} else {
+		r.Call = &node.Call{Method: "abci_query", Params: q.params}
+	}
+	return r
+}
+
+// params are those of abci_query.
+func (q Request) params(height int64) json.RawMessage {
+	p := fmt.Appendf(nil, `{"path":"%s"`, q.Method)
+	if len(q.Message) > 0 {
+		p = fmt.Appendf(p, `,"data":"%s"`, q.data())
+	}
+	if height > 0 {
+		p = fmt.Appendf(p, `,"height":"%d"`, height)
+	}
+	return append(p, '}')
+}
+
+// data is the message as the RPC has it, in upper case as its command line sends it.
+func (q Request) data() string { return strings.ToUpper(hex.EncodeToString(q.Message)) }

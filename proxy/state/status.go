@@ -1,0 +1,101 @@
+package state
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Response is the answer of gRPC that a method has come to, by the type of a body: a message, or
+// the status that says why there is none. ran says that the method's handler has run.
+func Response(name, typ string, body []byte) (message []byte, st *status.Status, ran bool) {
+	switch typ {
+	case node.MessageType:
+		return body, nil, true
+	case node.StatusType, node.UnrunType:
+		p := new(spb.Status)
+		if err := proto.Unmarshal(body, p); err != nil {
+			return nil, status.New(codes.Internal, err.Error()), false
+		}
+		return nil, status.FromProto(p), typ == node.StatusType
+	default:
+		return bridge(name, body)
+	}
+}
+
+// bridge is the answer of a method that the RPC's answer to abci_query comes to. What kind of
+// error the RPC tells of is in its text.
+func bridge(name string, member []byte) (message []byte, st *status.Status, ran bool) {
+	_, value, _ := strings.Cut(string(member), ":")
+	r := gjson.Get(value, "response")
+	if !r.Exists() {
+		return nil, status.New(codes.Unknown, gjson.Get(value, "data").String()), false
+	}
+	code, log := r.Get("code").Int(), r.Get("log").String()
+	ran = r.Get("height").Int() > 0
+	switch {
+	case code == 0:
+		message, _ = base64.StdEncoding.DecodeString(r.Get("value").String())
+		return message, nil, true
+	case log == unrouted:
+		return nil, Unknown(name), false
+	default:
+		return nil, statusFrom(r.Get("codespace").String(), code, log, ran), ran
+	}
+}
+
+// Unknown is the status of a method that there is not.
+func Unknown(name string) *status.Status {
+	service := strings.TrimPrefix(name, "/")
+	return status.New(codes.Unimplemented, "unknown service "+service[:max(0, strings.LastIndexByte(service, '/'))])
+}
+
+// unrouted is what the RPC says of a method that it does not have.
+const unrouted = "unknown query path: unknown request"
+
+// told is a status in a text of the RPC, before the description of the error that it became.
+var told = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
+
+// described are the errors that a status becomes, by their codes in the codespace sdk.
+var described = map[int64]string{18: ": invalid request", 22: ": key not found", 6: ": unknown request", 4: ": unauthorized"}
+
+// statusFrom is the status that became an error of the RPC.
+func statusFrom(codespace string, code int64, log string, ran bool) *status.Status {
+	if !ran { // before the method was: of a height that cannot be read
+		text, description := cutLast(log)
+		return status.New(codes.Unknown, fmt.Sprintf("codespace %s code %d: %s: %s", codespace, code, description, text))
+	}
+	text := log
+	if codespace == "sdk" {
+		text = strings.TrimSuffix(log, described[code])
+	}
+	if parts := told.FindStringSubmatch(text); parts != nil {
+		return status.New(codeOf(parts[1]), parts[2])
+	}
+	return status.New(codes.Unknown, text)
+}
+
+// codeOf is a code by its name.
+func codeOf(name string) codes.Code {
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		if c.String() == name {
+			return c
+		}
+	}
+	return codes.Unknown
+}
+
+// cutLast cuts the description of an error from what stands before it.
+func cutLast(text string) (before, description string) {
+	i := max(0, strings.LastIndex(text, ": "))
+	return text[:i], strings.TrimPrefix(text[i:], ": ")
+}

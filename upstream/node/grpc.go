@@ -1,0 +1,195 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip" // for nodes that answer so
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A grpcClient speaks with one node's gRPC server. It is not asked before that has named our
+// chain, on each connection anew.
+type grpcClient struct {
+	conn    *grpc.ClientConn
+	breaker *gobreaker.CircuitBreaker[*Answer]
+	chain   atomic.Pointer[string] // that the server names; nil while it is not known
+	problem atomic.Pointer[error]  // why it is not known; nil for nothing
+}
+
+// Pings are rarer than a node forbids, and a connection on which nothing is acknowledged is
+// given up after the time of one.
+var pings = keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}
+
+func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
+	target, creds, err := parseTarget(address)
+	if err != nil {
+		return nil, err
+	}
+	retry := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: 2 * breakerOpen}
+	conn, err := grpc.NewClient(target,
+		grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{}), grpc.MaxCallRecvMsgSize(int(o.MaxBody)), grpc.MaxCallSendMsgSize(MaxMessage)))
+	if err != nil {
+		return nil, errors.New("not an address of gRPC") // its error repeats the address
+	}
+	return &grpcClient{conn: conn, breaker: newServerBreaker("gRPC of node "+name, o, blamesGRPC)}, nil
+}
+
+// MaxMessage is the largest message in bytes that a node takes by gRPC, unless it is told
+// otherwise.
+const MaxMessage = 10 << 20
+
+// parseTarget reads the address of a gRPC server: host:port, with http:// or https:// before it,
+// of which the latter is for TLS.
+func parseTarget(address string) (target string, creds credentials.TransportCredentials, err error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(strings.TrimRight(address, "/"))
+	switch {
+	case err != nil || u.Port() == "" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return "", nil, errors.New("expected host:port, with http:// or, for TLS, https:// before it")
+	case u.Scheme == "https":
+		return u.Host, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), nil
+	case u.Scheme == "http" || u.Scheme == "tcp":
+		return u.Host, insecure.NewCredentials(), nil
+	default:
+		return "", nil, fmt.Errorf("%s is no scheme of gRPC: expected http, or https for TLS", u.Scheme)
+	}
+}
+
+// CheckTarget says what is wrong with the address of a gRPC server, nil for nothing.
+func CheckTarget(address string) error {
+	_, _, err := parseTarget(address)
+	return err
+}
+
+// follow asks the server for its chain on each connection, until ctx ends. height is one that it
+// can be asked at: a node that has just started knows no newest one.
+func (c *grpcClient) follow(ctx context.Context, height func() int64) {
+	for ctx.Err() == nil {
+		state := c.conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			if c.chain.Load() == nil && !c.learn(ctx, height()) {
+				_ = upstream.Sleep(ctx, probeEvery/5)
+				continue
+			}
+		case connectivity.Idle:
+			c.conn.Connect()
+			c.chain.Store(nil)
+		default:
+			c.chain.Store(nil)
+		}
+		c.conn.WaitForStateChange(ctx, state)
+	}
+}
+
+// learn asks for the chain once.
+func (c *grpcClient) learn(ctx context.Context, height int64) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeEvery)
+	defer cancel()
+	chain, err := chainOf(at(ctx, height), c.conn)
+	if err != nil {
+		c.problem.Store(&err)
+		return false
+	}
+	c.problem.Store(nil)
+	c.chain.Store(&chain)
+	return true
+}
+
+// heightKey is the metadata in which a height is asked for, and told.
+const heightKey = "x-cosmos-block-height"
+
+// at is a context in which a height is asked for, 0 for the newest.
+func at(ctx context.Context, height int64) context.Context {
+	if height <= 0 {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, heightKey, fmt.Sprint(height))
+}
+
+// chainOf asks a server for the name of its chain.
+func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
+	var nothing, reply []byte
+	if err := conn.Invoke(ctx, "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", &nothing, &reply); err != nil {
+		return "", err
+	}
+	if name := string(field(field(reply, 1), 4)); name != "" { // default_node_info.network
+		return name, nil
+	}
+	return "", errors.New("it does not name its chain")
+}
+
+// field is the first value of a field that has bytes, nil for none.
+func field(message []byte, number protowire.Number) []byte {
+	for len(message) > 0 {
+		n, typ, size := protowire.ConsumeTag(message)
+		if size < 0 {
+			return nil
+		}
+		message = message[size:]
+		if n == number && typ == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(message)
+			return value
+		}
+		if size = protowire.ConsumeFieldValue(n, typ, message); size < 0 {
+			return nil
+		}
+		message = message[size:]
+	}
+	return nil
+}
+
+// serves says whether the server is of a chain.
+func (c *grpcClient) serves(chainID string) bool {
+	chain := c.chain.Load()
+	return chain != nil && *chain == chainID
+}
+
+// state is ok, off for none, or what keeps the server from being asked.
+func (c *grpcClient) state(chainID string) string {
+	if c == nil {
+		return "off"
+	}
+	chain, problem := c.chain.Load(), c.problem.Load()
+	switch {
+	case chain != nil && *chain != chainID:
+		return fmt.Sprintf("serves chain %q instead of %q", *chain, chainID)
+	case chain != nil:
+		return "ok"
+	case problem != nil:
+		return (*problem).Error()
+	default:
+		return "has not answered yet"
+	}
+}
+
+// CheckGRPC asks a gRPC server for its chain.
+func CheckGRPC(ctx context.Context, address string) (chainID string, err error) {
+	c, err := newGRPCClient(address, address, Options{}.WithDefaults())
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.conn.Close() }()
+	return chainOf(ctx, c.conn)
+}
