@@ -3,7 +3,7 @@ package config
 import "reflect"
 
 // Reload takes over from next the settings that can change while serving.
-// changed names them; restart names those that differ, too, and need one.
+// changed names them; restart names settings that differ, too, and need one.
 func (c *Config) Reload(next Config) (changed, restart []string) {
 	wanted := map[string]reflect.Value{}
 	eachKey("", reflect.ValueOf(next), func(path string, _ reflect.StructField, v reflect.Value) { wanted[path] = v })

@@ -109,9 +109,9 @@ func (rd *Reader) ReadPath(path string) (spelling string, err error) {
 	return "/" + strings.Join(parts, "/"), nil
 }
 
-// ErrAmbiguous is of a query that a gateway refuses, or whose meaning depends on the order in
+// errAmbiguous is of a query that a gateway refuses, or whose meaning depends on the order in
 // which it goes through the names.
-var ErrAmbiguous = errors.New("the query may mean two things")
+var errAmbiguous = errors.New("the query may mean two things")
 
 // ReadQuery gives the parameters that the row names their order and spelling, and leaves out what says as
 // much as no value. Of one name's values the first counts, but all of a list.
@@ -160,7 +160,7 @@ func (rd *Reader) scan(raw string) (v Values, unknown bool, err error) {
 		case pair == "" || broken && rd.manner == Lenient:
 			continue
 		case broken && rd.manner == Gateway:
-			return nil, false, ErrAmbiguous
+			return nil, false, errAmbiguous
 		case rd.Query == Anything:
 			v = append(v, Value{Name: name, Text: text})
 			continue
@@ -207,7 +207,7 @@ func (rd *Reader) find(name string, seen Values) (place int, err error) {
 		case name == f.Name || f.Alias != "" && name == f.Alias || rd.manner == Lenient && strings.EqualFold(name, f.Name):
 			return i, rd.conflict(i, name, seen)
 		case rd.manner == Gateway && (isBelow(name, f.Name) || isBelow(name, f.Alias) || isBelow(f.Name, name)):
-			return -1, ErrAmbiguous
+			return -1, errAmbiguous
 		}
 	}
 	return -1, nil
@@ -217,7 +217,7 @@ func (rd *Reader) find(name string, seen Values) (place int, err error) {
 // gateway does not know it there, and lets it change what the path says.
 func (rd *Reader) inPath(name string) (given bool, err error) {
 	if strings.Contains(name, "[") { // name[value] carries a value in the name
-		return false, ErrAmbiguous
+		return false, errAmbiguous
 	}
 	first, _, _ := strings.Cut(name, ".")
 	for i := range rd.path {
@@ -226,7 +226,7 @@ func (rd *Reader) inPath(name string) (given bool, err error) {
 		case f.Name == first:
 			return true, nil
 		case f.Alias == first:
-			return false, ErrAmbiguous
+			return false, errAmbiguous
 		}
 	}
 	return false, nil
@@ -237,7 +237,7 @@ func (rd *Reader) conflict(place int, name string, seen Values) error {
 	if rd.manner == Gateway {
 		for i := range seen {
 			if seen[i].field == place && seen[i].Name != name {
-				return ErrAmbiguous
+				return errAmbiguous
 			}
 		}
 	}

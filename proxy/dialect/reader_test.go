@@ -50,14 +50,14 @@ func TestAQueryHasOneSpelling(t *testing.T) {
 		"the lenient pass over what is broken":     {Lenient, "two_words=%zz&%zz=1&two_words=2;x=1&two_words=3", "two_words=3", ""},
 		"the lenient take names in any case":       {Lenient, "Two_Words[]=1", "two_words=1", ""},
 		"a gateway takes both names of a field":    {Gateway, "twowords=1", "two_words=1", ""},
-		"but not at once":                          {Gateway, "twowords=1&two_words=1", "", ErrAmbiguous.Error()},
-		"a gateway refuses what is broken":         {Gateway, "x=%zz", "", ErrAmbiguous.Error()},
-		"a gateway refuses semicolons":             {Gateway, "x=1;y=2", "", ErrAmbiguous.Error()},
-		"a gateway reads brackets as values":       {Gateway, "many[a]=1", "", ErrAmbiguous.Error()},
-		"a part of a field is read in no order":    {Gateway, "pagination.limit.x=1", "", ErrAmbiguous.Error()},
-		"and so is what a field is a part of":      {Gateway, "pagination=1", "", ErrAmbiguous.Error()},
+		"but not at once":                          {Gateway, "twowords=1&two_words=1", "", errAmbiguous.Error()},
+		"a gateway refuses what is broken":         {Gateway, "x=%zz", "", errAmbiguous.Error()},
+		"a gateway refuses semicolons":             {Gateway, "x=1;y=2", "", errAmbiguous.Error()},
+		"a gateway reads brackets as values":       {Gateway, "many[a]=1", "", errAmbiguous.Error()},
+		"a part of a field is read in no order":    {Gateway, "pagination.limit.x=1", "", errAmbiguous.Error()},
+		"and so is what a field is a part of":      {Gateway, "pagination=1", "", errAmbiguous.Error()},
 		"the path goes before the query":           {Gateway, "thing_id=9&rest.x=1", "", ""},
-		"but for its other name":                   {Gateway, "thingid=9", "", ErrAmbiguous.Error()},
+		"but for its other name":                   {Gateway, "thingid=9", "", errAmbiguous.Error()},
 		"a gateway reads an empty number as wrong": {Gateway, "two_words=", "", `two_words is ""; expected a digit`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func said(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case err == ErrAmbiguous: //nolint:errorlint // no other one tells the client of it
+	case err == errAmbiguous: //nolint:errorlint // no other one tells the client of it
 		return err.Error()
 	default:
 		return web.FailureOf(err).Public

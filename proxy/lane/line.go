@@ -14,7 +14,7 @@ import (
 )
 
 // A line has what the lines of the access log for one key have in common: the
-// members that stand before those that vary.
+// members that stand before the members that vary.
 type line struct{ before []byte }
 
 // newLine has the library render them, once.

@@ -16,8 +16,8 @@ const (
 	handlerBytes = 640       // that a handler takes beside the texts of its request
 )
 
-// A table has the handlers of the requests that are remembered, by their keys: of those that
-// have no room together it keeps those that come often. Forgetting replaces it, so a connection that
+// A table has the handlers of the requests that are remembered, by their keys. Where they have
+// no room together it keeps the requests that come often. Forgetting replaces it, so a connection that
 // holds on to the table before it remembers in vain.
 type table struct {
 	known *otter.Cache[string, Handler]

@@ -159,7 +159,7 @@ func (s *slots) closeSome(most int, may func(*slot) bool) (closed int, why strin
 	return s.closeOldest(most, may, (*web.Conn).Idle, (*web.Conn).Close), "idle"
 }
 
-// closeOldest closes up to so many connections of a kind, of those that may be: the
+// closeOldest closes up to so many connections of a kind that may be closed: the
 // ones that are of it for longest.
 func (s *slots) closeOldest(most int, may func(*slot) bool, is func(*web.Conn) (time.Time, bool), end func(*web.Conn) error) int {
 	type quiet struct {

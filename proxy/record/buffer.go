@@ -64,7 +64,7 @@ func (b *Buffer) flush() {
 	b.lines = b.lines[:0]
 }
 
-// Unbuffered gives a writer of lines that are written at once, after those that
+// Unbuffered gives a writer of lines that are written at once, after the lines that
 // the buffer has.
 func (b *Buffer) Unbuffered() io.Writer { return unbuffered{b} }
 

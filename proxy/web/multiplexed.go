@@ -40,7 +40,7 @@ func (s *streams) note(handlers, writes int) {
 	s.moved = time.Now()
 }
 
-// waiting says since when writes have waited for the client, those that net/http goes on
+// waiting says since when writes have waited for the client, the writes that net/http goes on
 // with after the handlers included: open says that there is a request without its answer.
 func (s *streams) waiting(open bool) (since time.Time, waiting bool) {
 	s.mu.Lock()

@@ -95,7 +95,7 @@ func (r *records) collect() {
 	r.collecting = true
 }
 
-// write writes records, or collects those that have room together.
+// write writes records, or collects records that have room together.
 func (r *records) write(to *socket, p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

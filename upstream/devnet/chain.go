@@ -141,7 +141,7 @@ func (c *chain) advance(n int64) {
 	}
 }
 
-// setBack takes the newest n blocks away. Those that come in their place have
+// setBack takes the newest n blocks away. The blocks that come in their place have
 // another content.
 func (c *chain) setBack(n int64) {
 	c.mu.Lock()

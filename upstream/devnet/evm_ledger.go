@@ -114,7 +114,7 @@ func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 	}
 }
 
-// collections are those that exist after a block: it counts what has happened.
+// collections are the collections that exist after a block: it counts what has happened.
 func (l ledger) collections(block int64) []Collection {
 	counted := make([]Collection, l.count)
 	for h := range l.happenings(0, block) {

@@ -87,7 +87,7 @@ func newLayout(seed uint64, height int64, validators, delegators int) *layout {
 	return l
 }
 
-// gains tells whether a validator is one of the movers. Those that were slashed
+// gains tells whether a validator is one of the movers. Validators that were slashed
 // are not, which keeps their shares whole numbers.
 func (v *validator) gains() bool {
 	return v.Status == bonded && v.Slash == 0 && v.index != popular && v.index != signer && v.index != tombstoned

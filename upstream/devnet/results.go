@@ -15,7 +15,7 @@ import (
 // transactions are those of a block.
 type transactions []cosmos.Transaction
 
-// transactions are the block's own one, and in the dialect of the SDK those that were
+// transactions are the block's own one, and in the dialect of the SDK the transactions that were
 // broadcast.
 func (c *chain) transactions(h int64) transactions {
 	all := transactions{{Raw: c.transaction(h), Result: `{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}`}}

@@ -98,7 +98,7 @@ func (s state) supply() uint64 {
 	return sum + uint64(s.age())*1_165_525_114
 }
 
-// pool is the tokens of the validators that are not bonded and of those that are.
+// pool is the tokens of the validators that are not bonded and of the bonded ones.
 func (s state) pool() (notBonded, inBond uint64) {
 	for _, v := range s.validators {
 		if v.Status == bonded {

@@ -83,7 +83,7 @@ func (e *ear) listen(ctx context.Context) {
 	}
 }
 
-// choose finds a node: the first that is fit, or of those that were left lately the one
+// choose finds a node: the first that is fit, or of the nodes that were left lately the one
 // that was left first.
 func (e *ear) choose() (chosen Node, ok bool) {
 	var earliest time.Time

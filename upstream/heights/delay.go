@@ -52,7 +52,7 @@ func (d *delays) overdue(now time.Time) int64 {
 }
 
 // Headers counts the headers that the node streamed as close behind their own time as
-// usual, and those that came later or are overdue. Neither count falls.
+// usual, and headers that came later or are overdue. Neither count falls.
 func (n *Node) Headers() (punctual, late int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 var ErrNoLatest = errors.New("the node cannot read its latest block yet")
 
 // disambiguate finds out what an answer means that does not say so. A node of the SDK refuses heights
-// that it does not have yet and those that it no longer has with one code, and without gRPC
+// that it does not have yet and heights that it no longer has with one code, and without gRPC
 // the state's own errors look the same; reads of something else at that height tell them apart.
 func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
 	e.noteGRPC(a)

@@ -155,8 +155,8 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	return best, hope
 }
 
-// rank orders endpoints, least first: those not to be avoided, those that did not fail lately, those
-// known to have the height, those where no request waits, the nearest, those with
+// rank orders endpoints, least first: not to be avoided, without a late failure,
+// known to have the height, where no request waits, the nearest, with
 // the fewest requests.
 func (e *endpoint) rank(v view, r reach, avoid string) [5]int {
 	failed := 0

@@ -114,7 +114,7 @@ func (q request) headers() []string {
 }
 
 // ask sends it to where a server has it, with one more header unless that is "". The
-// answer's headers are those that are not each connection's own.
+// answer's headers are the headers that are not each connection's own.
 func (q request) ask(ctx context.Context, url, header string) (encoding, error) {
 	method, headers := http.MethodGet, q.headers()
 	if q.body != "" {

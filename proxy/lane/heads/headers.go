@@ -111,7 +111,7 @@ func find(name string) (h Header, ok bool) {
 }
 
 // equalFold compares the beginning of a text without control bytes with a name of letters and
-// hyphens: of such bytes, those that differ in 0x20 alone are the same letter.
+// hyphens: such bytes that differ in 0x20 alone are the same letter.
 func equalFold(token, name string) bool {
 	for i := range len(name) {
 		if token[i]|0x20 != name[i]|0x20 {

@@ -78,7 +78,7 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err erro
 				return err
 			}
 			// Providers say "too much" in many words and codes, so any failure may
-			// mean it, except those that say otherwise.
+			// mean it, except failures that say otherwise.
 			if f.Reason != evm.Refused && f.Reason != evm.Silent {
 				return err
 			}

@@ -92,7 +92,7 @@ func (x *Indexer) Run(ctx context.Context) error {
 	}
 }
 
-// final reports whether an error ends Run, the last of those that began then.
+// final reports whether an error ends Run, the last of the errors that began then.
 func (x *Indexer) final(err error, began time.Time) bool {
 	switch {
 	case err == nil || x.o.Follow:

@@ -125,7 +125,7 @@ func (c *client) refusal(resp *http.Response) error {
 	return c.bad(because(resp.StatusCode))
 }
 
-// because is the cause of the error for a status: errRefused for one that may be
+// because is the cause of the error for a status: errRefused for a status that may be
 // about what was asked for, 4xx but for those about credentials and timing.
 func because(status int) error {
 	switch {

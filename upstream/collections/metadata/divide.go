@@ -105,7 +105,7 @@ func (s *Service) ask(ctx context.Context, p part, before map[string]Record) ([]
 	return nil, nil
 }
 
-// leftOut asks again for those that an answer does not mention. The provider has no
+// leftOut asks again for the contracts that an answer does not mention. The provider has no
 // record of a contract that two answers left out, or the one that was for it alone.
 func (s *Service) leftOut(p part, missing []string, before map[string]Record) []part {
 	if len(missing) < len(p.addresses) || !p.left && len(missing) > 1 {

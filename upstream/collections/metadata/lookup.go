@@ -41,7 +41,7 @@ func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[str
 	return found, degraded
 }
 
-// classify has the stale contracts refreshed and returns those that must be read
+// classify has the stale contracts refreshed and returns the contracts that must be read
 // before they may be served.
 func (s *Service) classify(ctx context.Context, contracts []string, records map[string]Record) (due []string) {
 	var aging []string

@@ -26,7 +26,7 @@ const (
 	connectTimeout   = 3 * time.Second  // of one attempt to connect
 	answerTimeout    = 5 * time.Second  // of a statement that waits for nothing
 	idleTime         = 5 * time.Second  // after which a connection that is not used is closed, at the latest after twice as long
-	migrationTimeout = 15 * time.Minute // of the scripts that the schema lacks, and of those that other processes apply
+	migrationTimeout = 15 * time.Minute // of the scripts that the schema lacks, and of the scripts that other processes apply
 )
 
 // postgresEngine connects when first asked, and has the schema migrated before

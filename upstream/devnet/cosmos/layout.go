@@ -43,7 +43,7 @@ type stake struct {
 	who  *account
 	to   *validator
 	base int64
-	slot int64 // its turn among those that events add to; -1 never
+	slot int64 // its turn among the stakes that events add to; -1 never
 	self bool  // exists from the first block on
 }
 

@@ -17,7 +17,7 @@ type Query struct {
 	identity   string
 }
 
-// A condition is one of those that a query joins.
+// A condition is one of the comparisons that a query joins.
 type condition struct {
 	tag      string
 	operator token

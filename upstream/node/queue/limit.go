@@ -42,8 +42,8 @@ const (
 	leastBase = 50 * time.Microsecond // that a read takes
 )
 
-// Headers count the block headers of an endpoint: those that came as close behind their
-// own time as usual, and those that came later or are overdue. Neither count falls.
+// Headers count the block headers of an endpoint: headers that came as close behind their
+// own time as usual, and headers that came later or are overdue. Neither count falls.
 type Headers func() (punctual, late int64)
 
 // A limit is how much an endpoint is asked at a time: so many requests of whatever cost,

@@ -110,7 +110,7 @@ func (q *queue) leave(w *waiter) {
 	}
 }
 
-// next is the waiter whose turn it is, of those that could run now; nil for none.
+// next is the waiter whose turn it is, of the waiters that could run now; nil for none.
 func (q *queue) next(scans bool) *waiter {
 	fresh := q.first(&q.fresh, scans)
 	if fresh != nil && q.run < freshRun {
