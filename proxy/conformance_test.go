@@ -193,9 +193,6 @@ func TestNothingButTheShapeIsChanged(t *testing.T) {
 
 func TestAnAnswerOfAnotherShapeIsNotPassedOn(t *testing.T) {
 	tests := []struct{ name, target, sent string }{
-		{"no JSON", "/bank/params", `{"code":200,"msg":`},
-		{"two values", "/bank/params", `{}{}`},
-		{"endless nesting", "/bank/params", strings.Repeat("[", 1<<20)},
 		{"no msg", "/auth/params", `{"code":200}`},
 		{"msg a list", "/staking/validators", `{"msg":[]}`},
 		{"msg null", "/staking/validators", `{"msg":null}`},

@@ -2,13 +2,14 @@ package node
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
 // The node answers 500 to every failure, so only the text tells them apart.
@@ -97,9 +98,9 @@ func understand(status int, body []byte) (reason Reason, text string, ok bool) {
 
 // enveloped tells the node's {"code":200,"msg":...,"error":""} from other JSON,
 // such as CometBFT's. It looks for msg without parsing it: that is the bulk.
-// json.Valid bounds the nesting; gjson's validation recurses without end.
+// The nesting of what is valid is bounded; gjson's validation recurses without end.
 func enveloped(body []byte) bool {
-	return json.Valid(body) &&
+	return jsontext.Valid(body) &&
 		gjson.GetBytes(body, "code").Type == gjson.Number &&
 		gjson.GetBytes(body, "error").Type == gjson.String &&
 		bytes.Contains(body, []byte(`"msg"`))

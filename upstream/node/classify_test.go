@@ -113,6 +113,7 @@ func TestAnAnswerSaysWhatItMeans(t *testing.T) {
 		{"JSON of somebody else", 200, `{"jsonrpc":"2.0","id":-1,"result":{}}`, nil},
 		{"an envelope without msg", 200, `{"code":200,"error":""}`, nil},
 		{"JSON cut off", 200, `{"code":200,"msg":{},"error":""`, nil},
+		{"two values", 200, `{"code":200,"msg":{},"error":""}{}`, nil},
 		{"JSON nested beyond reason", 200, `{"code":200,"error":"","msg":` + strings.Repeat("[", 8<<20), nil},
 		{"nothing", 200, ``, nil},
 	}

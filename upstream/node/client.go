@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -95,13 +96,26 @@ func (p *Post) add(r *http.Request) {
 	}
 }
 
+// bodies have what comes until its length is known: nodes do not tell that beforehand.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxPooled is how large a buffer may be to be used again.
+const maxPooled = 1 << 20
+
 func (c *client) read(response *http.Response) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(response.Body, c.maxBody+1))
+	buffer := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool has no others
+	buffer.Reset()
+	defer func() {
+		if buffer.Cap() <= maxPooled {
+			bodies.Put(buffer)
+		}
+	}()
+	_, err := buffer.ReadFrom(io.LimitReader(response.Body, c.maxBody+1))
 	switch {
-	case int64(len(body)) > c.maxBody:
+	case int64(buffer.Len()) > c.maxBody:
 		return nil, badAnswer(errTooLarge)
 	case err == nil:
-		return body, nil
+		return bytes.Clone(buffer.Bytes()), nil
 	}
 	if silent := upstream.Silence(origin, err); silent.Kind == upstream.Timeout {
 		return nil, silent

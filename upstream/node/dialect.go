@@ -2,13 +2,14 @@ package node
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
 // A Dialect is the REST API that the nodes of a chain speak.
@@ -108,7 +109,7 @@ const (
 
 // readCosmos goes by status, code and headers: texts differ between versions and configurations.
 func readCosmos(r *http.Response, body []byte, asked int64) (*Answer, bool) {
-	if !json.Valid(body) {
+	if !jsontext.Valid(body) {
 		return nil, false
 	}
 	a := &Answer{Status: r.StatusCode, NodeStatus: r.StatusCode, Body: body, Codec: r.Header.Get(codecHeader), Height: told(r.Header)}

@@ -66,7 +66,7 @@ type Answer struct {
 	Status     int    // what it means as an HTTP status: 200, 400, 404 or 502; in Cosmos that of the node
 	NodeStatus int    // what the node sent: for Story 200, 404 or, for every failure, 500
 	Type       string // Content-Type
-	Body       []byte // as received
+	Body       []byte // as received; valid JSON where Reason is OK
 	Text       string // the node's error text, decoded; "" on success
 	Reason     Reason
 	Height     int64  // the block it was read at; 0 unknown

@@ -1,0 +1,80 @@
+package jsontext_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/upstream/jsontext"
+)
+
+var texts = []string{
+	`{"code":200,"msg":{"a":[1,-0,1.5,-2e+10,0.1E-3,true,false,null,"","\u00e9\\\"\/\b\f\n\r\t"],"b":{},"c":[]},"error":""}`,
+	" [ 1 , { \"a\" : [ ] } ] \r\n\t", `"a long string of more than eight bytes"`, "\"\xff\x80\"", `0`, `-1`, `null`,
+	``, ` `, `{`, `[`, `"`, `}`, `]`, `,`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{1:1}`, `[1,]`, `[,]`, `[1 2]`, `[1]]`, `{"a":1]`, `[1}`, `1 2`,
+	`01`, `-`, `1.`, `.1`, `1e`, `1e+`, `+1`, `truE`, `tru`, `nul`, `falsey`, `"\x"`, `"\u12g4"`, `"\u12"`, `"\`, `"a`, "\"\x00\"", "\"12345678\x1f\"", "\"a\nb\"",
+	`{"a":1 "b":2}`, `{"a" 1}`, `{"a":1,"b"`, `{"a":1,`, `{"a":`, `[1,`, "\xef\xbb\xbf1", "[1]\x00",
+	strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001),
+	strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000), strings.Repeat(`[{"a":`, 5_001), strings.Repeat("[", 1<<20),
+}
+
+func agree(t *testing.T, text string) {
+	t.Helper()
+	if got, want := jsontext.Valid([]byte(text)), json.Valid([]byte(text)); got != want {
+		t.Fatalf("%.200q: %t, and %t by encoding/json", text, got, want)
+	}
+}
+
+func TestTextsAreValidAsEncodingJSONSays(t *testing.T) {
+	for _, text := range texts {
+		agree(t, text)
+	}
+}
+
+// A byte that is another one, or missing, wherever it stands.
+func TestTextsWithAnOddByteAreJudgedAsEncodingJSONJudgesThem(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	const odd = "{}[],:\"\\/ \t\n\r\x00\x1f\x7f\x80\xff-+.eE0123456789tfnu"
+	for range 200_000 {
+		text := []byte(texts[random.IntN(30)])
+		for range 1 + random.IntN(2) {
+			if len(text) == 0 {
+				break
+			}
+			at := random.IntN(len(text))
+			switch random.IntN(3) {
+			case 0:
+				text[at] = odd[random.IntN(len(odd))]
+			case 1:
+				text = append(text[:at], text[at+1:]...)
+			case 2:
+				text = append(text[:at], append([]byte{odd[random.IntN(len(odd))]}, text[at:]...)...)
+			}
+		}
+		agree(t, string(text))
+	}
+}
+
+func FuzzTextsAreValidAsEncodingJSONSays(f *testing.F) {
+	for _, text := range texts {
+		f.Add(text)
+	}
+	f.Fuzz(agree)
+}
+
+func BenchmarkValid(b *testing.B) {
+	text := []byte("[" + strings.Repeat(texts[0]+`,{"operator_address":"storyvaloper1abcdefghijklmnopqrstuvwxyz","tokens":"1024000000000","jailed":false},`, 300) + "1]")
+	for name, valid := range map[string]func([]byte) bool{"jsontext": jsontext.Valid, "encoding/json": json.Valid} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				if !valid(text) {
+					b.Fatal("not valid")
+				}
+			}
+		})
+	}
+}
