@@ -20,12 +20,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A secured is a server whose listener speaks TLS.
 type secured struct {
 	address  net.Addr
+	proxy    *proxy.Server
 	chain    *fakeChain
 	registry *prometheus.Registry
 }
@@ -36,23 +38,28 @@ func startSecured(t *testing.T, fast bool, o proxy.Options) *secured {
 	if fast {
 		o.Web.Lane = lane.New(lane.Options{Registerer: s.registry})
 	}
-	p, nodes := newChainProxy(t, o)
-	s.chain = nodes
+	s.proxy, s.chain = newChainProxy(t, o)
+	s.address = serveSecurely(t, s.proxy, o.Web.Lane)
+	return s
+}
+
+// serveSecurely starts a server of TLS whose connections have a lane, nil for none.
+func serveSecurely(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
+	t.Helper()
 	issuer := httptest.NewTLSServer(http.NotFoundHandler())
 	defer issuer.Close()
 	config := &tls.Config{Certificates: issuer.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: o.Web.Lane, TLS: config, Header: time.Minute})
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, TLS: config, Header: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.address = l.Addr()
 	server := &http.Server{
 		TLSConfig: config, ConnContext: web.ConnContext, ConnState: web.ConnState, ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.TLS == nil || !r.TLS.HandshakeComplete {
 				t.Errorf("%s %s by %s without TLS", r.Method, r.URL, r.Proto)
 			}
-			p.ServeHTTP(w, r)
+			h.ServeHTTP(w, r)
 		}),
 	}
 	ended := make(chan error)
@@ -63,7 +70,7 @@ func startSecured(t *testing.T, fast bool, o proxy.Options) *secured {
 			t.Error(err)
 		}
 	})
-	return s
+	return l.Addr()
 }
 
 // client asks over one connection, by a version of HTTP.
@@ -84,7 +91,7 @@ func (c *secureClient) told(t *testing.T, method, path string, header http.Heade
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header = header
+	request.Header, request.Host = header, "any.example"
 	res, err := c.http.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +136,22 @@ func TestTheLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
 				}
 			}
 			with.comesThroughTheLane(t, fast)
+		})
+	}
+}
+
+// The RPC has the same paths on a listener of its own, which has no lane.
+func TestTheLaneDoesNotAnswerOnTheListenerOfTheRPC(t *testing.T) {
+	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := startSecured(t, true, proxy.Options{RPC: &rpc.Options{}})
+			rest := s.client(t, major)
+			s.comesThroughTheLane(t, rest)
+			fromREST := rest.told(t, http.MethodGet, "/staking/pool", http.Header{})
+			s.address = serveSecurely(t, s.proxy.RPC(), nil)
+			if told := s.client(t, major).told(t, http.MethodGet, "/staking/pool", http.Header{}); told == fromREST || !strings.Contains(told, " 404 ") {
+				t.Errorf("the RPC has no such path, and answers\n%s", told)
+			}
 		})
 	}
 }
