@@ -48,7 +48,7 @@ func Wrk(ctx context.Context, l Load) (Loaded, error) {
 }
 
 var (
-	wrkFigures = regexp.MustCompile(`(?s)\n +50% +(\S+)\n.*\n +99% +(\S+)\n +(\d+) requests in .*\nRequests/sec: +([\d.]+)`)
+	wrkFigures = regexp.MustCompile(`(?s)\n +50% +(\S+) *\n.*\n +99% +(\S+) *\n +(\d+) requests in .*\nRequests/sec: +([\d.]+)`)
 	wrkTrouble = regexp.MustCompile(`(?m)^\s+(Socket errors: .*|Non-2xx or 3xx responses: .*)`)
 )
 

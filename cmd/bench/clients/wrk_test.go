@@ -26,6 +26,7 @@ func TestParseWrk(t *testing.T) {
 		text, err string
 	}{
 		"a good run":                  {wrkOutput, ""},
+		"times with a blank behind":   {strings.ReplaceAll(strings.ReplaceAll(wrkOutput, "1.21ms\n", "0.00121s \n"), "470.00us\n", "0.00047s \n"), ""},
 		"answers that are errors":     {wrkOutput + "  Non-2xx or 3xx responses: 12\n", "Non-2xx or 3xx responses: 12"},
 		"lost connections":            {wrkOutput + "  Socket errors: connect 0, read 3, write 0, timeout 0\n", "Socket errors: connect 0, read 3, write 0, timeout 0"},
 		"text that is not wrk's":      {"unable to connect", "unable to connect"},
