@@ -9,7 +9,8 @@
 //     answers for how long. Parameters that the node reads in several ways (params.go) come
 //     to one key; those that it does not understand go to the node as they are, which says
 //     what is wrong with them;
-//  3. call.go asks package blocks. Of state that is read at a height (state.go) without
+//  3. run.go has the calls of a batch answered at the same time, by one tip, but for those
+//     that send a transaction; call.go asks package blocks. Of state that is read at a height (state.go) without
 //     naming one the tip's is given, with the tip's height beside it;
 //  4. the answer is the node's to the byte, in an envelope with the caller's id.
 //
@@ -18,5 +19,5 @@
 // Three things differ from the node. Its Cache-Control, which tells caches to keep errors
 // and tips for a day, is replaced by ours. A batch may have more than its ten calls; one
 // that is too long is answered by an error for each call, so that no client waits for ever.
-// And status names the block that state can be read at, never the one after it.
+// And status names the block that state can be read at, never the one after it (status.go).
 package rpc

@@ -131,17 +131,6 @@ func (d *Door) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte)
 	return k, nil
 }
 
-// readHeights reads the headers that name blocks.
-func readHeights(h http.Header) (hs blocks.Heights, err error) {
-	if hs.Min, err = web.ReadBlock(web.MinHeightHeader, h[web.MinHeightHeader]); err == nil {
-		hs.Pinned, err = web.ReadBlock(web.HeightHeader, h[web.HeightHeader])
-	}
-	if err == nil && hs.Pinned > 0 && hs.Min > hs.Pinned {
-		err = web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, web.HeightHeader)
-	}
-	return hs, err
-}
-
 // render renders the failure of a request: of its only call, or of none.
 func render(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)

@@ -36,11 +36,13 @@ func (d *Door) run(from *http.Request, rec *web.Record, asked []*asking) ([]answ
 			all[i], errs[i] = asked[i].answer(ctx, from, rec, plans[i], tip)
 		}
 	}
-	for begin, end := 0, 0; begin < len(asked); begin = end {
-		for end = begin + 1; end < len(asked) && !asked[begin].alone() && !asked[end].alone(); {
+	for begin := 0; begin < len(asked); {
+		end := begin + 1
+		for end < len(asked) && !asked[begin].alone() && !asked[end].alone() {
 			end++
 		}
 		together(begin, end, answer)
+		begin = end
 	}
 	rec.Blameless = rec.Blameless || len(all) > 0 && all[len(all)-1].blameless
 	return all, errs

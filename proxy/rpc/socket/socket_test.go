@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/gin-gonic/gin"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
@@ -392,6 +393,74 @@ func TestEventsOfAnySizeComeWholeAmongPongs(t *testing.T) {
 		if got := receive(t, conn); gjson.Get(got, "result.data.value.header.text").String() != text || !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,`) {
 			t.Errorf("of %d bytes: %.200s", size, got)
 		}
+	}
+}
+
+// opened is how many connections are open.
+func opened(t *testing.T, metrics *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families[0].GetMetric()[0].GetGauge().GetValue()
+}
+
+// Whatever one client does, it is told so or cut, and the other one has its events.
+func TestAHostileClientHarmsNobodyElse(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(t *testing.T, conn *websocket.Conn)
+		last string // what the hostile client reads in the end; "" for nothing, it is cut
+	}{
+		{"subscribes 10,000 times", func(t *testing.T, conn *websocket.Conn) {
+			for i := range 10_000 {
+				send(t, conn, fmt.Sprintf(`{"id":%d,"method":"subscribe","params":["a.b='%d'"]}`, i, i))
+				if got := receive(t, conn); strings.Contains(got, "error") != (i >= socket.DefaultSubscriptions) {
+					t.Fatalf("subscription %d: %s", i, got)
+				}
+			}
+			send(t, conn, `{"id":1,"method":"subscribe","params":["more.of='them'"]}`)
+		}, "max_subscriptions_per_client 20 reached"},
+		{"asks for more than a query may be", func(t *testing.T, conn *websocket.Conn) {
+			send(t, conn, `{"id":1,"method":"subscribe","params":["a='`+strings.Repeat("x", 600)+`'"]}`)
+		}, "maximum query length exceeded"},
+		{"sends garbage", func(t *testing.T, conn *websocket.Conn) { send(t, conn, `{{{`) }, "-32700"},
+		{"nests deeply", func(t *testing.T, conn *websocket.Conn) {
+			send(t, conn, `{"id":`+strings.Repeat("[", 100_000)+`}`)
+		}, "-32700"},
+		{"reads nothing", func(t *testing.T, conn *websocket.Conn) {
+			send(t, conn, `{"id":1,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			chain, feed := newDriven()
+			open := prometheus.NewRegistry()
+			_, url := serve(t, socket.Options{Feed: feed, Write: time.Second, Registerer: open})
+			good, hostile := dial(t, url), dial(t, url)
+			send(t, good, `{"id":1,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)
+			receive(t, good)
+			tt.do(t, hostile)
+			defer run(feed)()
+			chain.next <- ""
+			size := 100
+			if tt.last == "" {
+				size = 1 << 20 // more than the connection holds
+			}
+			for i := range 20 {
+				chain.next <- strings.Repeat("x", size)
+				if got := receive(t, good); len(got) < size {
+					t.Fatalf("event %d: %.200s", i, got)
+				}
+			}
+			if tt.last == "" {
+				for opened(t, open) > 1 { // it is cut after a second
+					time.Sleep(time.Millisecond)
+				}
+			} else if got := receive(t, hostile); !strings.Contains(got, tt.last) {
+				t.Errorf("it was told %.200s", got)
+			}
+		})
 	}
 }
 
