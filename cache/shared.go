@@ -21,10 +21,10 @@ type Shared interface {
 	// Save keeps entries for as long as keep. What is newer there stays.
 	Save(ctx context.Context, namespace string, entries map[string]*Entry, keep time.Duration)
 
-	// NoteHot notes the keys that a replica uses most, the most used one first.
-	NoteHot(ctx context.Context, namespace string, keys []string)
+	// NoteHot notes some of the keys that a replica uses most.
+	NoteHot(ctx context.Context, namespace string, keys []HotKey) error
 
-	// HotKeys gives at most n keys that were noted lately, in that order.
+	// HotKeys gives at most n keys that were noted lately, the most used ones first.
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
 
 	// NewLease gives a lease of a key that no flight has acquired yet. The entry it

@@ -14,18 +14,64 @@ const (
 	warmTime     = 3 * time.Second
 )
 
+// A HotKey is a key and its place among those that a replica uses, 0 for the most used one.
+type HotKey struct {
+	Key  string
+	Rank int
+}
+
+// What is told of the keys used most is bounded: so many each time, and none of those that were told
+// in the last rounds. All of them are told in eight rounds.
+const (
+	hotStep   = hotKeys / 8
+	hotRounds = 20
+)
+
 // noteHot tells the shared store from time to time which keys are used most, so
 // that replicas which start later begin with them.
 func (c *Cache) noteHot(ctx context.Context, ch *chain) {
 	tick := time.NewTicker(c.o.HotInterval)
 	defer tick.Stop()
+	var noted noted
 	for {
 		select {
 		case <-tick.C:
-			c.o.Shared.NoteHot(ctx, ch.namespace, ch.memory.hottest(hotKeys))
+			due := noted.due(ch.memory.hottest(hotKeys))
+			if len(due) > 0 && c.o.Shared.NoteHot(ctx, ch.namespace, due) == nil {
+				noted.add(due)
+			}
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// noted are the keys that the shared store was told of, each with the round.
+type noted struct {
+	round int
+	last  map[string]int
+}
+
+// due begins a round. It gives those to be told of keys, of which the most used one is first, and
+// forgets all others.
+func (n *noted) due(keys []string) (due []HotKey) {
+	n.round++
+	last := make(map[string]int, len(keys))
+	for rank, key := range keys {
+		if at, ok := n.last[key]; ok && n.round-at < hotRounds {
+			last[key] = at
+		} else if len(due) < hotStep {
+			due = append(due, HotKey{key, rank})
+		}
+	}
+	n.last = last
+	return due
+}
+
+// add notes that they were told.
+func (n *noted) add(told []HotKey) {
+	for _, key := range told {
+		n.last[key.Key] = n.round
 	}
 }
 

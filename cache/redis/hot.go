@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
 )
 
 // The set of the keys that replicas use most is bounded, and goes when no
@@ -14,27 +16,27 @@ const (
 	maxHot    = 32 << 10
 	hotExpiry = time.Hour
 	hotStep   = 1000 // keys noted in one operation
+	hotSpread = 20 * time.Minute
 )
 
 // hotKey is where the set of a namespace is. The score of a key is the time it
-// was noted at, in seconds, and less by up to half a minute the less it is used.
+// was noted at, in seconds, and less by up to hotSpread the less it is used: so a key that is
+// used much is before one that is used little, also where it was noted some rounds earlier.
 func hotKey(namespace string) string { return noteKey("hot", namespace) }
 
 // NoteHot implements [cache.Shared].
-func (s *Store) NoteHot(ctx context.Context, namespace string, keys []string) {
+func (s *Store) NoteHot(ctx context.Context, namespace string, keys []cache.HotKey) error {
 	at, now := hotKey(namespace), float64(s.o.Now().Unix())
-	rank := 0
 	for step := range slices.Chunk(keys, hotStep) {
 		members := make([]redis.Z, len(step))
 		for i, key := range step {
-			members[i] = redis.Z{Score: now - 30*float64(rank)/float64(len(keys)), Member: key}
-			rank++
+			members[i] = redis.Z{Score: now - hotSpread.Seconds()*float64(key.Rank)/maxHot, Member: key.Key}
 		}
-		if s.do(ctx, func(ctx context.Context) error { return s.rdb.ZAdd(ctx, at, members...).Err() }) != nil {
-			return // counted; the next time will do
+		if err := s.do(ctx, func(ctx context.Context) error { return s.rdb.ZAdd(ctx, at, members...).Err() }); err != nil {
+			return err // counted; the next time will do
 		}
 	}
-	_ = s.do(ctx, func(ctx context.Context) error { // counted
+	return s.do(ctx, func(ctx context.Context) error { // counted
 		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 			p.ZRemRangeByRank(ctx, at, 0, -maxHot-1)
 			p.Expire(ctx, at, hotExpiry)
