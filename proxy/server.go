@@ -89,7 +89,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts)}
 	s.engine = newEngine(s.serve)
-	o.Streams.Heights, o.Streams.Budget = o.Chain.Nodes, o.Cache
+	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache, o.Chain.Patience
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)

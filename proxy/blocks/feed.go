@@ -22,7 +22,7 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	if essence == nil {
 		essence = func(body []byte) []byte { return body }
 	}
-	f := web.Feed{Key: q.key(), Height: q.Pinned, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), Essence: essence}
+	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.Class.Pinned(), Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), Essence: essence}
 	if at, ok := r.snapshot(ctx, q, tip); ok {
 		f.Key, f.Height = "walk "+at.key(), at.Pinned // an explicit height has no tip to go on at
 		f.Read = walked(r.newest(at), f.Read)
@@ -55,6 +55,9 @@ func (r *Reader) newest(q *Query) reads {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))
 		defer cancel()
 		asked := r.asked(q, r.Nodes.Tip())
+		if web.IsAtEachBlock(ctx) {
+			asked.Policy.FreshBlocks = 0
+		}
 		asked.Policy.StaleBlocks, asked.Policy.Stale = asked.Policy.FreshBlocks, asked.Policy.Fresh
 		return (&asking{Reader: r, q: q, client: client}).get(ctx, asked)
 	}

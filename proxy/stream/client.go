@@ -28,6 +28,7 @@ type client struct {
 	silence *time.Timer // to the next comment
 	idle    atomic.Bool // a comment is due
 	solvent *time.Timer // to the next event that it may afford
+	frames  frames      // where it asked for blocks
 }
 
 // serve streams to the client until it leaves.
@@ -55,7 +56,7 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	for i := range sources {
 		subjects[i] = ts.answersOf(sources[i].Feed)
 	}
-	if wantsBlocks(r) {
+	if cl.frames.wanted = wantsBlocks(r); cl.frames.wanted {
 		subjects = append(subjects, blocksOf(cl.h.o.Heights))
 	}
 	cl.follow = make([]subscription, len(subjects))
@@ -63,6 +64,10 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 		s := &cl.follow[i]
 		if s.topic = ts.subscribe(subjects[i], cl.follower, s); s.topic == nil {
 			return errFull
+		}
+		if cl.frames.wanted {
+			s.framed.Add(1)
+			cl.frames.blocks = s
 		}
 	}
 	cl.resume(r.Header.Get(lastEventHeader), sources)
@@ -86,6 +91,9 @@ func (cl *client) resume(id string, sources []Source) {
 func (cl *client) leave() {
 	for i := range cl.follow {
 		if t := cl.follow[i].topic; t != nil {
+			if cl.frames.wanted {
+				t.framed.Add(-1)
+			}
 			cl.h.topics.unsubscribe(t, cl.follower)
 		}
 	}
@@ -101,6 +109,8 @@ func (cl *client) run(ctx context.Context) {
 	defer cl.silence.Stop()
 	cl.solvent = time.AfterFunc(0, cl.notify) // for what was there before
 	defer cl.solvent.Stop()
+	cl.frames.late = time.AfterFunc(time.Hour, cl.notify)
+	defer cl.frames.late.Stop()
 	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // that of the request's head
 	for range cl.woken {
 		last := cl.h.drained.Load() || !cl.admitted()
@@ -120,10 +130,13 @@ func (cl *client) send(ctx context.Context, last bool) error {
 		cl.silence.Reset(cl.h.o.KeepAlive)
 		cl.out.text(comment)
 	}
-	if last {
+	switch {
+	case last:
 		cl.out.text([]byte(retryAfter(0)))
 		cl.out.end()
-	} else {
+	case cl.frames.wanted:
+		cl.writeFrame(ctx)
+	default:
 		cl.writeNews(ctx)
 	}
 	cl.w.Flush()
@@ -157,6 +170,11 @@ func (cl *client) writeNews(ctx context.Context) {
 			break
 		}
 	}
+	cl.writeID()
+}
+
+// writeID tells the client what it has, where that is not what it was told last.
+func (cl *client) writeID() {
 	if id := idEvent(cl.live); !bytes.Equal(id, cl.id) {
 		cl.out.text(id)
 		cl.id = id

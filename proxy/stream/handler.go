@@ -17,6 +17,8 @@
 //     that take it; an event is rendered and encoded once for all clients. resume.go
 //     has the ids by which a stream of several answers goes on where it broke.
 //
+// A client that asks for blocks gets whole ones: frames.go has what is told of each.
+//
 // A poll (poll.go) follows a topic in the same way until there is another answer than its
 // client has (version.go), and is answered as a GET is then. Followers of both kinds
 // (follower.go) pay alike.
@@ -60,6 +62,7 @@ type Options struct {
 	Budget    budget
 	Max       int           // streams at once; default 5000
 	PerClient int           // of these, by one client address (IPv6: /64), and by one key; default 100
+	Patience  time.Duration // how long a block waits for answers at it, as [cache.Patience] says
 	KeepAlive time.Duration // between comments on an idle stream; default 15 s
 	LongPoll  time.Duration // how long a poll waits for another answer; default 20 s
 	Write     time.Duration // longest time to send an event, at least half of which it has; default 10 s

@@ -97,7 +97,8 @@ type chain struct {
 	tip     node.Tip
 	grown   chan struct{}
 	answers map[string]string
-	readers []string // on whose behalf it was read
+	read    func(path string, height int64) (string, error) // in place of answers; not under the lock
+	readers []string                                        // on whose behalf it was read
 }
 
 func newChain() *chain {
@@ -163,6 +164,11 @@ var errUnreadable = &web.Failure{Status: http.StatusBadGateway, Public: "the cha
 
 func (c *chain) feed(path string) web.Feed {
 	return web.Feed{Key: path, Essence: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
+		if c.read != nil {
+			height := c.Tip().Height
+			text, err := c.read(path, height)
+			return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, web.JSON, "", []byte(text), 0), Height: height, ReadAt: time.Now()}}, err
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.readers = append(c.readers, client)

@@ -29,6 +29,7 @@ type topic struct {
 	subject
 	heights  heights
 	news     atomic.Pointer[news]
+	framed   atomic.Int32 // subscribers that are told frames
 	followed atomic.Int32 // subscribers that are woken at each read: what they have is of a later block
 
 	subscribers map[*follower]*subscription // guarded by topics.mu
@@ -39,10 +40,11 @@ type topic struct {
 
 // A subject is what a topic is about.
 type subject struct {
-	key   string        // subjects of one key are one
-	at    int64         // the height at which it never changes; 0 for the newest
-	fresh time.Duration // between two reads where no tip is known
-	free  bool          // to be read: nobody else is asked
+	key     string        // subjects of one key are one
+	at      int64         // the height at which it never changes; 0 for the newest
+	fresh   time.Duration // between two reads where no tip is known
+	undated bool          // its answers are not those of a state
+	free    bool          // to be read: nobody else is asked
 	// read tells what it is now, and at which height, on behalf of a client; before is
 	// what it was, nil for unknown. Beside an error, what it is now may be old or nil.
 	// Another event than before holds its body for the caller.
@@ -51,7 +53,7 @@ type subject struct {
 
 // answersOf is the subject of a feed.
 func (ts *topics) answersOf(f web.Feed) subject {
-	return subject{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
+	return subject{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, undated: f.Undated, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
 		res, err := f.Read(ctx, client)
 		if err != nil {
 			return before, 0, err
@@ -77,9 +79,10 @@ func blocksOf(heights heights) subject {
 
 // news is what a topic has to tell.
 type news struct {
-	answer  *event // nil: none yet
-	height  int64  // the newest block at which the answer is known to hold
-	failure *event // why answer is not newer; nil: it is the newest
+	answer  *event  // nil: none yet
+	height  int64   // the newest block at which the answer is known to hold
+	past    edition // the answer at an earlier block, for frames; held
+	failure *event  // why answer is not newer; nil: it is the newest
 }
 
 // subscribe adds a client to the topic of a subject. It is nil where there is no room
@@ -121,7 +124,9 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 	if last {
 		t.cancel()
 		<-t.done
-		t.news.Load().answer.release()
+		n := t.news.Load()
+		n.answer.release()
+		n.past.release()
 		ts.bodies.budget.Reserve(-t.weight())
 	}
 }
@@ -180,16 +185,21 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 func (ts *topics) refresh(ctx context.Context, t *topic, client string) (height int64, err error) {
 	old := t.news.Load()
 	next := &news{}
+	framed := t.framed.Load() > 0
+	if framed {
+		ctx = web.AtEachBlock(ctx)
+	}
 	next.answer, height, err = t.read(ctx, old.answer, client)
 	next.height = height
 	if err != nil {
 		next.height, next.failure = old.height, failureEvent(err)
 	}
+	next.keep(old, framed)
 	t.news.Store(next) // if only for the next page key, which new clients get
 	if next.answer != old.answer {
 		old.answer.release()
 	}
-	if ctx.Err() == nil && (next.differs(old) || t.followed.Load() > 0) {
+	if ctx.Err() == nil && (next.differs(old) || framed || t.followed.Load() > 0) {
 		ts.publish(t)
 	}
 	return height, err

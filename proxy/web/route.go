@@ -45,9 +45,10 @@ type Handler func(c *gin.Context, rec *Record) error
 
 // A Feed is an answer that changes with the chain's blocks.
 type Feed struct {
-	Key    string        // of the request: two that mean the same have the same
-	Height int64         // at which it is read, and never changes; 0 for the newest
-	Fresh  time.Duration // how long it serves where no tip is known
+	Key     string        // of the request: two that mean the same have the same
+	Height  int64         // at which it is read, and never changes; 0 for the newest
+	Undated bool          // its answers say nothing of the state at a block
+	Fresh   time.Duration // how long it serves where no tip is known
 	// Read gives the answer at Height, or at the newest block where no node has that
 	// one, on behalf of a client, by whose name clients take turns. An older answer is in
 	// the result with the error that it stands in for. It is called once at a time.
@@ -56,6 +57,17 @@ type Feed struct {
 	// itself, or a copy.
 	Essence func(body []byte) []byte
 }
+
+type eachBlockKey struct{}
+
+// AtEachBlock has Feed.Read give no answer of an earlier block than the newest, however
+// long answers are fresh.
+func AtEachBlock(ctx context.Context) context.Context {
+	return context.WithValue(ctx, eachBlockKey{}, true)
+}
+
+// IsAtEachBlock tells whether a context is one of AtEachBlock.
+func IsAtEachBlock(ctx context.Context) bool { return ctx.Value(eachBlockKey{}) != nil }
 
 // A Plan is what a request would ask of the cache, and on a miss of the origin.
 type Plan struct {

@@ -1,0 +1,211 @@
+package stream
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A client that asks for blocks is told frames: what is new at a block, why there is no
+// answer at it, and then that the block is complete. It gets a frame as a whole, or a later
+// one: each topic has its answers at two blocks, so that one can be told while the next one
+// is read.
+
+// An edition is an answer at a block.
+type edition struct {
+	*event
+	height int64
+}
+
+// frames are what one client has been told of blocks, and waits for.
+type frames struct {
+	wanted  bool
+	epoch   int64
+	told    int64     // the last complete block
+	awaited int64     // the newest, which not all topics have
+	until   time.Time // when it is told nonetheless
+	late    *time.Timer
+	blocks  *subscription // wakes the client at blocks
+	seen    []*news       // by path, as the frame is picked of them
+	picked  []edition     // of the frame that is written, by path; held
+}
+
+// errLate says that an answer was not read at a block in time.
+var errLate = &web.Failure{Status: http.StatusGatewayTimeout, Public: "there is no answer at this block yet", Expected: true}
+
+// keep takes over what was the answer before, while there are clients that are told frames.
+func (n *news) keep(old *news, framed bool) {
+	n.past = old.past
+	switch {
+	case !framed:
+		n.past = edition{}
+	case old.failure == nil && old.answer != nil && (n.failure != nil || old.height != n.height):
+		n.past = edition{old.answer, old.height}
+		old.answer.hold()
+	}
+	if n.past != old.past {
+		old.past.release()
+	}
+}
+
+// at is the answer at a block; nil for none.
+func (s *subscription) at(n *news, height int64) edition {
+	switch {
+	case n.failure == nil && n.answer != nil && (n.height == height || s.subject.at > 0 || n.height == 0 || s.undated && n.height <= height):
+		return edition{n.answer, n.height}
+	case n.past.height == height || s.undated:
+		return n.past
+	}
+	return edition{}
+}
+
+// editions are the blocks of the answers of a topic; 0 for none.
+func (s *subscription) editions(n *news) (newest, past int64) {
+	if n.failure == nil && n.answer != nil && s.subject.at == 0 && !s.undated {
+		newest = n.height
+	}
+	return newest, n.past.height
+}
+
+// nextFrame picks the newest block that all topics have, or once it was awaited for as long
+// as there is patience the newest block. It is 0 where there is no other than the last one.
+// The answers are held until release.
+func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
+	f, tip := &cl.frames, cl.h.o.Heights.Tip()
+	if tip.Epoch != f.epoch { // the chain was set back
+		f.epoch, f.told, f.awaited = tip.Epoch, 0, 0
+	}
+	f.seen = f.seen[:0]
+	for i := range subs {
+		f.seen = append(f.seen, subs[i].news.Load())
+	}
+	newest := tip.Height
+	for i := range subs {
+		at, past := subs[i].editions(f.seen[i])
+		newest = max(newest, at)
+		for _, candidate := range [...]int64{at, past, tip.Height} {
+			if candidate > max(height, f.told) && f.complete(subs, candidate) {
+				height = candidate
+			}
+		}
+	}
+	if height == 0 && newest > f.told {
+		height = cl.await(newest, cache.Patience(cl.h.o.Patience, tip.Interval), now)
+	}
+	if height > 0 && !f.hold(subs, height) {
+		cl.notify() // newer ones have just come
+		return 0
+	}
+	return height
+}
+
+// await is the block once it was awaited for so long.
+func (cl *client) await(newest int64, patience time.Duration, now time.Time) (height int64) {
+	f := &cl.frames
+	if f.awaited < newest {
+		if f.awaited <= f.told || now.Before(f.until) {
+			f.until = now.Add(patience)
+		}
+		f.awaited = newest
+	}
+	if left := f.until.Sub(now); left > 0 {
+		f.late.Reset(left)
+		return 0
+	}
+	return newest
+}
+
+func (f *frames) complete(subs []subscription, height int64) bool {
+	for i := range subs {
+		if subs[i].at(f.seen[i], height).event == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// hold picks the answers at a block. It is not ok where one is being replaced.
+func (f *frames) hold(subs []subscription, height int64) (ok bool) {
+	for i := range subs {
+		e := subs[i].at(f.seen[i], height)
+		if e.event != nil && !e.hold() {
+			f.release()
+			return false
+		}
+		f.picked = append(f.picked, e)
+	}
+	return true
+}
+
+func (f *frames) release() {
+	for _, e := range f.picked {
+		e.release()
+	}
+	f.picked = f.picked[:0]
+}
+
+// writeFrame writes the next frame. A client that cannot pay for all of it gets the rest, or
+// that of a later block, once it can.
+func (cl *client) writeFrame(ctx context.Context) {
+	subs := cl.follow[:len(cl.follow)-1]
+	height := cl.nextFrame(subs, time.Now())
+	defer cl.frames.release()
+	if height == 0 {
+		return
+	}
+	wait := time.Duration(0)
+	for i := range subs {
+		if wait = cl.tellAt(ctx, &subs[i], cl.frames.seen[i], cl.frames.picked[i].event); wait > 0 {
+			break
+		}
+	}
+	cl.writeID()
+	if wait == 0 {
+		wait = cl.payFor(ctx, cl.frames.blocks)
+	}
+	if wait > 0 {
+		cl.solvent.Reset(wait)
+		return
+	}
+	cl.out.event(cl.frames.block(height), "")
+	cl.frames.told = height
+	cl.notify() // another one may be complete
+}
+
+// tellAt writes what is new of a path at a block: the answer, nil for none. Where the client
+// cannot pay, it is the time to wait.
+func (cl *client) tellAt(ctx context.Context, s *subscription, n *news, e *event) (wait time.Duration) {
+	if e == nil {
+		if wait = cl.payFor(ctx, s); wait == 0 {
+			failure := n.failure
+			if failure == nil {
+				failure = failureEvent(errLate)
+			}
+			cl.out.event(failure, s.path)
+			s.failure = failure.digest
+		}
+		return wait
+	}
+	if e.digest != s.answer || s.failure != 0 {
+		if s.had == "" || e.tag != s.had {
+			if wait = cl.payFor(ctx, s); wait > 0 {
+				return wait
+			}
+			cl.out.event(e, s.path)
+		}
+		s.answer, s.had = e.digest, ""
+	}
+	s.failure = 0
+	return 0
+}
+
+// block is the event of a block, that of all clients where it is the newest.
+func (f *frames) block(height int64) *event {
+	if e := f.blocks.news.Load().answer; e != nil && e.digest == digest(height) {
+		return e
+	}
+	return blockEvent(height)
+}

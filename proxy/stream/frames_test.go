@@ -1,0 +1,147 @@
+package stream_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy/stream"
+)
+
+// inShort is what events say in short: path@n for an answer, path! for a failure, and #n for a
+// block.
+func inShort(events []string) (all []string) {
+	for _, e := range events {
+		path, _, _ := strings.Cut(strings.TrimPrefix(after(e, `{"path":"/`), ""), `"`)
+		switch {
+		case strings.HasPrefix(e, "event: failure"):
+			all = append(all, path+"!")
+		case strings.HasPrefix(e, "event: block"):
+			all = append(all, "#"+strings.Trim(after(e, `"height":`), "}\n"))
+		case strings.Contains(e, "data:"):
+			all = append(all, path+"@"+strings.Trim(after(e, `"answer":`), "}\n"))
+		}
+	}
+	return all
+}
+
+func after(text, mark string) string {
+	_, rest, _ := strings.Cut(text, mark)
+	return rest
+}
+
+func TestABlockIsToldAfterItsAnswersAndBeforeTheNext(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		takes := map[string]time.Duration{}
+		fails := map[string]bool{}
+		s.chain.read = func(path string, height int64) (string, error) {
+			time.Sleep(takes[path])
+			if fails[path] {
+				return "", errUnreadable
+			}
+			return strconv.FormatInt(height, 10), nil
+		}
+		f := s.follow(live("/a", "/b") + "&stream.blocks=true")
+		expect := func(when string, want ...string) {
+			t.Helper()
+			got := inShort(f.events())
+			slices.SortStableFunc(got, func(a, b string) int { // the order of answers is free
+				if a[0] == '#' || b[0] == '#' {
+					return 0
+				}
+				return strings.Compare(a, b)
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		expect("at first", "a@100", "b@100", "#100")
+		takes["/b"] = 300 * time.Millisecond
+		s.says(nil)
+		expect("while one path is read")
+		time.Sleep(300 * time.Millisecond)
+		expect("when it is read", "a@101", "b@101", "#101")
+		takes["/b"] = 700 * time.Millisecond
+		s.says(nil)
+		time.Sleep(500 * time.Millisecond)
+		expect("when one is late", "a@102", "b!", "#102")
+		time.Sleep(time.Second)
+		expect("what is late is of no block that was told")
+		takes["/b"], fails["/a"] = 0, true
+		s.says(nil)
+		time.Sleep(500 * time.Millisecond)
+		expect("when one fails", "a!", "b@103", "#103")
+		s.says(nil)
+		time.Sleep(500 * time.Millisecond)
+		expect("when it still fails", "a!", "b@104", "#104")
+		fails["/a"] = false
+		s.says(nil)
+		time.Sleep(2 * time.Second)
+		expect("when all is well", "a@105", "b@105", "#105")
+	})
+}
+
+var answerOfBlock = regexp.MustCompile(`^(\w)@(\d+)$`)
+
+func TestAPageThatDrawsAtBlocksNeverMixesThem(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		chance := rand.New(rand.NewPCG(1, 2))
+		s.chain.read = func(path string, height int64) (string, error) {
+			s.chain.mu.Lock()
+			dice, wait := chance.IntN(20), time.Duration(chance.IntN(800))*time.Millisecond
+			s.chain.mu.Unlock()
+			switch {
+			case dice == 0:
+				time.Sleep(4 * wait)
+			case dice == 1:
+				return "", errors.New("fails")
+			case dice < 10:
+				time.Sleep(wait / 4)
+			}
+			return strconv.FormatInt(height/int64(path[1]-'a'+1), 10), nil // some change seldom
+		}
+		clients := make([]*follower, 3)
+		for i := range clients {
+			clients[i] = s.follow(live("/a", "/b", "/c") + "&stream.blocks=true")
+		}
+		frames, whole := 0, 0
+		for range 4000 {
+			s.says(nil)
+			time.Sleep(2 * time.Second)
+		}
+		synctest.Wait()
+		for _, f := range clients {
+			page := map[string]string{}
+			for _, e := range inShort(f.events()) {
+				if m := answerOfBlock.FindStringSubmatch(e); m != nil {
+					page[m[1]] = m[2]
+				} else if path, failed := strings.CutSuffix(e, "!"); failed {
+					delete(page, path)
+				} else {
+					frames++
+					height, _ := strconv.ParseInt(e[1:], 10, 64)
+					for path, answer := range page {
+						if want := fmt.Sprint(height / int64(path[0]-'a'+1)); answer != want {
+							t.Fatalf("at block %d, %s is that of %s", height, path, answer)
+						}
+					}
+					if len(page) == 3 {
+						whole++
+					}
+				}
+			}
+		}
+		if frames < 10_000 || whole < frames/2 {
+			t.Errorf("%d frames, %d of them whole", frames, whole)
+		}
+	})
+}
