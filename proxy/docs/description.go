@@ -60,6 +60,7 @@ func describe(o Options) (*description, error) {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	d.addLive()
+	d.addBatch()
 	if o.Collections != nil {
 		d.addListing()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -161,6 +162,9 @@ func (m manual) Command(op *huma.Operation) string {
 func (m manual) Target(op *huma.Operation) string {
 	if op.Path == stream.LivePath {
 		return op.Path + "?path=" + m.examplePath() + "&stream.blocks=true"
+	}
+	if op.Path == chain.BatchPath {
+		return op.Path + "?path=" + m.examplePath() + "&path=" + m.otherPath()
 	}
 	if u, err := m.examples[op.OperationID].target(); err == nil {
 		return u.String()

@@ -134,7 +134,7 @@ func (cl *client) send(ctx context.Context, last bool) error {
 	case last:
 		cl.out.text([]byte(retryAfter(0)))
 		cl.out.end()
-	case cl.frames.wanted:
+	case cl.frames.wanted && cl.h.o.Heights.Tip().Known:
 		cl.writeFrame(ctx)
 	default:
 		cl.writeNews(ctx)
@@ -162,15 +162,24 @@ func (cl *client) allowTime(now time.Time) error {
 // writeNews writes what the client does not have yet, as long as it can pay for that.
 // What it cannot pay for it gets later, as it is then, and first.
 func (cl *client) writeNews(ctx context.Context) {
-	for i := range cl.follow {
-		at := (cl.next + i) % len(cl.follow)
-		if wait := cl.tell(ctx, &cl.follow[at]); wait > 0 {
+	answers := cl.answers()
+	for i := range answers {
+		at := (cl.next + i) % len(answers)
+		if wait := cl.tell(ctx, &answers[at]); wait > 0 {
 			cl.next = at
 			cl.solvent.Reset(wait)
 			break
 		}
 	}
 	cl.writeID()
+}
+
+// answers are the subscriptions to answers, without that to blocks.
+func (cl *client) answers() []subscription {
+	if cl.frames.wanted {
+		return cl.follow[:len(cl.follow)-1]
+	}
+	return cl.follow
 }
 
 // writeID tells the client what it has, where that is not what it was told last.

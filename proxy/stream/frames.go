@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A client that asks for blocks is told frames: what is new at a block, why there is no
+// A client that asks for blocks is told frames, where the newest block is known: what is new at a block, why there is no
 // answer at it, and then that the block is complete. It gets a frame as a whole, or a later
 // one: each topic has its answers at two blocks, so that one can be told while the next one
 // is read.
@@ -150,7 +150,7 @@ func (f *frames) release() {
 // writeFrame writes the next frame. A client that cannot pay for all of it gets the rest, or
 // that of a later block, once it can.
 func (cl *client) writeFrame(ctx context.Context) {
-	subs := cl.follow[:len(cl.follow)-1]
+	subs := cl.answers()
 	height := cl.nextFrame(subs, time.Now())
 	defer cl.frames.release()
 	if height == 0 {
