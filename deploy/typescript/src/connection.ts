@@ -17,6 +17,8 @@ export interface Server {
   fetch(pathAndQuery: string, init: RequestInit): Promise<Response>
   /** The server does not take this path. */
   refused(topic: Topic, err: TipcacheError): void
+  /** All answers of a block have come. */
+  block?: ((height: number) => void) | undefined
 }
 
 export class Connection {
@@ -118,6 +120,11 @@ export class Connection {
     if (this.#blockAt) this.#gap = Math.max(now - this.#blockAt, this.#gap * 0.8)
     this.#blockAt = now
     this.#heard()
+    try {
+      this.server.block?.(height)
+    } catch (err) { // of a listener, whose own affair it is
+      queueMicrotask(() => { throw err })
+    }
   }
 
   // heard waits for the next word: a server that is dead closes no connection.

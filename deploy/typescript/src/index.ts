@@ -1,12 +1,13 @@
 // Client of tipcache. It has no dependencies and runs in browsers and Node.
 
 import { bodyOf, TipcacheError, unwrap, type Answer } from './answer.js'
+import { maxPaths } from './connection.js'
 import { Follower, type Live, type LiveListener } from './live.js'
-import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg } from './types.js'
+import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, OfParts, Part, Parts } from './types.js'
 
 export { TipcacheError, type Answer, type Violation } from './answer.js'
 export type { Failure, Live, LiveAnswer, LiveListener } from './live.js'
-export type { CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, Parameters } from './types.js'
+export type { BatchAnswer, CollectionsPage, CollectionsRequest, FrameAnswer, Part, Dialect, GetPath, Msg, Parameters } from './types.js'
 
 export interface ClientOptions<D extends Dialect = Dialect> {
   /** What the server's nodes speak: it says which paths there are. Default 'story'. */
@@ -73,6 +74,14 @@ export class Tipcache<D extends Dialect = 'story'> {
     }
   }
 
+  /** Reads up to twenty answers, all at one block. What a path says no to is an answer with its status. */
+  async batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: ReadOptions = {}): Promise<{ height: number; answers: OfParts<T, D, 'batch'>; etag: string; response: Response }> {
+    const query = new URLSearchParams(targets(parts).map(path => ['path', path]))
+    const response = await this.#fetch(this.#base + this.#named(`/batch?${query}`, options), { headers: this.#headers(options), signal: options.signal ?? null })
+    const { height, answers } = await bodyOf(response)
+    return { height, answers: answers.map(member), etag: response.headers.get('ETag') ?? '', response }
+  }
+
   /** Lists collections: a page of them, or one where its address is the filter. The server asks for an API key, as a rule. */
   async collections(request: CollectionsRequest = {}, options: Pick<ReadOptions, 'minEvmBlock' | 'signal'> = {}): Promise<CollectionsPage & { evmBlock: number | undefined }> {
     const headers = { ...this.#headers(options), 'Content-Type': 'application/json' }
@@ -105,6 +114,18 @@ export class Tipcache<D extends Dialect = 'story'> {
     return this.#follower.follow(target(path, options?.params), listener)
   }
 
+  /**
+   * Follows up to twenty answers, and draws them whenever a block is complete:
+   * all that a frame has without a failure is of its block.
+   */
+  frames<const T extends readonly Part<D>[]>(parts: Parts<T, D>, draw: (frame: { height: number; answers: OfParts<T, D, 'frame'> }) => void): { close(): void } {
+    const all = targets(parts)
+    if (new Set(all).size > maxPaths) throw new RangeError(`a frame has ${maxPaths} paths at most`)
+    const follower = new Follower(this.#base, this.#fetch, () => this.#headers({}), height => draw({ height, answers: lives.map(drawn) as OfParts<T, D, 'frame'> }))
+    const lives = all.map(path => follower.follow(path, { answer() {} }))
+    return { close: () => lives.forEach(l => l.close()) }
+  }
+
   // named is the target with the blocks that it is to name.
   #named(pathAndQuery: string, options: ReadOptions): string {
     const query = new URLSearchParams(this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', options) : {}).toString()
@@ -126,6 +147,21 @@ function heights(at: string, min: string, { height, minHeight }: ReadOptions): R
   if (height !== undefined) named[at] = String(height)
   if (minHeight !== undefined) named[min] = String(minHeight)
   return named
+}
+
+// targets are the paths and queries of parts.
+function targets(parts: readonly (string | { path: string; params?: object })[]): string[] {
+  return parts.map(part => typeof part === 'string' ? target(part) : target(part.path, part.params))
+}
+
+function member({ path, status, body, text, link }: any) {
+  if (status !== 200) return { path, status, error: body === undefined ? text : unwrap(body).error }
+  return { path, status, msg: unwrap(body).msg, link }
+}
+
+// drawn is an answer at a block that is complete: a connection that was lost before is back.
+function drawn({ answer, failure }: Live<any>) {
+  return { answer, failure: failure?.code === 0 ? undefined : failure }
 }
 
 // target fills the parameters into the path, and the others into its query.

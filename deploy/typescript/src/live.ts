@@ -16,7 +16,7 @@ export class Follower {
   #connections: Connection[] = []
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  constructor(private readonly base: string, private readonly request: typeof fetch, private readonly headers: () => Record<string, string>) {}
+  constructor(private readonly base: string, private readonly request: typeof fetch, private readonly headers: () => Record<string, string>, private readonly block?: (height: number) => void) {}
 
   follow(target: string, listener: LiveListener<any>): Live<any> {
     const topic = this.#topics.get(target) ?? new Topic(target)
@@ -49,7 +49,7 @@ export class Follower {
       c.carry([...own, ...waiting.splice(0, maxPaths - own.length)])
     }
     while (waiting.length) {
-      const c = new Connection({ fetch: (target, init) => this.#fetch(target, init), refused: (t, err) => this.#refused(t, err.status, err.message) })
+      const c = new Connection({ fetch: (target, init) => this.#fetch(target, init), refused: (t, err) => this.#refused(t, err.status, err.message), block: this.block })
       this.#connections.push(c)
       c.carry(waiting.splice(0, maxPaths))
     }

@@ -1,5 +1,6 @@
 // What the OpenAPI documents say of paths, parameters and answers.
 
+import type { Failure, LiveAnswer } from './topic.js'
 import type * as cosmos from './cosmos.js'
 import type * as story from './story.js'
 
@@ -11,7 +12,7 @@ type Paths<D extends Dialect> = D extends 'cosmos' ? cosmos.paths : story.paths
 type BodyOf<Item> = Item extends { get: { responses: { 200: { content: { 'application/json': infer B } } } } } ? B : never
 
 /** The paths that are read with GET. */
-export type GetPath<D extends Dialect = 'story'> = { [P in keyof Paths<D>]: [BodyOf<Paths<D>[P]>] extends [never] ? never : P }[keyof Paths<D>] & string
+export type GetPath<D extends Dialect = 'story'> = Exclude<{ [P in keyof Paths<D>]: [BodyOf<Paths<D>[P]>] extends [never] ? never : P }[keyof Paths<D>] & string, '/batch'>
 
 // An object of which the document says nothing may have any members.
 type Described<T> = [T] extends [Record<string, never>] ? Record<string, any> : T
@@ -35,6 +36,30 @@ export type Parameters<P extends GetPath<D>, D extends Dialect = 'story'> =
 export type Arguments<O, P extends GetPath<D>, D extends Dialect> = {} extends Parameters<P, D>
   ? [options?: O & { params?: Parameters<P, D> }]
   : [options: O & { params: Parameters<P, D> }]
+
+/** A path of several that are read at one block: alone where it needs no parameters. */
+export type Part<D extends Dialect = Dialect> = GetPath<D> | { path: GetPath<D>; params?: object }
+
+// The path of a part, and the part with the parameters that its path takes.
+type PathOf<T, D extends Dialect> = T extends GetPath<D> ? T : T extends { path: infer P extends GetPath<D> } ? P : never
+type Checked<T, D extends Dialect> = T extends GetPath<D> ? ({} extends Parameters<T, D> ? T : never)
+  : T extends { path: infer P extends GetPath<D> } ? { path: P } & ({} extends Parameters<P, D> ? { params?: Parameters<P, D> } : { params: Parameters<P, D> }) : never
+
+/** Parts whose parameters are those of their paths. */
+export type Parts<T extends readonly Part<D>[], D extends Dialect> = T & { readonly [K in keyof T]: Checked<T[K], D> }
+
+/** What is made of the answer to each part, in their order. */
+export type OfParts<T extends readonly Part<D>[], D extends Dialect, F extends 'batch' | 'frame'> = {
+  [K in keyof T]: F extends 'batch' ? BatchAnswer<Msg<PathOf<T[K], D>, D>> : FrameAnswer<Msg<PathOf<T[K], D>, D>>
+}
+
+/** One answer of a batch: `msg` where its status is 200, else `error` says why not. */
+export type BatchAnswer<M> =
+  | { path: string; status: number; msg: M; error?: undefined; link: string | undefined }
+  | { path: string; status: number; msg?: undefined; error: string; link?: undefined }
+
+/** One answer of a frame: the last one, and why it is not of the frame's block. */
+export type FrameAnswer<M> = { answer: LiveAnswer<M> | undefined; failure: Failure | undefined }
 
 type Listing = story.paths['/api/v4/collections']['post']
 

@@ -42,6 +42,15 @@ test('a walk follows the Link of a list that is all there is', { skip }, async (
   assert.ok(pages >= 1)
 })
 
+test('a batch is of one block, with what a path says no to', { skip }, async () => {
+  const chain = new Tipcache(url)
+  const { height, answers: [pool, none] } = await chain.batch(['/staking/pool', { path: '/staking/validators/{validator_addr}', params: { validator_addr: 'nope' } }])
+  const pinned = await chain.get('/staking/pool', { height })
+  assert.deepEqual(pool, { path: '/staking/pool', status: 200, msg: pinned.msg, link: undefined })
+  assert.equal(none.status, 400)
+  assert.match(none.error, /validator_addr/)
+})
+
 test('a client behind a CDN names its blocks in the URL', { skip }, async () => {
   const asked = []
   const chain = new Tipcache(url, { heightsInUrl: true, fetch: (input, init) => { asked.push([input, init.headers]); return fetch(input, init) } })

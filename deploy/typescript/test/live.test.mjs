@@ -185,3 +185,24 @@ test('what a listener throws is no affair of the others', async t => {
   assert.equal((await thrown).message, 'mine')
   lives.forEach(l => l.close())
 })
+
+test('frames are drawn when a block is complete, with what failed at it', async t => {
+  const server = await startStreams(t), drawn = []
+  const page = new Tipcache(server.url).frames([pool, params], f => drawn.push(f))
+  await until(() => server.asked.length === 1)
+  const [s] = server.asked
+  s.say(pool, 7, 'a7')
+  s.say(params, 7, 'b7')
+  s.block(7)
+  s.say(pool, 8, 'a8')
+  s.write(`event: failure\ndata: ${JSON.stringify({ path: params, height: 0, answer: { code: 504, error: 'late' } })}\n\n`)
+  s.block(8)
+  s.say(params, 9, 'b9')
+  await until(() => drawn.length === 2)
+  s.block(9)
+  await until(() => drawn.length === 3)
+  assert.deepEqual(drawn.map(f => [f.height, ...f.answers.map(a => a.failure ? a.failure.error : a.answer.msg)]), [[7, 'a7', 'b7'], [8, 'a8', 'late'], [9, 'a8', 'b9']])
+  page.close()
+  await until(() => server.open.size === 0)
+  assert.throws(() => new Tipcache(server.url).frames(Array.from({ length: 21 }, (_, i) => ({ path: '/staking/validators/{validator_addr}', params: { validator_addr: i } })), () => {}), RangeError)
+})

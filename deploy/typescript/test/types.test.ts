@@ -15,7 +15,17 @@ export async function story(validator_addr: string): Promise<void> {
   chain.live('/staking/pool', { answer: ({ msg, height }) => console.log(msg, height + 1) })
   chain.live('/staking/validators/{validator_addr}', { answer: a => console.log(a.msg.validator.tokens) }, { params: { validator_addr } })
   for await (const page of chain.pages('/staking/delegations/{delegator_addr}', { params: { delegator_addr: '0x', 'pagination.limit': 5n } })) console.log(page.msg.delegation_responses.length)
-  console.log(tokens, moniker, total)
+  const { answers: [pool, listed] } = await chain.batch(['/staking/pool', { path: '/staking/validators', params: { status: 'bonded' } }])
+  if (listed.error === undefined) console.log(listed.msg.validators[0]?.tokens, listed.link)
+  chain.frames(['/staking/params', { path: '/staking/validators/{validator_addr}', params: { validator_addr } }], ({ height, answers: [p, v] }) => console.log(height, p.answer?.msg.params.bond_denom, v.answer?.msg.validator.tokens, v.failure?.error))
+  console.log(tokens, moniker, total, pool.status)
+
+  // @ts-expect-error no such path
+  await chain.batch(['/staking/pool', '/staking/poool'])
+  // @ts-expect-error a parameter of the path is missing
+  await chain.batch(['/staking/validators/{validator_addr}'])
+  // @ts-expect-error a parameter is misspelt
+  await chain.batch([{ path: '/staking/validators/{validator_addr}', params: { validator_address: 'x' } }])
 
   // @ts-expect-error no such parameter
   await chain.get('/staking/validators', { params: { statuss: 'bonded' } })
