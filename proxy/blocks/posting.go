@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
@@ -34,11 +34,11 @@ func NewPosting(p Posts) *Posting {
 }
 
 // Take waits for the turn of a client, by its name in [web.Stack.Client]. The error is a
-// *failure.Failure, 429, where it does not come soon, or the context's.
+// *web.Failure, 429, where it does not come soon, or the context's.
 func (p *Posting) Take(ctx context.Context, client string) error {
 	err := p.turns.Acquire(ctx, client)
 	if errors.Is(err, queue.ErrLate) {
-		return &failure.Failure{
+		return &web.Failure{
 			Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true,
 			Public: "too many transactions are sent through this server at present",
 		}
