@@ -16,7 +16,7 @@ func (a *asking) read(ctx context.Context, before *cache.Entry) (*cache.Entry, e
 		return a.compose(ctx, before)
 	}
 	q, r := a.q, a.request()
-	r.Background, r.Ahead = cache.InBackground(ctx), cache.Ahead(ctx)
+	r.Miss, r.Background, r.Ahead = before == nil, cache.InBackground(ctx), cache.Ahead(ctx)
 	answer, err := fetch(ctx, q, r, before)
 	if err = silence(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before)); err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ type Request struct {
 	Call       *Call       // of CometBFT's RPC, in place of Path, Query and Post; nil for none
 	Invoke     *Invocation // of a node's gRPC, likewise; nil for none
 	Post       *Post       // nil for a GET. It is sent to one node at most, and once
+	Miss       bool        // no older answer is at hand: it goes before other requests of the client
 	Background bool        // yields to foreground requests, and waits for its turn until its context ends
 	Only       string      // the name of the node to be asked; "" for any
 	Avoid      string      // the name of one that is asked only where no other can be, or will be soon; "" for none
@@ -42,7 +43,7 @@ func (r Request) told(height int64) int64 {
 
 // queued is what waits for a turn at an endpoint.
 func (r Request) queued() queue.Request {
-	return queue.Request{Client: r.Client, Cost: r.Cost, Background: r.Background, Ahead: r.Ahead}
+	return queue.Request{Client: r.Client, Cost: r.Cost, Miss: r.Miss, Background: r.Background, Ahead: r.Ahead}
 }
 
 // A Post is the body of a request that is no read.

@@ -92,6 +92,6 @@ func (q *queue) ahead(client string) int {
 	if l == nil {
 		return min(fresh+fresh/freshRun, q.waits.requests())
 	}
-	own, others := l.waiters.Len(), fresh+q.served.Len()-1
+	own, others := l.len(), fresh+q.served.Len()-1
 	return min(own+(own+1)*others, q.waits.requests())
 }

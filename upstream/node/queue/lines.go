@@ -10,6 +10,10 @@ import (
 // others wait in it.
 const freshRun = 3
 
+// missRun is how many turns in a row the misses of a client may take while its other
+// requests wait.
+const missRun = 3
+
 // A queue is where requests wait for a slot: the requests of each client in a
 // line of their own, oldest first. The lines take turns, and a fresh line, of a
 // client that had no turn lately, goes before the others, as in RFC 8290. So a
@@ -28,6 +32,8 @@ type queue struct {
 type line struct {
 	client  string
 	waiters list.List // of *waiter
+	misses  list.List // of *waiter: these go before the others
+	run     int       // turns that misses took since another had to wait
 	fresh   bool
 	place   *list.Element // in the queue
 }
@@ -37,29 +43,33 @@ type waiter struct {
 	calm  bool          // little was asked when the turn came
 	turn  chan struct{} // closed when the slot is the waiter's
 	line  *line
-	place *list.Element // in the line
+	in    *list.List    // of the line
+	place *list.Element // in that
 }
 
-func (q *queue) push(client string, cost Cost) *waiter {
-	l := q.lines[client]
+func (q *queue) push(r Request) *waiter {
+	l := q.lines[r.Client]
 	if l == nil {
-		l = &line{client: client, fresh: true}
+		l = &line{client: r.Client, fresh: true}
 		l.place = q.fresh.PushBack(l)
 		if q.lines == nil {
 			q.lines = map[string]*line{}
 		}
-		q.lines[client] = l
+		q.lines[r.Client] = l
 	}
-	q.waits[cost]++
-	w := &waiter{cost: cost, turn: make(chan struct{}), line: l}
-	w.place = l.waiters.PushBack(w)
+	q.waits[r.Cost]++
+	w := &waiter{cost: r.Cost, turn: make(chan struct{}), line: l, in: &l.waiters}
+	if r.Miss {
+		w.in = &l.misses
+	}
+	w.place = w.in.PushBack(w)
 	return w
 }
 
 // of is how many requests of a client wait.
 func (q *queue) of(client string) int {
 	if l := q.lines[client]; l != nil {
-		return l.waiters.Len()
+		return l.len()
 	}
 	return 0
 }
@@ -104,8 +114,8 @@ func (q *queue) giveUp(w *waiter, err error) error {
 // leave takes out a waiter that had no turn.
 func (q *queue) leave(w *waiter) {
 	q.waits[w.cost]--
-	w.line.waiters.Remove(w.place)
-	if w.line.fresh && w.line.waiters.Len() == 0 {
+	w.in.Remove(w.place)
+	if w.line.fresh && w.line.len() == 0 {
 		q.drop(w.line)
 	}
 }
@@ -129,7 +139,7 @@ func (q *queue) first(lines *list.List, scans bool) *waiter {
 	for place := lines.Front(); place != nil; place = after {
 		after = place.Next()
 		l := place.Value.(*line)
-		if l.waiters.Len() == 0 {
+		if l.len() == 0 {
 			q.drop(l)
 		} else if w := l.first(scans); w != nil {
 			return w
@@ -141,7 +151,27 @@ func (q *queue) first(lines *list.List, scans bool) *waiter {
 // first is the oldest waiter that could run now: a scan that waits for a slot of
 // its own does not hold up those behind it.
 func (l *line) first(scans bool) *waiter {
-	for place := l.waiters.Front(); place != nil; place = place.Next() {
+	miss, other := firstOf(&l.misses, scans), firstOf(&l.waiters, scans)
+	if miss == nil || other != nil && l.run >= missRun {
+		return other
+	}
+	return miss
+}
+
+// passes notes whose turn it is.
+func (l *line) passes(w *waiter) {
+	switch {
+	case w.in != &l.misses:
+		l.run = 0
+	case l.waiters.Len() > 0:
+		l.run++
+	}
+}
+
+func (l *line) len() int { return l.waiters.Len() + l.misses.Len() }
+
+func firstOf(waiters *list.List, scans bool) *waiter {
+	for place := waiters.Front(); place != nil; place = place.Next() {
 		if w := place.Value.(*waiter); scans || w.cost != Scan {
 			return w
 		}
@@ -153,7 +183,8 @@ func (l *line) first(scans bool) *waiter {
 func (q *queue) grant(w *waiter) {
 	q.waits[w.cost]--
 	l := w.line
-	l.waiters.Remove(w.place)
+	l.passes(w)
+	w.in.Remove(w.place)
 	switch {
 	case !l.fresh:
 		q.run = 0

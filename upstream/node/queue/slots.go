@@ -23,6 +23,7 @@ var ErrLate = errors.New("no turn in time")
 type Request struct {
 	Client     string // on whose behalf: clients take turns
 	Cost       Cost   // a Scan takes one of the slots that scans have, too
+	Miss       bool   // without its answer the client gets none: it goes before the client's others, but for one turn of four
 	Background bool   // yields to foreground requests, and waits for its turn until its context ends
 	Ahead      bool   // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
 }
@@ -75,7 +76,7 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 		queue = &s.background
 	}
 	s.mu.Lock()
-	w := queue.push(r.Client, r.Cost)
+	w := queue.push(r)
 	s.grant()
 	s.mu.Unlock()
 

@@ -88,7 +88,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	tests := []struct {
 		name  string
 		slots int
-		enter string // client and name of each request, s to u are scans; a dash is a second
+		enter string // client and name of each request, s to u are scans, m and n misses; a dash is a second
 		want  string
 	}{
 		{"a client does not wait for all that another asks", 1, "A1 A2 A3 A4 A5 B6", "162345"},
@@ -96,6 +96,8 @@ func TestClientsTakeTurns(t *testing.T) {
 		{"a client that comes later passes those that had turns", 1, "A1 B2 A3 B4 A5 B6 C7", "1273456"},
 		{"one that asks again and again does not", 1, "A1 A2 A3 A4 B5 - B6 - B7", "1526374"},
 		{"new ones have three turns of four", 1, "A0 A1 A2 B3 C4 D5 E6 F7 G8 H9", "0345167829"},
+		{"misses go before what a client asks besides", 1, "A1 A2 A3 Am An B4", "14mn23"},
+		{"and have three turns of four", 1, "A1 A2 A3 Am Am Am Am Am", "1mmm2mm3"},
 		{"a scan that waits holds up neither its client nor others", 2, "As At A1 Bu B2", "s12tu"},
 	}
 	for _, tt := range tests {
@@ -108,7 +110,7 @@ func TestClientsTakeTurns(t *testing.T) {
 						synctest.Wait()
 						continue
 					}
-					l.enter(step[1:], Request{Client: step[:1], Cost: costOf(step, "stu")})
+					l.enter(step[1:], Request{Client: step[:1], Cost: costOf(step, "stu"), Miss: strings.ContainsAny(step, "mn")})
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()

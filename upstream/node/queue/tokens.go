@@ -33,7 +33,7 @@ func (t *Tokens) Acquire(ctx context.Context, client string) error {
 		t.mu.Unlock()
 		return ErrLate
 	}
-	w := t.queue.push(client, Cheap)
+	w := t.queue.push(Request{Client: client})
 	t.grant()
 	t.mu.Unlock()
 	err := w.wait(ctx, t.patience)
