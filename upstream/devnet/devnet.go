@@ -150,7 +150,7 @@ func (d *Devnet) Start() error {
 func (d *Devnet) targets() []*target {
 	all := []*target{d.evm.target, d.metadata, d.control}
 	for _, n := range d.nodes {
-		all = append(all, n.rest, n.comet)
+		all = append(all, n.targets()...)
 	}
 	return all
 }
@@ -175,7 +175,7 @@ func (d *Devnet) AddNode(o NodeOptions) (*Node, error) {
 		return nil, errors.New("devnet: not running")
 	}
 	n := newNode(d.chain, d.options, o)
-	if err := openAll(n.rest, n.comet); err != nil {
+	if err := openAll(n.targets()...); err != nil {
 		return nil, err
 	}
 	d.nodes = append(d.nodes, n)

@@ -27,6 +27,7 @@ type Node struct {
 	asked      *tally[Asked] // whose own counts are 0
 	rest       *target
 	comet      *target
+	grpc       *target // nil but in the dialect of the SDK
 
 	restartedAt atomic.Int64 // the height at that time
 }
@@ -39,6 +40,8 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, node.restHandler(n.NoGRPC))
 	if c.cosmos != nil {
 		node.rest.words = cosmos.Unavailable
+		node.grpc = newTarget("gRPC", "", 0, &grpcServer{node: node})
+		node.grpc.h2c = true
 	}
 	node.comet = newTarget("comet", n.CometAddr, 0, &cometServer{node: node})
 	return node
@@ -46,8 +49,23 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 
 // Close stops the node and waits for its goroutines.
 func (n *Node) Close() error {
-	closeAll(n.rest, n.comet)
+	closeAll(n.targets()...)
 	return nil
+}
+
+func (n *Node) targets() []*target {
+	if n.grpc == nil {
+		return []*target{n.rest, n.comet}
+	}
+	return []*target{n.rest, n.comet, n.grpc}
+}
+
+// GRPCAddr is the address of the gRPC server, "" in the dialect of Story.
+func (n *Node) GRPCAddr() string {
+	if n.grpc == nil {
+		return ""
+	}
+	return *n.grpc.addr.Load()
 }
 
 // RESTURL is the base of the REST server, without a trailing slash.

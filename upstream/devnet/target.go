@@ -24,6 +24,7 @@ type target struct {
 	name     string
 	idle     time.Duration // 0: no limit
 	handler  http.Handler
+	h2c      bool                    // it speaks HTTP/2 alone, without TLS
 	words    func(status int) []byte // of an error, as JSON; nil: plain text
 	requests atomic.Int64
 	notice   // of faults
@@ -103,6 +104,10 @@ func (t *target) listen() error {
 	t.server = &http.Server{
 		Handler: t, IdleTimeout: t.idle, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: t.reset,
+	}
+	if t.h2c {
+		t.server.Protocols = new(http.Protocols)
+		t.server.Protocols.SetUnencryptedHTTP2(true)
 	}
 	go func(s *http.Server, done chan struct{}) {
 		defer close(done)

@@ -36,9 +36,11 @@ var services = []service{
 	{"/cosmos.tx.v1beta1.Service/Simulate", transactions + "/simulate", "_ tx_bytes", "gas_info:GasInfo result:Result"},
 }
 
-// An Answer is what abci_query says.
+// An Answer is what abci_query says, and gRPC in its place.
 type Answer struct {
 	Value     []byte
+	Status    int    // of gRPC
+	Message   string // of that
 	Code      int
 	Log       string
 	Codespace string
@@ -61,15 +63,16 @@ func (c *Chain) Query(n nodeView, path string, data []byte, height int64) Answer
 	case height == 0:
 		height = now.Height
 	case height < 0:
-		return Answer{Code: 18, Codespace: "sdk", Log: "cannot query with height < 0; please provide a valid height: invalid request"}
+		return unread(18, "invalid request", "cannot query with height < 0; please provide a valid height")
 	}
 	switch {
 	case service == nil:
-		return Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request"}
+		service, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		return Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request", Status: 12, Message: "unknown service " + service}
 	case height > now.Height:
-		return Answer{Code: 26, Codespace: "sdk", Log: "cannot query with height in the future; please provide a valid height: invalid height"}
+		return unread(26, "invalid height", "cannot query with height in the future; please provide a valid height")
 	case height < now.Oldest:
-		return Answer{Code: 38, Codespace: "sdk", Log: fmt.Sprintf("failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d): not found", height, now.Height)}
+		return unread(38, "not found", fmt.Sprintf("failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d)", height, now.Height))
 	}
 	q := service.query(data)
 	q.chain, q.node, q.now, q.state = c, n, now, c.at(height, n)
@@ -80,8 +83,13 @@ func (c *Chain) Query(n nodeView, path string, data []byte, height int64) Answer
 	return Answer{Value: encode(service.answer, body), Height: height}
 }
 
+// unread is the answer of a height that cannot be read.
+func unread(code int, description, text string) Answer {
+	return Answer{Code: code, Codespace: "sdk", Log: text + ": " + description, Status: 2, Message: fmt.Sprintf("codespace sdk code %d: %s: %s", code, description, text)}
+}
+
 func refused(f *failure, height int64) Answer {
-	a := Answer{Code: 18, Codespace: "sdk", Log: f.text + ": invalid request", Height: height}
+	a := Answer{Code: 18, Codespace: "sdk", Log: f.text + ": invalid request", Height: height, Status: f.code, Message: f.text}
 	if e, known := abciErrors[f.code]; known {
 		a.Code, a.Log = e.code, fmt.Sprintf("rpc error: code = %s desc = %s: %s", e.name, f.text, e.suffix)
 	}

@@ -28,7 +28,12 @@ func TestServicesAnswerByABCIAsANodeDoes(t *testing.T) {
 			Log: "rpc error: code = NotFound desc = account cosmos1qypqxpq9qcrsszg2pvxq6rs0zqg3yyc5lzv7xu not found: key not found"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, chain.Query(clock{1000, 1, false}, tt.path, []byte(tt.data), tt.height)); diff != "" {
+			got := chain.Query(clock{1000, 1, false}, tt.path, []byte(tt.data), tt.height)
+			if (got.Status == 0) != (tt.want.Code == 0) || (got.Message == "") != (tt.want.Code == 0) {
+				t.Errorf("by gRPC: %d %q", got.Status, got.Message)
+			}
+			got.Status, got.Message = 0, ""
+			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
 		})

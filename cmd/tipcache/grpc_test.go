@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+const stakingParams = "/cosmos.staking.v1beta1.Query/Params"
+
+// A value is the same by gRPC, gRPC-Web and RPC, and is read once a block, by the gRPC of
+// a node that offers it and else by its RPC.
+func TestEveryDoorGivesTheSameValueOfABlock(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"grpc", "abci_query"} {
+		t.Run("by "+way, func(t *testing.T) {
+			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 300 * time.Millisecond})
+			s := startRunning(t, d, func(c *config.Config) {
+				c.RPC.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0"
+				if way == "grpc" {
+					c.Chain.GRPC = []string{d.Node().GRPCAddr()}
+				}
+			})
+			if way == "grpc" {
+				s.eventually("by gRPC", func() bool { return gjson.Get(s.get(s.admin+"/readyz").body, "nodes.0.grpc").String() == "ok" })
+			}
+			const at = "1000"
+			value, height := s.invoke(t, stakingParams, at)
+			called := s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"abci_query","params":{"path":"`+stakingParams+`","height":"`+at+`"}}`)
+			byRPC := gjson.Get(called.body, "result.response")
+			if byRPC.Get("value").String() != base64.StdEncoding.EncodeToString(value) || byRPC.Get("height").String() != at || height != at || len(value) == 0 {
+				t.Errorf("by gRPC at block %s: %x; by RPC: %s", height, value, called.body)
+			}
+			r := s.do(http.MethodPost, s.base+stakingParams, "\x00\x00\x00\x00\x00", "Content-Type", "application/grpc-web+proto", "X-Cosmos-Block-Height", at)
+			if !strings.HasPrefix(r.body, "\x00\x00\x00\x00"+string([]byte{byte(len(value))})+string(value)) || !strings.HasSuffix(r.body, "grpc-status: 0\r\n") {
+				t.Errorf("by gRPC-Web: %d %q", r.status, r.body)
+			}
+			if asked := askedOf(d, way+" "+stakingParams); asked != 1 {
+				t.Errorf("the node was asked %d times by %s", asked, way)
+			}
+		})
+	}
+}
+
+// invoke calls a method without a message, at a height.
+func (r *running) invoke(t *testing.T, method, at string) (reply []byte, height string) {
+	t.Helper()
+	c, err := grpc.NewClient(r.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "x-cosmos-block-height", at)
+	var nothing []byte
+	var header metadata.MD
+	if err := c.Invoke(ctx, method, &nothing, &reply, grpc.ForceCodecV2(node.Bytes{}), grpc.Header(&header)); err != nil {
+		t.Fatal(err)
+	}
+	return reply, strings.Join(header.Get("x-cosmos-block-height"), ",")
+}
+
+// askedOf is how often the devnet's node was asked for what begins so.
+func askedOf(d *devnet.Devnet, beginning string) (times int) {
+	for _, asked := range d.Node().Stats().Asked {
+		if strings.HasPrefix(asked.URI, beginning) {
+			times += int(asked.Count)
+		}
+	}
+	return times
+}
