@@ -16,7 +16,7 @@ import (
 
 // A client is one stream.
 type client struct {
-	*follower
+	follower
 	w      gin.ResponseWriter
 	out    output // to w
 	follow []subscription
@@ -62,7 +62,7 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	cl.follow = make([]subscription, len(subjects))
 	for i := range subjects {
 		s := &cl.follow[i]
-		if s.topic = ts.subscribe(subjects[i], cl.follower, s); s.topic == nil {
+		if s.topic = ts.subscribe(subjects[i], &cl.follower, s); s.topic == nil {
 			return errFull
 		}
 		if cl.frames.wanted {
@@ -94,7 +94,7 @@ func (cl *client) leave() {
 			if cl.frames.wanted {
 				t.framed.Add(-1)
 			}
-			cl.h.topics.unsubscribe(t, cl.follower)
+			cl.h.topics.unsubscribe(t, &cl.follower)
 		}
 	}
 }

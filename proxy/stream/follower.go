@@ -31,11 +31,10 @@ type subscription struct {
 	failure digest
 }
 
-// newFollower makes a follower whose request is paid for. It is admitted by admit.
-func (h *Handler) newFollower(renew func() (*web.Payer, error)) (f *follower) {
-	f = &follower{h: h, woken: make(chan struct{}, 1), renew: renew, reload: h.reloads.Load()}
+// init makes a follower whose request is paid for. It is admitted by admit.
+func (f *follower) init(h *Handler, renew func() (*web.Payer, error)) {
+	f.h, f.woken, f.renew, f.reload = h, make(chan struct{}, 1), renew, h.reloads.Load()
 	f.prepaid.Store(true)
-	return f
 }
 
 // admit makes the follower one that is paid for, by the keys and limits in force.

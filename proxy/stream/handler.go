@@ -138,7 +138,8 @@ type Source struct {
 }
 
 func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) error {
-	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: web.WantsGzip(c.Request.Header["Accept-Encoding"])}, follower: h.newFollower(func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })}
+	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: web.WantsGzip(c.Request.Header["Accept-Encoding"])}}
+	cl.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })
 	if err := admit(c, rec); err != nil {
 		return err
 	}

@@ -91,14 +91,15 @@ func (h *Handler) await(c *gin.Context, rec *web.Record, feed web.Feed, had vers
 		return errManyPolls
 	}
 	defer leave()
-	p := poll{follower: h.newFollower(func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) }), had: had}
+	p := poll{had: had}
+	p.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })
 	if err := p.admit(); err != nil {
 		return err
 	}
-	if p.topic = h.topics.subscribe(h.topics.answersOf(feed), p.follower, &p.subscription); p.topic == nil {
+	if p.topic = h.topics.subscribe(h.topics.answersOf(feed), &p.follower, &p.subscription); p.topic == nil {
 		return errManyPolls
 	}
-	defer h.topics.unsubscribe(p.topic, p.follower)
+	defer h.topics.unsubscribe(p.topic, &p.follower)
 	if err := p.wait(c.Request.Context()); err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (h *Handler) await(c *gin.Context, rec *web.Record, feed web.Feed, had vers
 
 // A poll is a follower that waits for one answer.
 type poll struct {
-	*follower
+	follower
 	subscription
 	had   version
 	ahead bool          // of this replica: it is woken at each read
