@@ -48,3 +48,8 @@ export async function bodyOf(response: Response): Promise<any> {
   const said = response.ok ? 'the answer is not JSON' : body?.detail || (body && unwrap(body).error) || response.statusText || `status ${response.status}`
   throw new TipcacheError(response.status, said, Number.isNaN(after) ? undefined : after, body?.errors ?? [])
 }
+
+/** Statuses that come again however often one asks. */
+export function isRefusal(status: number): boolean {
+  return status >= 400 && status < 500 && ![408, 425, 429].includes(status)
+}

@@ -1,6 +1,6 @@
 // A connection to /live, which carries several answers.
 
-import { bodyOf, TipcacheError, unwrap } from './answer.js'
+import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Topic } from './topic.js'
 
 /** How many paths the server takes in a connection. */
@@ -13,12 +13,16 @@ const leastTime = 6_000
 const firstWait = 1_000 // before a lost connection is made anew
 const longestWait = 30_000
 
+const mostBarren = 2 // streams in a row of which nothing comes
+
 export interface Server {
   fetch(pathAndQuery: string, init: RequestInit): Promise<Response>
   /** The server does not take this path. */
   refused(topic: Topic, err: TipcacheError): void
   /** All answers of a block have come. */
   block?: ((height: number) => void) | undefined
+  /** Streams begin, and nothing comes of them: something on the way holds them or cuts them off. */
+  unstreamable?(): void
 }
 
 export class Connection {
@@ -28,6 +32,8 @@ export class Connection {
   #silence: ReturnType<typeof setTimeout> | undefined
   #wait = firstWait
   #advice: number | undefined // when to come again, as the server said
+  #begun = false // this request has got a stream
+  #barren = 0 // streams of which nothing has come, since the last of which something has
   #tip = 0
   #first: number | undefined // block that this request saw
   #blockAt = 0
@@ -55,6 +61,7 @@ export class Connection {
   #open(): void {
     this.close()
     this.#advice = this.#first = undefined
+    this.#begun = false
     this.#blockAt = this.#gap = 0
     const ended = this.#ended = new AbortController()
     this.#listen(openTime)
@@ -68,6 +75,7 @@ export class Connection {
   async #run(signal: AbortSignal): Promise<void> {
     const response = await this.server.fetch(this.#target(), { signal })
     if (!response.ok) await bodyOf(response)
+    this.#begun = true
     if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) throw new Error('the server gives no stream')
     this.#heard()
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
@@ -103,6 +111,7 @@ export class Connection {
       return
     }
     this.#wait = firstWait
+    this.#barren = -1 // this one is not
     const told = JSON.parse(data), topic = this.#topics.find(t => t.target === told.path)
     if (fields.get('event') === 'block') this.#block(told.height)
     else if (fields.get('event') === 'failure') topic?.fail({ code: told.answer.code, error: told.answer.error, final: false })
@@ -136,7 +145,10 @@ export class Connection {
   #listen(ms: number): void {
     clearTimeout(this.#silence)
     if (!this.#ended) return
-    this.#silence = setTimeout(() => this.#lost(`nothing has come for ${Math.round(ms / 1000)} s`), ms)
+    this.#silence = setTimeout(() => {
+      this.#begun = true // if the answer's head is held, too
+      this.#lost(`nothing has come for ${Math.round(ms / 1000)} s`)
+    }, ms)
   }
 
   #lost(why: string): void {
@@ -145,6 +157,7 @@ export class Connection {
     this.#wait = Math.min(2 * this.#wait, longestWait)
     this.#retry = setTimeout(() => this.#open(), after)
     for (const t of this.#topics) t.fail({ code: 0, error: `${why}; trying again`, final: false })
+    if (this.#begun && this.#advice === undefined && ++this.#barren >= mostBarren) this.server.unstreamable?.()
   }
 
   // refused finds the paths that the server does not take: the others go on without them.
@@ -163,9 +176,4 @@ export class Connection {
     if (refused.length === 0) this.#lost(why.message)
     for (const [t, err] of refused) this.server.refused(t, err)
   }
-}
-
-// isRefusal tells statuses that come again however often one asks.
-function isRefusal(status: number): boolean {
-  return status >= 400 && status < 500 && ![408, 425, 429].includes(status)
 }

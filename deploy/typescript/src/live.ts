@@ -1,7 +1,9 @@
 // Answers that come by themselves, over as few connections as carry them: browsers
 // allow six to an origin over HTTP/1.
 
+import type { TipcacheError } from './answer.js'
 import { Connection, maxPaths } from './connection.js'
+import { Poll } from './poll.js'
 import { Topic, type Live, type LiveListener } from './topic.js'
 
 export type { Failure, Live, LiveAnswer, LiveListener } from './topic.js'
@@ -11,9 +13,13 @@ export type { Failure, Live, LiveAnswer, LiveListener } from './topic.js'
 const firstPause = 20
 const pause = 250
 
+const pollingTime = 600_000 // until streams are tried again
+
 export class Follower {
   readonly #topics = new Map<string, Topic>()
   #connections: Connection[] = []
+  #polls = new Map<Topic, Poll>()
+  #polling: ReturnType<typeof setTimeout> | undefined // undefined while streams are used
   #timer: ReturnType<typeof setTimeout> | undefined
 
   constructor(private readonly base: string, private readonly request: typeof fetch, private readonly headers: () => Record<string, string>, private readonly block?: (height: number) => void) {}
@@ -39,6 +45,7 @@ export class Follower {
   // emptiest connections where fewer would do.
   #arrange(): void {
     for (const [target, t] of this.#topics) if (!t.followed) this.#topics.delete(target)
+    if (this.#polling !== undefined) return this.#arrangePolls()
     const carried = (c: Connection) => c.topics.filter(t => this.#topics.get(t.target) === t)
     this.#connections.sort((a, b) => carried(b).length - carried(a).length)
     for (const c of this.#connections.splice(Math.ceil(this.#topics.size / maxPaths))) c.close()
@@ -49,14 +56,41 @@ export class Follower {
       c.carry([...own, ...waiting.splice(0, maxPaths - own.length)])
     }
     while (waiting.length) {
-      const c = new Connection({ fetch: (target, init) => this.#fetch(target, init), refused: (t, err) => this.#refused(t, err.status, err.message), block: this.block })
+      const c = new Connection({ ...this.#server, block: this.block })
       this.#connections.push(c)
       c.carry(waiting.splice(0, maxPaths))
     }
   }
 
-  #fetch(target: string, init: RequestInit): Promise<Response> {
-    return this.request(this.base + target, { ...init, headers: this.headers(), cache: 'no-store' })
+  // arrangePolls gives every answer a poll. Streams are tried again in time, and by those who come when nobody follows.
+  #arrangePolls(): void {
+    for (const [topic, poll] of this.#polls) {
+      if (this.#topics.get(topic.target) === topic) continue
+      poll.close()
+      this.#polls.delete(topic)
+    }
+    for (const t of this.#topics.values()) if (!this.#polls.has(t)) this.#polls.set(t, new Poll(this.#server, t))
+    if (this.#topics.size === 0) this.#stream()
+  }
+
+  #poll(): void {
+    if (this.#polling !== undefined || this.block) return // polls tell of no blocks
+    for (const c of this.#connections.splice(0)) c.close()
+    this.#polling = setTimeout(() => { this.#stream(); this.#changed() }, pollingTime)
+    this.#arrangePolls()
+  }
+
+  #stream(): void {
+    clearTimeout(this.#polling)
+    this.#polling = undefined
+    for (const p of this.#polls.values()) p.close()
+    this.#polls.clear()
+  }
+
+  readonly #server = {
+    fetch: (target: string, init: RequestInit): Promise<Response> => this.request(this.base + target, { cache: 'no-store', ...init, headers: this.headers() }),
+    refused: (t: Topic, err: TipcacheError): void => this.#refused(t, err.status, err.message),
+    unstreamable: (): void => this.#poll(),
   }
 
   #refused(topic: Topic, code: number, error: string): void {

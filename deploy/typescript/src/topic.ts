@@ -64,11 +64,16 @@ export class Topic {
     if (!known) this.#tell()
   }
 
-  /** The connection that was lost is back, and has brought nothing newer. */
-  confirm(): void {
-    if (this.failure?.code !== 0 || !this.answer) return
+  /** What could not be read anew, or was lost, holds still. */
+  holds(): void {
+    if (!this.failure || !this.answer) return
     this.failure = undefined
     this.#tell()
+  }
+
+  /** The connection that was lost is back, and has brought nothing newer. */
+  confirm(): void {
+    if (this.failure?.code === 0) this.holds()
   }
 
   #tell(): void { for (const listener of [...this.#listeners.values()]) this.#state(listener) }

@@ -2,9 +2,17 @@
 import { createServer } from 'node:http'
 
 export async function startStreams(t) {
-  const server = { asked: [], open: new Set(), refuse: () => undefined, hang: false }
+  const server = { asked: [], polled: [], open: new Set(), refuse: () => undefined, hang: false }
   const http = createServer((req, res) => {
-    const query = new URL(req.url, 'http://host').searchParams
+    const { pathname, searchParams: query } = new URL(req.url, 'http://host')
+    if (query.has('since')) return server.polled.push({
+      path: pathname, since: query.get('since'),
+      say: (status, height, msg, next, headers = {}) => {
+        res.writeHead(status, { 'x-block-height': height, etag: `"${JSON.stringify(msg)}-gzip"`, ...next && { link: `<?since=${next}>; rel="next"` }, ...headers })
+        res.end(status === 204 ? undefined : JSON.stringify({ code: status, msg, error: '' }))
+      },
+      cut: () => res.destroy(),
+    })
     const stream = {
       paths: query.getAll('path'), id: query.get('stream.last_event_id'), key: req.headers['x-api-key'], blocks: query.get('stream.blocks'),
       write: text => res.write(text),

@@ -1,0 +1,83 @@
+// An answer that comes by polls, for where streams do not pass: each is a request that
+// is answered once there is another answer.
+
+import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
+import type { Server } from './connection.js'
+import type { Topic } from './topic.js'
+
+// Milliseconds.
+const pollTime = 60_000 // until an answer: the server gives one after 20 s
+const firstWait = 1_000 // before a poll that has failed is sent anew
+const longestWait = 30_000
+
+const start = '0' // of a client that has no answer
+
+export class Poll {
+  readonly #ended = new AbortController()
+
+  constructor(private readonly server: Server, readonly topic: Topic) { void this.#run() }
+
+  close(): void { this.#ended.abort() }
+
+  async #run(): Promise<void> {
+    const signal = this.#ended.signal
+    let next = this.#after(start), wait = firstWait
+    while (!signal.aborted) {
+      let pause = 0
+      try {
+        next = await this.#poll(next)
+        wait = firstWait
+      } catch (err) {
+        if (signal.aborted) return
+        const status = err instanceof TipcacheError ? err.status : 0
+        if (isRefusal(status) && next === this.#after(start)) return this.server.refused(this.topic, err as TipcacheError)
+        if (isRefusal(status)) next = this.#after(start) // the server does not know what we have
+        this.topic.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
+        pause = (err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random())
+        wait = Math.min(2 * wait, longestWait)
+      }
+      if (pause) await this.#pause(pause)
+    }
+  }
+
+  // poll gives the next URL.
+  async #poll(target: string): Promise<string> {
+    const late = new AbortController(), end = () => late.abort(this.#ended.signal.reason)
+    const timer = setTimeout(() => late.abort(new Error('no answer in time')), pollTime)
+    this.#ended.signal.addEventListener('abort', end)
+    try {
+      const response = await this.server.fetch(target, { signal: late.signal, cache: 'default' })
+      const query = /^<\?([^>]*)>; *rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
+      if (query === undefined) {
+        await bodyOf(response)
+        throw new Error('the server answers no polls')
+      }
+      if (response.status === 204) this.topic.holds()
+      else this.#take(response, await response.json())
+      return `${this.topic.target.split('?')[0]}?${query}`
+    } finally {
+      clearTimeout(timer)
+      this.#ended.signal.removeEventListener('abort', end)
+    }
+  }
+
+  #take(response: Response, body: unknown): void {
+    if (this.#ended.signal.aborted) return
+    const height = Number(response.headers.get('X-Block-Height') ?? 0)
+    if (this.topic.answer && height < this.topic.answer.height && /stale-/.test(response.headers.get('Cache-Status') ?? '')) return
+    const tag = (response.headers.get('ETag') ?? '').replace(/^(W\/)?"|"$/g, '').replace(/-(gzip|br|zstd)$/, '') // as streams have it
+    this.topic.take({ ...unwrap(body), height, id: `${height}.${tag}` })
+  }
+
+  #after(id: string): string {
+    const target = this.topic.target
+    return `${target}${target.includes('?') ? '&' : '?'}since=${id}`
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(done => {
+      const timer = setTimeout(done, ms)
+      this.#ended.signal.addEventListener('abort', () => { clearTimeout(timer); done() }, { once: true })
+    })
+  }
+}
