@@ -3,6 +3,9 @@ package cache
 // reserveSteps are how many sizes memory may have: it is not fitted for each byte.
 const reserveSteps = 64
 
+// MemoryBytes is what entries may weigh, with what is reserved.
+func (c *Cache) MemoryBytes() int64 { return c.o.MemoryBytes }
+
 // Reserve sets bytes of the memory bound aside, for answers that others hold: entries
 // make room for them. A negative number gives bytes back. It is not ok, and nothing is
 // set aside, where more than half of the bound would be.

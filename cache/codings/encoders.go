@@ -26,12 +26,12 @@ const (
 	quickLevel = 1 // of gzip and brotli, for bodies that may be sent once
 )
 
-// The window is how far back encoders of brotli and zstd look. They hold a multiple of it
+// The Window is, in bytes, how far back encoders of brotli and zstd look. They hold a multiple of it
 // while they are pooled, which counts in no bound of memory. Lists of delegations of 0.3 and
 // 6 MB come to no more bytes with it than with the usual 4 and 8 MiB.
 const (
 	windowBits = 19
-	window     = 1 << windowBits
+	Window     = 1 << windowBits
 )
 
 // Encoders make the encoded bodies, as many at once as there are processors:
@@ -70,7 +70,7 @@ func NewEncoders() *Encoders {
 	e.kept.init(gzipLevel, brotliLevel)
 	e.quick.init(quickLevel, quickLevel)
 	// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
-	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(window),
+	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(Window),
 		zstd.WithEncoderConcurrency(cap(e.places)), zstd.WithLowerEncoderMem(true))
 	return e
 }

@@ -10,17 +10,21 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-func TestGarbageIsASmallShareOfAContainer(t *testing.T) {
+func TestGarbageIsASmallShareOfAContainerAndNoMoreThanAnswers(t *testing.T) {
 	none := func() (uint64, error) { return 0, errors.New("no container") }
 	for name, tt := range map[string]struct {
 		container memlimit.Provider
+		answers   int64
 		want      uint64
 	}{
-		"no container":    {none, 48 << 20},
-		"a large one":     {memlimit.Limit(8 << 30), 48 << 20},
-		"a small sidecar": {memlimit.Limit(128 << 20), 8 << 20},
+		"no container":        {none, 256 << 20, 48 << 20},
+		"a large one":         {memlimit.Limit(8 << 30), 2 << 30, 48 << 20},
+		"a small sidecar":     {memlimit.Limit(128 << 20), 32 << 20, 8 << 20},
+		"a small cache":       {none, 32 << 20, 32 << 20},
+		"hardly any cache":    {none, 1 << 20, 16 << 20},
+		"both, the container": {memlimit.Limit(128 << 20), 1 << 20, 8 << 20},
 	} {
-		if got := GarbageFor(tt.container); got != tt.want {
+		if got := GarbageFor(tt.container, tt.answers); got != tt.want {
 			t.Errorf("%s: %d bytes, want %d", name, got, tt.want)
 		}
 	}
@@ -28,16 +32,30 @@ func TestGarbageIsASmallShareOfAContainer(t *testing.T) {
 
 func TestThePercentageMakesTheGarbage(t *testing.T) {
 	for live, want := range map[uint64]int{0: 1600, 1 << 20: 1600, 8 << 20: 800, 32 << 20: 200, 64 << 20: 100, 128 << 20: 50, 1 << 30: 40} {
-		if got := percentFor(64<<20, live); got != want {
+		if got := percentFor(64<<20, live, 0); got != want {
 			t.Errorf("%d bytes live: %d %%, want %d", live, got, want)
+		}
+	}
+	if got := percentFor(64<<20, 32<<20, 32<<20); got != 100 {
+		t.Errorf("with as many bytes of stacks, of which the collector allows the percentage, too: %d %%, want 100", got)
+	}
+}
+
+func TestTheLimitHasRoomForTheGarbage(t *testing.T) {
+	for live, want := range map[uint64]int64{10 << 20: (10 + 40) << 20, 1000 << 20: (1000 + 400) << 20} {
+		if got := limitFor(40<<20, live, 5<<20); got < want+5<<20 || got > want*9/8+5<<20 {
+			t.Errorf("%d bytes live: a limit of %d, want little more than %d", live, got, want+5<<20)
 		}
 	}
 }
 
 func TestTheTuningFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOGC", "") // or nothing is changed
-	before := debug.SetGCPercent(usualPercent)
-	defer debug.SetGCPercent(before)
+	before, most := debug.SetGCPercent(usualPercent), debug.SetMemoryLimit(-1)
+	defer func() {
+		debug.SetGCPercent(before)
+		debug.SetMemoryLimit(most)
+	}()
 	percent := func() int {
 		now := debug.SetGCPercent(usualPercent)
 		debug.SetGCPercent(now)
@@ -48,12 +66,18 @@ func TestTheTuningFollowsWhatIsAlive(t *testing.T) {
 	if few := percent(); few <= usualPercent {
 		t.Fatalf("%d %% with little alive", few)
 	}
+	if limit := debug.SetMemoryLimit(-1); limit > 200<<20 {
+		t.Errorf("a limit of %d bytes with little alive", limit)
+	}
 	held := make([]byte, 200<<20)
 	for deadline := time.Now().Add(time.Minute); percent() >= usualPercent; runtime.GC() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d %% with much alive", percent())
 		}
 		time.Sleep(time.Millisecond) // cleanups run on their own
+	}
+	if limit := debug.SetMemoryLimit(-1); limit < 280<<20 {
+		t.Errorf("a limit of %d bytes with much alive", limit)
 	}
 	runtime.KeepAlive(held)
 }

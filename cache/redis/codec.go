@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 // maxBody bounds a body read from the shared store, in bytes. What claims to be
@@ -50,7 +51,7 @@ type codec struct {
 func newCodec(key []byte) *codec {
 	// Neither call can fail with these options, nor starts a goroutine as long
 	// as only EncodeAll and DecodeAll are used.
-	enc, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	enc, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(codings.Window), zstd.WithLowerEncoderMem(true))
 	dec, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBody))
 	return &codec{sealer: key, enc: enc, dec: dec}
 }

@@ -50,7 +50,7 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	}
 	settings.logWarnings(log.Logger)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
-	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup))
+	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup, parts.CacheMemory(cfg, memlimit.FromCgroup)))
 	s, err := service.New(ctx, cfg, log)
 	if err != nil {
 		return err

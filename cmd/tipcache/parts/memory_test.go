@@ -25,7 +25,8 @@ func TestMemoryFollowsTheContainer(t *testing.T) {
 		{"of a small one, too", config.Auto, memlimit.Limit(128 << 20), 32 << 20},
 		{"without a limit the usual", config.Auto, none, 256 << 20},
 	} {
-		if got := cacheMemory(tt.said, tt.container); got != tt.want {
+		cfg := config.Config{Cache: config.Cache{Memory: tt.said}}
+		if got := CacheMemory(cfg, tt.container); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}

@@ -29,16 +29,16 @@ import (
 // Cache makes the options of the cache, without the shared store.
 func Cache(cfg config.Config) cache.Options {
 	return cache.Options{
-		MemoryBytes:   cacheMemory(cfg.Cache.Memory, memlimit.FromCgroup),
+		MemoryBytes:   CacheMemory(cfg, memlimit.FromCgroup),
 		FlightTimeout: cfg.Cache.Flight,
 		OriginTimeout: cfg.Chain.Timeout,
 		Patience:      cfg.Cache.Patience,
 	}
 }
 
-// cacheMemory is the size that is configured, or one that fits the container.
-func cacheMemory(configured config.Bytes, container memlimit.Provider) int64 {
-	if configured != config.Auto {
+// CacheMemory is the size that is configured, or one that fits the container.
+func CacheMemory(cfg config.Config, container memlimit.Provider) int64 {
+	if configured := cfg.Cache.Memory; configured != config.Auto {
 		return int64(configured)
 	}
 	return heap.ForAnswers(container)

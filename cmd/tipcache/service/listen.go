@@ -23,7 +23,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	}
 	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
 		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
-		Lane: s.webLane(), TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
+		Lane: s.webLane(), Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ type rpcService struct {
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt, Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
 	})
 	if err != nil {
 		return nil, err
