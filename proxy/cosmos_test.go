@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/cosmos"
@@ -288,6 +289,42 @@ func TestBodiesThatDoNotEndAreBounded(t *testing.T) {
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, sdkPost, "X-Forwarded-For", "192.0.2.2"); resp.StatusCode != http.StatusOK {
 		t.Errorf("the other address got %d %s", resp.StatusCode, body)
 	}
+}
+
+// What is posted takes its memory from that for answers, and gives it back.
+func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
+	const memory = 8 << 20 // a half of it can be set aside
+	c, err := cache.New(cache.Options{MemoryBytes: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cache = c })
+	largest := `{"tx_bytes":"` + strings.Repeat("A", 1<<20-100) + `"}`
+	if !c.Reserve(memory / 2) {
+		t.Fatal("half of the memory cannot be set aside")
+	}
+	if resp, body := s.do(t, http.MethodPost, sdkTxs, largest); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("without memory: %d %s", resp.StatusCode, body)
+	}
+	c.Reserve(-memory / 2)
+	begun := make([]*line, 4)
+	for i := range begun {
+		c := dial(t, s.server.Listener.Addr())
+		begun[i] = c
+		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", sdkTxs, len(largest), largest[1:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func() bool {
+		resp, _ := s.do(t, http.MethodPost, sdkTxs, largest)
+		return resp.StatusCode == http.StatusServiceUnavailable
+	}
+	eventually(t, "all have come, and there is no room for one more", refused)
+	for _, c := range begun {
+		_ = c.Close()
+	}
+	eventually(t, "all are gone, and their memory is given back", func() bool { return !refused() && c.Reserve(memory/2) })
 }
 
 func TestAddressesTakeTurnsToPost(t *testing.T) {

@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"proxy/record":           {"cache"},
 	"proxy/lane/heads":       {},
 	"proxy/lane":             {"proxy/lane/heads", "proxy/web", "proxy/limits", "proxy/record"},
-	"proxy/listener":         {"proxy/web"},
+	"proxy/listener":         {"proxy/web", "proxy/limits", "cache/heap"},
 	"cache":                  {"cache/..."},
 	"cache/redis":            {"cache/...", "upstream"},
 	"upstream":               {},

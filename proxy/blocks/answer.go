@@ -13,12 +13,13 @@ import (
 // and Accept, which may ask for a stream.
 const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVMHeader + ", Accept"
 
-// Respond writes an answer to a query.
+// Respond writes an answer to a query. a has no entry any more.
 func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Answer) {
 	told := r.tell(rec, q, a, time.Now())
 	if rec.Amend != nil {
 		rec.Amend(&told)
 	}
+	a.Entry = nil
 	r.Stack.Respond(w, from, &told)
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/tidwall/gjson"
@@ -24,13 +25,24 @@ import (
 
 // Bounds of a request body, so that no answer and no key grows with it.
 const (
-	maxListBody    = 1 << 20 // bytes
-	maxListMembers = 200     // members of one object; the documented ones are five at most
+	maxListBody    = web.LargestBody
+	maxListMembers = 200 // members of one object; the documented ones are five at most
 )
+
+// asked is the listing that a request asks for. Memory is held for its body until that is parsed.
+func (h *Handler) asked(w http.ResponseWriter, r *http.Request, tenant string, deadline time.Time) (listing, error) {
+	visit := h.stack.VisitBodies(r, tenant)
+	defer visit.Leave()
+	body, err := readListBody(w, r, visit, deadline)
+	if err != nil {
+		return listing{}, err
+	}
+	return h.memo.listing(body, h.schema.parse)
+}
 
 // readListBody reads the body to its end or to the request's deadline. A client
 // that announces a body and waits for "100 Continue" is refused before it sends.
-func (h *Handler) readListBody(w http.ResponseWriter, r *http.Request, tenant string, deadline time.Time) ([]byte, error) {
+func readListBody(w http.ResponseWriter, r *http.Request, visit *limits.Visit, deadline time.Time) ([]byte, error) {
 	switch {
 	case !isJSON(r.Header.Get("Content-Type")):
 		return nil, &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
@@ -40,8 +52,6 @@ func (h *Handler) readListBody(w http.ResponseWriter, r *http.Request, tenant st
 		return nil, tooLarge(maxListBody)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read of a body has no context; fails only where there is no connection
-	visit := h.bodies.Visit(r, tenant, time.Second)
-	defer visit.Leave() // what the body is parsed into is smaller, and has its bound
 	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength, visit)
 	if err != nil {
 		return nil, unreadable(err)
@@ -83,6 +93,9 @@ func readAll(r io.Reader, told int64, visit *limits.Visit) ([]byte, error) {
 	if told < 0 || told > memoBody {
 		return web.ReadBody(r, maxListBody, visit)
 	}
+	if err := visit.Take(int(told)); err != nil {
+		return nil, err
+	}
 	body := make([]byte, told)
 	_, err := io.ReadFull(r, body)
 	return body, err
@@ -107,8 +120,8 @@ func (s *listSchema) parse(body []byte) (listing, error) {
 	if !utf8.Valid(body) {
 		return listing{}, malformedBody(errors.New("invalid UTF-8"))
 	}
-	if err := json.Unmarshal(body, new(json.RawMessage)); err != nil {
-		return listing{}, malformedBody(err)
+	if !json.Valid(body) {
+		return listing{}, malformedBody(json.Unmarshal(body, new(json.RawMessage))) // which says why
 	}
 	found, err := s.validate(body)
 	if err != nil {
@@ -136,7 +149,7 @@ func malformedBody(err error) error {
 // Properties that the schema does not know come last, in the order they were sent.
 func (s *listSchema) validate(body []byte) (violations, error) {
 	v := validator{registry: s.registry}
-	v.value(s.request, "body", gjson.ParseBytes(body))
+	v.value(s.request, "body", gjson.Parse(unsafe.String(unsafe.SliceData(body), len(body)))) //nolint:gosec // which is not written; no result outlives it
 	return v.found, v.fault
 }
 

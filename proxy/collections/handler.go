@@ -102,12 +102,11 @@ type Handler struct {
 	memo   memo
 
 	waiters *limits.Places
-	bodies  *limits.Places
 }
 
 // New fills in the defaults.
 func New(o Options, stack *web.Stack, c answerCache) *Handler {
-	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters(), bodies: stack.NewBodies(maxListBody)}
+	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters()}
 }
 
 // errClosed refuses clients that have a key, of the chain's interface.
@@ -135,11 +134,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	if h.o.Store == nil {
 		return errClosed
 	}
-	body, err := h.readListBody(c.Writer, r, rec.Tenant, deadline)
-	if err != nil {
-		return err
-	}
-	asked, err := h.memo.listing(body, h.schema.parse)
+	asked, err := h.asked(c.Writer, r, rec.Tenant, deadline)
 	if err != nil {
 		return err
 	}
@@ -165,17 +160,14 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	// the 304 of a GET and saves the page, not the 412 of a change.
 	var a web.Answer
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
+	res.Entry = nil
 	h.stack.Respond(c.Writer, r, &a)
 	return nil
 }
 
 // plan says what a request would ask.
 func (h *Handler) plan(r *http.Request) (web.Plan, error) {
-	body, err := h.readListBody(nil, r, "", h.stack.Deadline(time.Now()))
-	if err != nil {
-		return web.Plan{}, err
-	}
-	asked, err := h.schema.parse(body)
+	asked, err := h.asked(nil, r, "", h.stack.Deadline(time.Now()))
 	if err != nil {
 		return web.Plan{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -72,12 +73,17 @@ func encode(v any) []byte {
 // echo is a value as it was sent, or the beginning of it as text.
 func echo(sent gjson.Result) any {
 	if sent.Type == gjson.String {
-		return web.Short(sent.Str)
+		return strings.Clone(web.Short(sent.Str)) // not a part of the body
 	}
 	return excerpt(sent.Raw)
 }
 
+// excerpt takes no copy of what is long.
 func excerpt(raw string) any {
+	const long = 4 << 10
+	if len(raw) > long {
+		return web.Short(raw)
+	}
 	b := bytes.TrimSpace(encode(json.RawMessage(raw)))
 	if text := web.Short(string(b)); text != string(b) {
 		return text

@@ -12,7 +12,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -26,7 +25,7 @@ type Options struct {
 }
 
 // DefaultMaxBody is the size of the largest body that is passed on to a node, in bytes.
-const DefaultMaxBody = 1 << 20
+const DefaultMaxBody = web.LargestBody
 
 // A Handler answers the queries of a chain. It owns no goroutine.
 type Handler struct {
@@ -41,7 +40,6 @@ type Handler struct {
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
 	posting     *blocks.Posting
-	bodies      *limits.Places
 	seed        maphash.Seed                // digests of the node's answers, of this process alone
 	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
 }
@@ -57,7 +55,6 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		Reader: r, rows: Rows(o.Rows), seed: maphash.MakeSeed(),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), maxBody: cmp.Or(o.MaxBody, DefaultMaxBody),
 	}
-	h.bodies = r.Stack.NewBodies(h.maxBody)
 	h.noteCodec("")
 	if err := h.mount(); err != nil {
 		return nil, err

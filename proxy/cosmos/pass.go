@@ -3,7 +3,6 @@ package cosmos
 import (
 	"cmp"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -54,7 +53,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
 		return errNotImplemented
 	}
-	visit := p.bodies.Visit(c.Request, rec.Tenant, time.Second)
+	visit := p.Stack.VisitBodies(c.Request, rec.Tenant)
 	defer visit.Leave()
 	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody, visit)
 	if err != nil {

@@ -28,7 +28,6 @@ type Door struct {
 	values  *state.Values
 	never   *blocks.Kind
 	streams *limits.Places
-	bodies  *limits.Places // of gRPC-Web
 
 	life context.Context //nolint:containedctx // of streams: ends with Drain
 	end  context.CancelFunc
@@ -41,7 +40,7 @@ func New(o Options, r *blocks.Reader) *Door {
 	d := &Door{
 		o: o, reader: r, values: state.New(o.State, r, live, state.GRPC),
 		never:   r.Add(&blocks.Kind{Name: "grpc never", Class: blocks.Never}),
-		streams: r.Stack.NewPlaces("hold a stream"), bodies: r.Stack.NewBodies(maxWebBody),
+		streams: r.Stack.NewPlaces("hold a stream"),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d

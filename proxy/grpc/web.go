@@ -43,7 +43,7 @@ func (d *Door) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s.ctx = ctx
 	if err == nil {
-		visit := d.bodies.Visit(r, "", time.Second)
+		visit := d.reader.Stack.VisitBodies(r, "")
 		defer visit.Leave()
 		s.receive(http.MaxBytesReader(w, r.Body, maxWebBody), visit)
 		err = d.Answer(r.URL.Path, r.WithContext(ctx), s)

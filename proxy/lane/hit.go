@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A Handler answers the requests of one key, from memory alone. Many connections use it at
@@ -49,15 +50,18 @@ type buffersWriter interface {
 
 // write writes the answer in one system call. What is short is copied for that.
 func (h *Hit) write() (err error) {
-	const short = 16 << 10
 	conn := h.Conn
-	if len(h.Body) <= short {
-		h.Head = append(h.Head, h.Body...)
+	if len(h.Body) <= web.Uncounted {
+		h.Head, h.Body = append(h.Head, h.Body...), nil
 		if conn.direct != nil {
 			return conn.direct.write(h.Head)
 		}
 		_, err = conn.Conn.Write(h.Head)
 		return err
+	}
+	if conn.client != nil {
+		conn.client.BeginBody(h.Body)
+		defer conn.client.EndBody(h.Body)
 	}
 	h.pieces = [2][]byte{h.Head, h.Body}
 	h.buffers = h.pieces[:]

@@ -30,6 +30,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -39,13 +40,8 @@ type Options struct {
 	ReadHeaderTimeout time.Duration // how long a request's header may take; 0: any time
 	WriteTimeout      time.Duration // how long an answer may take to be written; 0: any time
 
-	Memory     Memory                // that what is remembered takes its room from; nil: 8 MiB of its own
+	Memory     limits.Memory         // that what is remembered takes its room from; nil: 8 MiB of its own
 	Registerer prometheus.Registerer // nil: no metrics
-}
-
-// A Memory sets bytes aside, or takes them back where they are negative; *cache.Cache has one.
-type Memory interface {
-	Reserve(bytes int64) (ok bool)
 }
 
 // A Lane has what the connections of one http.Server have in common. It is

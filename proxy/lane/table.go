@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/maypok86/otter/v2"
+
+	"github.com/tipcache/tipcache/proxy/limits"
 )
 
 // Bounds of what is remembered, in bytes.
@@ -22,13 +24,13 @@ const (
 type table struct {
 	known *otter.Cache[string, Handler]
 
-	memory   Memory // nil: none is set aside
+	memory   limits.Memory // nil: none is set aside
 	mu       sync.Mutex
 	reserved int64
 	dropped  bool
 }
 
-func newTable(from Memory) *table {
+func newTable(from limits.Memory) *table {
 	t := &table{memory: from, known: otter.Must(&otter.Options[string, Handler]{
 		MaximumWeight: math.MaxInt64,
 		Weigher:       func(key string, _ Handler) uint32 { return uint32(handlerBytes + 2*len(key)) },

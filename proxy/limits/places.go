@@ -17,7 +17,9 @@ import (
 type Places struct {
 	admission *Admission
 	most      int
+	share     int    // of a client, once more than half are taken
 	doing     string // what requests hold them for
+	memory    Memory // that places are bytes of; nil: none
 
 	mu    sync.Mutex
 	taken int
@@ -38,7 +40,20 @@ func (a *Admission) NewWaiters() *Places { return a.NewPlaces(maxWaiters, "wait 
 
 // NewPlaces makes so many places. Refusals say what too many requests are doing.
 func (a *Admission) NewPlaces(most int, doing string) *Places {
-	return &Places{admission: a, most: most, doing: doing, held: map[string]int{}}
+	return &Places{admission: a, most: most, share: most / Shares, doing: doing, held: map[string]int{}}
+}
+
+// A Memory sets bytes aside, or takes them back where they are negative; *cache.Cache has one.
+type Memory interface {
+	Reserve(bytes int64) (ok bool)
+}
+
+// NewBodies makes places, a byte of memory each, for the bodies of requests while they come and while
+// they are worked on. A client's share has room for the largest of them.
+func (a *Admission) NewBodies(most, largest int, memory Memory) *Places {
+	p := a.NewPlaces(max(most, largest), "bring a body")
+	p.share, p.memory = max(p.share, largest), memory
+	return p
 }
 
 // A Visit is what one request holds. It is for one goroutine.
@@ -64,14 +79,20 @@ func (v *Visit) Take(places int) error {
 	defer p.mu.Unlock()
 	switch {
 	case p.taken+places > p.most:
-		return &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: v.retry, Public: "too many requests " + p.doing}
-	case p.taken+places > p.most/2+1 && p.held[v.client]+places > p.most/Shares && !v.exempt:
+		return p.full(v)
+	case p.taken+places > p.most/2+1 && p.held[v.client]+places > p.share && !v.exempt:
 		return &failure.Failure{Expected: true, Status: http.StatusTooManyRequests, RetryAfter: v.retry, Public: "too many requests of this client " + p.doing}
+	case p.memory != nil && !p.memory.Reserve(int64(places)):
+		return p.full(v)
 	}
 	v.held += places
 	p.taken += places
 	p.held[v.client] += places
 	return nil
+}
+
+func (p *Places) full(v *Visit) error {
+	return &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: v.retry, Public: "too many requests " + p.doing}
 }
 
 // Leave gives all places back.
@@ -80,6 +101,9 @@ func (v *Visit) Leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken -= v.held
+	if p.memory != nil {
+		p.memory.Reserve(-int64(v.held))
+	}
 	if p.held[v.client] -= v.held; p.held[v.client] == 0 {
 		delete(p.held, v.client)
 	}

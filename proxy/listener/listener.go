@@ -10,6 +10,8 @@
 //   - Where none can be closed, one client waits for a slot, and the others wait
 //     behind it in the kernel's queue.
 //
+// outgoing.go counts what clients have not read yet, and closes connections where that is too much.
+//
 // certificate.go has the certificate of a listener with TLS, and secure.go the handshakes.
 package listener
 
@@ -25,6 +27,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -34,6 +37,7 @@ type Options struct {
 	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
 	Exempt  func(netip.Addr) bool // whom the share is not for; nil: loopback
 	Lane    web.Lane              // answers what memory can; nil: none
+	Memory  limits.Memory         // for answers, that those take from which clients have not read yet; nil: any amount
 	TLS     *tls.Config           // nil: none. The http.Server's has the same protocols
 	Header  time.Duration         // how long a handshake of TLS may take; 0: any time
 	Logger  *slog.Logger
@@ -56,6 +60,8 @@ type Listener struct {
 	lane    web.Lane
 	slots   *slots
 	secured *secured // nil: without TLS
+
+	outgoing *outgoing // nil: without Memory
 }
 
 // Listen opens the listener.
@@ -67,6 +73,9 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 	}
 	o = o.withDefaults()
 	ours := &Listener{TCPListener: l.(*net.TCPListener), lane: o.Lane, slots: newSlots(o)} //nolint:forcetypeassert // of that network
+	if o.Memory != nil {
+		ours.outgoing = watchOutgoing(ours.slots, o.Memory)
+	}
 	if o.TLS != nil {
 		ours.secured = secure(ours, o)
 	}
@@ -111,6 +120,9 @@ func (l *Listener) Close() error {
 	err := l.TCPListener.Close()
 	if l.secured != nil {
 		l.secured.close()
+	}
+	if l.outgoing != nil {
+		l.outgoing.close()
 	}
 	return err
 }

@@ -22,14 +22,14 @@ func newMetrics(o Options, open func() int) *metrics {
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_http_connections_closed_total",
-			Help: "Connections closed because slots were short: for others by the limit of all, of clients that do not read (stalled) and idle ones (idle); for others of their address (share); and new ones of addresses that hold their share (refused).",
+			Help: "Connections closed because slots were short: for others by the limit of all, of clients that do not read (stalled) and idle ones (idle); for others of their address (share); and new ones of addresses that hold their share (refused). And those of clients that do not read, where answers that were not read took too much memory (memory).",
 		}, []string{"cause"}),
 		waits: f.NewCounter(prometheus.CounterOpts{
 			Name: "tipcache_http_connections_waits_total",
 			Help: "Times that new connections had to wait because all were busy.",
 		}),
 	}
-	for _, cause := range []string{"stalled", "idle", "share", "refused"} {
+	for _, cause := range []string{"stalled", "idle", "share", "refused", "memory"} {
 		m.closed.WithLabelValues(cause) // a rate needs a beginning
 	}
 	return m

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -43,7 +42,6 @@ type Door struct {
 	kinds  map[blocks.Class]*blocks.Kind
 	values *state.Values
 	seed   maphash.Seed // digests of the node's answers, of this process alone
-	bodies *limits.Places
 	slow   *limits.Places
 	engine *gin.Engine // makes contexts, and routes nothing
 
@@ -57,7 +55,7 @@ func New(o Options, r *blocks.Reader) *Door {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Door{
 		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{}, seed: maphash.MakeSeed(),
-		bodies: r.Stack.NewBodies(maxBody), slow: r.Stack.NewWaiters(),
+		slow: r.Stack.NewWaiters(),
 	}
 	for _, class := range []blocks.Class{blocks.Live, blocks.Block, blocks.Found, blocks.Latest, blocks.Never} {
 		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Tell: func(a web.Answer) web.Answer {
@@ -101,7 +99,7 @@ func (d *Door) serve(c *gin.Context, rec *web.Record) error {
 	if path := c.Request.URL.Path; path != "/" && path != "" {
 		return d.serveURI(c, rec, strings.TrimPrefix(path, "/"))
 	}
-	visit := d.bodies.Visit(c.Request, rec.Tenant, time.Second)
+	visit := d.reader.Stack.VisitBodies(c.Request, rec.Tenant)
 	defer visit.Leave()
 	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody, visit)
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -45,6 +46,15 @@ func (b *budget) Reserve(bytes int64) bool {
 	return true
 }
 
+// bodies are those of a stack that nobody posts to, and whose answers are in no coding.
+type bodies struct{ *budget }
+
+func (bodies) MemoryBytes() int64 { return 1 << 30 }
+
+func (bodies) Encoded(_ string, content *cache.Content, _ codings.Coding, _, _ bool) ([]byte, codings.Coding) {
+	return content.Body, codings.Identity
+}
+
 // inBubble runs a test with a service whose time is the bubble's.
 func inBubble(t *testing.T, o stream.Options, test func(s *service)) {
 	t.Helper()
@@ -66,7 +76,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	w.Registerer = prometheus.NewPedanticRegistry()
-	stack := web.New(w, nil)
+	stack := web.New(w, bodies{memory})
 	streams := stream.New(o, stack)
 	refuse := func(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
 		f.SetAdvice(h)

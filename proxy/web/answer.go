@@ -42,16 +42,21 @@ type Line struct {
 	Value string // "" for the height of the answer
 }
 
-// Respond writes an answer, or says that the client has it already.
+// Respond writes an answer, or says that the client has it already. What it writes is all that it keeps
+// for a client that reads slowly: a has no entry any more.
 func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) {
 	h, from := collect(), askerOf(r)
 	status, body := rs.render(h, a, &from)
+	a.forget()
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if !from.head {
 		writeWhole(w, r, body)
 	}
 }
+
+// forget lets the entry of the answer go, which has its body in every form.
+func (a *Answer) forget() { a.Entry, a.Own = nil, cache.Entry{} }
 
 // render collects the headers of an answer, in their order, and returns the
 // status and the body that go with them.

@@ -4,19 +4,32 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// maxBodies bounds the bytes that the bodies of one interface's requests take while
-// they come and while they are worked on. A client's share of them has room for the
-// largest body at least.
+// LargestBody is the longest body of a request in JSON, in bytes.
+const LargestBody = 1 << 20
+
+// bodyShare has room for the longest body of any: a message of 10 MiB of gRPC-Web in base64.
+const bodyShare = 14 << 20
+
+// maxBodies bounds the bytes that the bodies of all requests take while they come and
+// while they are worked on. They take a quarter of the memory for answers at most, or bodyShare.
 const maxBodies = 32 << 20
 
-// NewBodies makes places, a byte each, for the bodies of one interface's requests, of
-// which the largest has so many bytes.
-func (s *Stack) NewBodies(largest int64) *limits.Places {
-	return s.admission.NewPlaces(int(max(maxBodies, limits.Shares*(largest+1))), "bring a body")
+func newBodies(a *limits.Admission, of memory) *limits.Places {
+	if of == nil { // nothing is kept
+		return a.NewBodies(maxBodies, bodyShare, nil)
+	}
+	return a.NewBodies(int(min(maxBodies, of.MemoryBytes()/4)), bodyShare, of)
+}
+
+// VisitBodies begins to hold memory for the body of a request, for the tenant whose key
+// it has. Leave is to be called once nothing of the body is in use.
+func (s *Stack) VisitBodies(r *http.Request, tenant string) *limits.Visit {
+	return s.incoming.Visit(r, tenant, time.Second)
 }
 
 // ReadBody reads a body of at most so many bytes, of which from makes sure. It takes

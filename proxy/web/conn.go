@@ -24,6 +24,8 @@ type Conn struct {
 	address netip.Addr // the client's; not valid where it has none
 	seen    sights
 
+	outgoing outgoing
+
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
 	pieces [2][]byte
 }
@@ -214,7 +216,11 @@ func (c *Conn) release() {
 
 // writeWhole writes a body whose headers are set and whose length is among them.
 func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
-	const fits = 3 << 10 // into net/http's buffer, beside the headers
+	const fits = 3 << 10                                        // into net/http's buffer, beside the headers
+	if client := ConnOf(r); client != nil && r.ProtoMajor < 2 { // of HTTP/2 each stream says so
+		client.BeginBody(body)
+		defer client.EndBody(body)
+	}
 	c := carrierOf(r)
 	if c == nil || len(body) <= fits {
 		_, _ = w.Write(body) // fails only when the client has left

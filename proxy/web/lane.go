@@ -121,6 +121,7 @@ type Rendering struct {
 func (s *Stack) Render(a *Answer, codings, tags []string, head bool, standings *limits.Standings) Rendering {
 	h, from := collect(), asker{readAccepted(codings), tags, head}
 	status, body := s.render(h, a, &from)
+	a.forget()
 	for _, standing := range [...]*limits.Standing{&standings.Address, &standings.Key} {
 		if standing.Limited() {
 			h.finish(standing.AppendText(h.begin(limits.StandingHeader)))

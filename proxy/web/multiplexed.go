@@ -17,7 +17,7 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	}
 	c.streams.note(1, 0)
 	defer c.streams.note(-1, 0)
-	w = &streamWriter{w, &c.streams}
+	w = &streamWriter{w, c}
 	if c.fast != nil && s.NoLane() == "" && c.fast.Answer(w, r) {
 		return
 	}
@@ -51,17 +51,19 @@ func (s *streams) waiting(open bool) (since time.Time, waiting bool) {
 // streamWriter writes in pieces, as [socket.Write] does and for the same reason.
 type streamWriter struct {
 	http.ResponseWriter
-	streams *streams
+	conn *Conn
 }
 
 // Unwrap is for [http.ResponseController].
 func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *streamWriter) Write(p []byte) (n int, err error) {
+	w.conn.BeginBody(p)
+	defer w.conn.EndBody(p)
 	for {
-		w.streams.note(0, 1)
+		w.conn.streams.note(0, 1)
 		m, err := w.ResponseWriter.Write(p[n:min(len(p), n+writePiece)])
-		w.streams.note(0, -1)
+		w.conn.streams.note(0, -1)
 		if n += m; err != nil || n == len(p) {
 			return n, err
 		}
@@ -70,7 +72,7 @@ func (w *streamWriter) Write(p []byte) (n int, err error) {
 
 // Flush is [http.Flusher]'s.
 func (w *streamWriter) Flush() {
-	w.streams.note(0, 1)
-	defer w.streams.note(0, -1)
+	w.conn.streams.note(0, 1)
+	defer w.conn.streams.note(0, -1)
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // fails only when the client has left
 }

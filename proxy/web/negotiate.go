@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/proxy/limits"
 )
 
 // An asker is what of a request decides the form of its answer.
@@ -19,8 +20,11 @@ func askerOf(r *http.Request) asker {
 	return asker{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
 }
 
-// encodedBodies keeps the bodies of answers in their content codings; *cache.Cache does.
-type encodedBodies interface {
+// A memory keeps the bodies of answers in their content codings; *cache.Cache does.
+type memory interface {
+	limits.Memory
+	// MemoryBytes is how many bytes there are to be set aside, and for what is kept.
+	MemoryBytes() int64
 	// Encoded returns the content's body in a coding, or plain where the coding would
 	// have to be waited for and is no must. What is encoded is kept with the entry of
 	// the key. Nothing is made for a peek: a body that was not made before is nil.
@@ -29,7 +33,7 @@ type encodedBodies interface {
 
 // A responder writes answers.
 type responder struct {
-	bodies     encodedBodies
+	bodies     memory
 	byOrigin   bool // the answer to one origin is not that to another
 	resettable bool // no answer is called immutable
 }

@@ -75,10 +75,12 @@ type Stack struct {
 	o         Options
 	admission *limits.Admission
 	recorder  *record.Recorder
+	incoming  *limits.Places // bytes of the bodies of requests
 }
 
-// New fills in the defaults. Bodies keeps the bodies of answers in their codings.
-func New(o Options, bodies encodedBodies) *Stack {
+// New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the
+// memory for those of requests.
+func New(o Options, bodies memory) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{
@@ -90,6 +92,7 @@ func New(o Options, bodies encodedBodies) *Stack {
 			AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,
 		}),
 	}
+	s.incoming = newBodies(s.admission, bodies)
 	s.SetKeys(o.Keys)
 	s.SetLimits(o.Limits)
 	return s

@@ -23,6 +23,9 @@ type setup struct {
 	stops bool                                                      // nodes are reached through processes that can be stopped
 	clock bool                                                      // the wall clock of each replica can be set
 	env   []string                                                  // of the replicas, as in KEY=value
+	flags []string                                                  // of the replicas
+
+	smallMemory bool // the replicas have a cache of plan.memory
 }
 
 // A bed is what the clients of a run ask, and what stands behind it.

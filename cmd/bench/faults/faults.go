@@ -22,6 +22,7 @@ type plan struct {
 	length, poll            time.Duration
 	nodeLatency             time.Duration
 	audited                 int // answers that are to be read again without a difference
+	memory                  int // MiB of cache.memory where clients fill it
 }
 
 // flags set what both commands can be told. What the plan says is the default.
@@ -55,6 +56,7 @@ func Faults(ctx context.Context, args []string) error {
 	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute}}
 	fs := c.flags("faults")
 	fs.IntVar(&c.audited, "audited", 300, "answers that the scenario audit reads again before a node lies")
+	fs.IntVar(&c.memory, "memory", 32, "MiB of cache.memory in the scenarios streams, unread, codings and bodies")
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
 	fs.BoolVar(&c.clocks, "clocks", false, "set clocks off at random, too, which needs the standard library built anew")
 	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")

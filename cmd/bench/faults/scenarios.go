@@ -21,7 +21,7 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
-	return []scenario{
+	return append([]scenario{
 		{"lie", setup{redis: oneRedis}, []fault{lie(0, 3*time.Second)}},
 		{"two-nodes", setup{redis: oneRedis, nodes: 2}, []fault{lie(1, 20*time.Second)}},
 		{"old-headers", setup{redis: oneRedis}, []fault{oldHeaders(0, farAhead, 20*time.Second), oldHeaders(0, lagBy, 20*time.Second)}},
@@ -44,11 +44,10 @@ func scenarios() []scenario {
 		{"clock", setup{redis: oneRedis, clock: true}, clockJumps(5*time.Minute, 10*time.Second)},
 		{"neighbour", setup{redis: oneRedis}, []fault{leasesHeld(40 * time.Second)}},
 		{"neighbour-seal", setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=known to the replicas alone"}}, []fault{leasesHeld(40 * time.Second)}},
-		{"streams", setup{redis: oneRedis, env: []string{smallMemory}}, []fault{listsStreamed(20 * time.Second)}},
 		{"execution", setup{index: true}, executionFaults(10 * time.Second)},
 		{"audit", setup{redis: oneRedis, nodes: 2, env: []string{auditAll}}, []fault{nodesHonest, nodeForges(1, 10*time.Second)}},
 		{"net", setup{redis: oneRedis, links: true}, networkFaults(6 * time.Second)},
-	}
+	}, memoryScenarios()...)
 }
 
 // networkFaults fail each link in each way.
@@ -101,7 +100,7 @@ func randomFault(random *rand.Rand, clocks bool) fault {
 // that none kills, the first, holds what it held before.
 func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
 	r.Note("Random faults for %v, seed %d.", c.length, c.seed)
-	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, index: true, stops: true, clock: c.clocks, env: []string{smallMemory}})
+	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, index: true, stops: true, clock: c.clocks, smallMemory: true})
 	if err != nil {
 		return err
 	}

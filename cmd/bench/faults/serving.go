@@ -12,7 +12,10 @@ import (
 // serving starts what the replicas stand before, and says how they are started.
 func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
-	s.Program, s.Flags = b.program, []string{"--shape", "node"}
+	s.Program, s.Flags = b.program, append([]string{"--shape", "node"}, b.setup.flags...)
+	if b.setup.smallMemory {
+		s.Env = append(s.Env, b.plan.memoryEnv())
+	}
 	for i, n := range b.nodes {
 		rest, err := b.reachNode(ctx, n.RESTURL())
 		if err != nil {

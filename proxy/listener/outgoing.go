@@ -1,0 +1,127 @@
+package listener
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/tipcache/tipcache/cache/heap"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// outgoing has the bodies that are being written to clients set aside in the memory for
+// answers, each once however many clients it is for. Where there is too little, it closes
+// connections of clients that do not read, those first that have taken nothing for longest.
+// It looks now and then, so that a hit is none the slower: what comes meanwhile is bounded
+// by what the nodes give.
+type outgoing struct {
+	slots    *slots
+	memory   limits.Memory
+	reserved atomic.Int64
+
+	end   chan struct{}
+	ended sync.Once
+	done  sync.WaitGroup
+}
+
+// outgoingCheck is how often it looks.
+const outgoingCheck = 250 * time.Millisecond
+
+func watchOutgoing(s *slots, memory limits.Memory) *outgoing {
+	o := &outgoing{slots: s, memory: memory, end: make(chan struct{})}
+	o.done.Go(o.run)
+	return o
+}
+
+func (o *outgoing) run() {
+	ticker := time.NewTicker(outgoingCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			o.settle()
+		case <-o.end:
+			o.reserve(0)
+			return
+		}
+	}
+}
+
+func (o *outgoing) close() {
+	o.ended.Do(func() { close(o.end) })
+	o.done.Wait()
+}
+
+// reserve sets so many bytes aside in place of those before.
+func (o *outgoing) reserve(bytes int64) (ok bool) {
+	if ok = o.memory.Reserve(bytes - o.reserved.Load()); ok {
+		o.reserved.Store(bytes)
+	}
+	return ok
+}
+
+// A delivery is the writing of bodies to one client.
+type delivery struct {
+	conn   *web.Conn
+	since  time.Time // when it took something last; zero: it reads
+	bodies []*byte   // the first bytes
+}
+
+// settle sets aside what is being written, or ends deliveries until there is room for the rest.
+func (o *outgoing) settle() {
+	all, clients, sum := o.deliveries()
+	if o.reserve(sum) {
+		return
+	}
+	all = slices.DeleteFunc(all, func(d delivery) bool { return d.since.IsZero() })
+	slices.SortFunc(all, func(a, b delivery) int { return a.since.Compare(b.since) })
+	for _, d := range all {
+		_ = d.conn.Abort()
+		o.slots.metrics.closed.WithLabelValues("memory").Inc()
+		for _, first := range d.bodies {
+			if body := clients[first]; body.clients > 1 {
+				body.clients--
+			} else {
+				sum -= body.weight
+			}
+		}
+		if o.reserve(sum) {
+			return
+		}
+	}
+}
+
+// A body is written to some clients.
+type body struct {
+	weight  int64
+	clients int
+}
+
+func (o *outgoing) deliveries() (all []delivery, bodies map[*byte]*body, sum int64) {
+	bodies = map[*byte]*body{}
+	o.slots.mu.Lock()
+	defer o.slots.mu.Unlock()
+	for n := range o.slots.taken {
+		d := delivery{conn: n.conn}
+		n.conn.EachBody(func(text []byte) {
+			first := unsafe.SliceData(text)
+			if bodies[first] == nil {
+				bodies[first] = &body{weight: int64(heap.Allocated(cap(text)))}
+				sum += bodies[first].weight
+			}
+			bodies[first].clients++
+			d.bodies = append(d.bodies, first)
+		})
+		if d.bodies == nil {
+			continue
+		}
+		if since, stalled := n.conn.Stalled(); stalled {
+			d.since = since
+		}
+		all = append(all, d)
+	}
+	return all, bodies, sum
+}

@@ -1,0 +1,59 @@
+package web_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+	"weak"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// An unread is a client that takes nothing of a body until it is told to.
+type unread struct {
+	*httptest.ResponseRecorder
+	read chan struct{}
+}
+
+func (u *unread) Write(p []byte) (int, error) {
+	<-u.read
+	return u.ResponseRecorder.Write(p)
+}
+
+// A body that is being written keeps no other form of its answer alive.
+func TestAnAnswerThatIsNotReadKeepsNothingButWhatIsWritten(t *testing.T) {
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	stack := web.New(web.Options{}, c)
+	synctest.Test(t, func(t *testing.T) {
+		w := &unread{httptest.NewRecorder(), make(chan struct{})}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", "gzip, identity;q=0")
+		content := cache.NewContent(http.StatusOK, web.JSON, "", bytes.Repeat([]byte("x"), 1<<20), 0)
+		kept := weak.Make(content)
+		a := web.Answer{Result: cache.Result{Entry: &cache.Entry{Content: content, ReadAt: time.Now()}}}
+		content = nil
+		go func() {
+			stack.Respond(w, r, &a)
+			runtime.KeepAlive(&a) // as handlers do that note what they answered
+		}()
+		synctest.Wait() // it waits for the client
+		runtime.GC()
+		if kept.Value() != nil {
+			t.Error("the plain body is kept while the encoded one is written")
+		}
+		close(w.read)
+		synctest.Wait()
+		if w.Body.Len() == 0 {
+			t.Error("nothing was written")
+		}
+	})
+}
