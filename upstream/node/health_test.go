@@ -61,8 +61,8 @@ func TestHealthTellsWhatIsKnownOfEachEndpoint(t *testing.T) {
 		got[i].BlockAge = 0
 	}
 	want := []Health{
-		{Name: ahead.address, ChainID: "story-1", Answering: true, Heard: true, Height: 105, Connected: true, Breaker: "closed"},
-		{Name: behind.address, ChainID: "story-1", Answering: true, Heard: true, Height: 100, Connected: true, Breaker: "closed"},
+		{Name: ahead.address, ChainID: "story-1", Answering: true, Heard: true, Height: 105, Connected: true, Breaker: "closed", GRPC: "off"},
+		{Name: behind.address, ChainID: "story-1", Answering: true, Heard: true, Height: 100, Connected: true, Breaker: "closed", GRPC: "off"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
