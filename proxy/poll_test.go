@@ -61,7 +61,7 @@ func TestAPollIsAnAnswerThatNamesTheNextOne(t *testing.T) {
 	if !strings.HasPrefix(nextOf(t, changed), "?pagination.limit=2&since=229.") || changed.status != http.StatusOK {
 		t.Errorf("%d goes on with %v", changed.status, changed.header)
 	}
-	want := node.Request{Path: path, Query: "pagination.limit=2", Height: node.AtTip, Cost: node.Page, Client: "127.0.0.1"}
+	want := node.Request{Path: path, Query: "pagination.limit=2", Height: node.AtTip, Cost: node.Page, Client: "127.0.0.1", Miss: true}
 	if diff := cmp.Diff(want, s.chain.asked[0]); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
