@@ -78,7 +78,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 func (s *unreadService) ask(t *testing.T, path string) (unread io.Reader) {
 	t.Helper()
 	get := func(by *http.Client) io.Reader {
-		res, err := by.Get(s.URL + path) //nolint:noctx // it ends with the server
+		res, err := by.Get(s.URL + path)
 		if err != nil {
 			t.Fatal(err)
 		}

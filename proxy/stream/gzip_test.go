@@ -3,6 +3,7 @@ package stream_test
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -70,7 +71,7 @@ func TestAStreamInGzipTellsWhatThePlainOneDoes(t *testing.T) {
 		for i := range targets {
 			want := string(plain[i].sent())
 			got, err := inflated(s.t, coded[i].sent())
-			if err != io.ErrUnexpectedEOF || !slices.Equal(eventsIn(got), eventsIn(want)) {
+			if !errors.Is(err, io.ErrUnexpectedEOF) || !slices.Equal(eventsIn(got), eventsIn(want)) {
 				s.t.Errorf("%s: %v, %d bytes in gzip, want %d", targets[i], err, len(got), len(want))
 			}
 			if coded[i].header.Get("Content-Encoding") != "gzip" || coded[i].header.Get("Vary") != "Accept, Accept-Encoding" || plain[i].header.Get("Vary") != "Accept, Accept-Encoding" {

@@ -108,7 +108,7 @@ func TestAPollThatWaitsInVainNamesAURLThatNobodyHasAskedFor(t *testing.T) {
 			if !p.waits() {
 				s.t.Fatal("a poll does not wait for 20 s")
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if next = p.expect(204, ""); heightIn(next) != want || other.expect(204, "") != next {
 				s.t.Errorf("%s, want block %s", next, want)
 			}
@@ -190,7 +190,7 @@ func TestAPollOfWhatCannotBeReadFailsAtItsEnd(t *testing.T) {
 		if !p.waits() {
 			s.t.Fatal("a failure is told before there is nothing else to tell")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		p.expect(502, errUnreadable.Public)
 		p = s.poll(next)
 		s.says(map[string]string{"/a": `2`})

@@ -56,12 +56,6 @@ func parseVersion(id, chainID string) (v version, err error) {
 	return v, nil
 }
 
-// outdated tells whether another answer is one for a client that has this: one of a later
-// block, so that replicas which differ give it one at each block at most.
-func (v version) outdated(by digest, height int64) bool {
-	return v.digest != by && v.height < height
-}
-
 // next is what a client has that had v and is given what is now, where tip is the newest
 // block, and tells whether it had that already.
 func (v version) next(now version, tip int64) (next version, unchanged bool) {

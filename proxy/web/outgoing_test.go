@@ -37,10 +37,10 @@ func TestAnAnswerThatIsNotReadKeepsNothingButWhatIsWritten(t *testing.T) {
 		w := &unread{httptest.NewRecorder(), make(chan struct{})}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", "gzip, identity;q=0")
-		content := cache.NewContent(http.StatusOK, web.JSON, "", bytes.Repeat([]byte("x"), 1<<20), 0)
-		kept := weak.Make(content)
-		a := web.Answer{Result: cache.Result{Entry: &cache.Entry{Content: content, ReadAt: time.Now()}}}
-		content = nil
+		a, kept := func() (web.Answer, weak.Pointer[cache.Content]) {
+			content := cache.NewContent(http.StatusOK, web.JSON, "", bytes.Repeat([]byte("x"), 1<<20), 0)
+			return web.Answer{Result: cache.Result{Entry: &cache.Entry{Content: content, ReadAt: time.Now()}}}, weak.Make(content)
+		}()
 		go func() {
 			stack.Respond(w, r, &a)
 			runtime.KeepAlive(&a) // as handlers do that note what they answered
