@@ -105,7 +105,7 @@ func TestPreflightsAreAnsweredWithoutAskingAnybody(t *testing.T) {
 			want := map[string]string{"Vary": "Origin", "Allow": "", "Access-Control-Allow-Credentials": ""}
 			for name, value := range map[string]string{
 				"Access-Control-Allow-Origin":  page,
-				"Access-Control-Allow-Methods": "GET, HEAD, POST",
+				"Access-Control-Allow-Methods": "GET, HEAD, POST, QUERY",
 				"Access-Control-Allow-Headers": "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, X-Grpc-Web, X-User-Agent, Grpc-Timeout, X-Cosmos-Block-Height",
 				"Access-Control-Max-Age":       "7200",
 			} {

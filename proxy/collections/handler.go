@@ -115,7 +115,7 @@ var errClosed = &web.Failure{Status: http.StatusForbidden, Public: "the listing 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.
 func (h *Handler) Routes() []web.Route {
 	return append(h.schema.routes(), web.Route{
-		Methods: []string{http.MethodPost},
+		Methods: []string{http.MethodPost, web.MethodQuery},
 		Pattern: Path,
 		Handler: h.stack.Handle("collections", h.RenderProblem, h.serve),
 		Render:  h.RenderProblem,
@@ -156,7 +156,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	// The request is a query, and a POST only to have a body: If-None-Match gets
+	// The request is a query, if it is a POST only to have a body: If-None-Match gets
 	// the 304 of a GET and saves the page, not the 412 of a change.
 	var a web.Answer
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())

@@ -27,6 +27,8 @@ func (d *description) addListing() {
 		},
 		Responses: d.listingResponses(e.Answer),
 		Security:  d.security(!d.o.Collections.NoAuth),
+		// OpenAPI has a place for QUERY from 3.2 on.
+		Extensions: map[string]any{"x-methods": []string{http.MethodPost, web.MethodQuery}},
 	})
 }
 

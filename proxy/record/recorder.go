@@ -170,7 +170,7 @@ func (m *metrics) series(e ending) series {
 // methodClass bounds the label: a method may be any word.
 func methodClass(method string) string {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, "QUERY": // of RFC 10008
 		return method
 	}
 	return "other"

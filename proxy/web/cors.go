@@ -16,7 +16,7 @@ const (
 
 // What a page of another origin may send and see, beyond what any page may.
 const (
-	allowedMethods = "GET, HEAD, POST"
+	allowedMethods = "GET, HEAD, POST, QUERY"
 	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders
 	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout" // of gRPC-Web, beside its height
 	webHeight      = "X-Cosmos-Block-Height"

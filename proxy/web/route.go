@@ -23,6 +23,9 @@ const (
 	UnknownHeader   = "X-Unknown-Parameters" // names of the query that were ignored, and were probably meant
 )
 
+// MethodQuery is a GET with a body (RFC 10008): safe, and made again as one likes.
+const MethodQuery = "QUERY"
+
 // JSON is the media type of most bodies.
 const JSON = "application/json"
 
