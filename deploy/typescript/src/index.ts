@@ -3,6 +3,7 @@
 import { bodyOf, TipcacheError, unwrap, type Answer } from './answer.js'
 import { maxPaths } from './connection.js'
 import { Follower, type Live, type LiveListener } from './live.js'
+import { Session } from './session.js'
 import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, OfParts, Part, Parts } from './types.js'
 
 export { TipcacheError, type Answer, type Violation } from './answer.js'
@@ -34,6 +35,7 @@ export class Tipcache<D extends Dialect = 'story'> {
   readonly #base: string
   readonly #options: ClientOptions<D>
   readonly #fetch: typeof fetch
+  readonly #session = new Session()
   #follower: Follower | undefined
 
   constructor(baseUrl: string, options: ClientOptions<D> = {}) {
@@ -49,9 +51,13 @@ export class Tipcache<D extends Dialect = 'story'> {
     return this.read(target(path, options?.params), options)
   }
 
-  /** Reads a path and query that the document does not have, such as those of a chain's own module. */
+  /**
+   * Reads a path and query that the document does not have, such as those of a chain's own module.
+   * No answer is of an earlier block than one before it, unless its Cache-Status says so or the
+   * chain was set back; answers at a height and pages of a walk are of theirs.
+   */
   async read<M = any>(pathAndQuery: string, options: ReadOptions = {}): Promise<Answer<M>> {
-    const response = await this.#fetch(this.#base + this.#named(pathAndQuery, options), { headers: this.#headers(options), signal: options.signal ?? null })
+    const response = await this.#respond(pathAndQuery, options)
     const { msg } = unwrap(await bodyOf(response))
     const height = response.headers.get('X-Block-Height')
     return { msg, height: height ? Number(height) : undefined, etag: response.headers.get('ETag') ?? '', response }
@@ -126,10 +132,25 @@ export class Tipcache<D extends Dialect = 'story'> {
     return { close: () => lives.forEach(l => l.close()) }
   }
 
+  // respond asks in the session of the client, and once more by the URL where a cache in between has an older answer.
+  async #respond(pathAndQuery: string, options: ReadOptions): Promise<Response> {
+    const ask = (target: string, headers: Record<string, string>) => this.#fetch(this.#base + target, { headers, signal: options.signal ?? null })
+    const target = this.#named(pathAndQuery, options), headers = this.#headers(options)
+    if (options.height !== undefined || pathAndQuery.includes('pagination.key=')) return ask(target, headers)
+    const sent = this.#session.token
+    if (sent !== undefined) headers['X-Session'] = sent
+    let response = await ask(target, headers)
+    if (this.#session.isBehind(response, sent) && options.minHeight === undefined) {
+      const again = await ask(withQuery(target, { 'x-min-block-height': sent! }), headers)
+      if (again.ok) response = again // else the older one is better than none
+    }
+    this.#session.note(response, sent)
+    return response
+  }
+
   // named is the target with the blocks that it is to name.
   #named(pathAndQuery: string, options: ReadOptions): string {
-    const query = new URLSearchParams(this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', options) : {}).toString()
-    return query === '' ? pathAndQuery : pathAndQuery + (pathAndQuery.includes('?') ? '&' : '?') + query
+    return withQuery(pathAndQuery, this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', options) : {})
   }
 
   #headers(options: ReadOptions): Record<string, string> {
@@ -162,6 +183,11 @@ function member({ path, status, body, text, link }: any) {
 // drawn is an answer at a block that is complete: a connection that was lost before is back.
 function drawn({ answer, failure }: Live<any>) {
   return { answer, failure: failure?.code === 0 ? undefined : failure }
+}
+
+function withQuery(target: string, more: Record<string, string>): string {
+  const query = new URLSearchParams(more).toString()
+  return query === '' ? target : target + (target.includes('?') ? '&' : '?') + query
 }
 
 // target fills the parameters into the path, and the others into its query.

@@ -61,6 +61,47 @@ test('a client behind a CDN names its blocks in the URL', { skip }, async () => 
   assert.deepEqual(asked, [[`${url}/staking/validators?pagination.limit=1&x-min-block-height=1`, {}], [`${url}/staking/pool?x-block-height=${height - 1}`, {}]])
 })
 
+test('a client sends back how far it has seen the chain', { skip }, async () => {
+  const sent = []
+  const chain = new Tipcache(url, { fetch: (input, init) => { sent.push(init.headers['X-Session']); return fetch(input, init) } })
+  const first = await chain.get('/staking/pool')
+  await chain.waitFor(first.height + 1)
+  const { height } = await chain.get('/staking/params')
+  await chain.get('/staking/pool', { height: height - 1 })
+  assert.ok(height > first.height && sent.length === 4)
+  assert.equal(sent[0], undefined)
+  assert.equal(sent[1], first.response.headers.get('X-Session'))
+  assert.ok(Number.parseInt(sent[2]) > first.height)
+  assert.equal(sent[3], undefined)
+})
+
+test('a CDN that answers with an older block is asked for the block by the URL', async () => {
+  const asked = []
+  const answers = {
+    '/staking/pool': [answer(7, '7.AAAAAAAA'), answer(6, '6.AAAAAAAA'), answer(8, '8.AAAAAAAA'), answer(3, '3.BBBBBBBB', { 'X-Session-Reset': 'true' }), answer(2, '2.BBBBBBBB', { 'Cache-Status': 'tipcache; hit; detail="memory stale-while-revalidate"' })],
+    '/staking/pool?x-min-block-height=7.AAAAAAAA': [answer(7, '7.AAAAAAAA')],
+  }
+  const chain = new Tipcache('https://cdn.example', { fetch: async (input, init) => {
+    const target = input.slice('https://cdn.example'.length)
+    asked.push([target, init.headers['X-Session']])
+    return answers[target].shift()
+  } })
+  const heights = []
+  for (let i = 0; i < 5; i++) heights.push((await chain.get('/staking/pool')).height)
+  assert.deepEqual(heights, [7, 7, 8, 3, 2])
+  assert.deepEqual(asked, [
+    ['/staking/pool', undefined],
+    ['/staking/pool', '7.AAAAAAAA'], ['/staking/pool?x-min-block-height=7.AAAAAAAA', '7.AAAAAAAA'],
+    ['/staking/pool', '7.AAAAAAAA'],
+    ['/staking/pool', '8.AAAAAAAA'],
+    ['/staking/pool', '3.BBBBBBBB'],
+  ])
+})
+
+function answer(height, session, headers = {}) {
+  return new Response('{"code":200,"msg":{},"error":""}', { headers: { 'Content-Type': 'application/json', 'X-Block-Height': String(height), 'X-Session': session, ...headers } })
+}
+
 test('waitFor returns once the block has come', { skip }, async () => {
   const chain = new Tipcache(url)
   const { height } = await chain.get('/staking/pool', { minHeight: 1 })
