@@ -1,0 +1,95 @@
+package sessions
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A session is what one client has seen.
+type session struct {
+	*bed
+	client *http.Client
+	token  string
+	height int64 // of the token
+	wrote  int64 // the newest block that it has to see; 0: none
+}
+
+// session reads until ctx ends, one answer after another.
+func (b *bed) session(ctx context.Context) {
+	s := &session{bed: b, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 1}}}
+	defer s.client.CloseIdleConnections()
+	for ctx.Err() == nil {
+		if rand.IntN(20) == 0 {
+			s.client.CloseIdleConnections()
+		}
+		s.read(ctx, paths[rand.IntN(len(paths))])
+	}
+}
+
+// read reads once, perhaps what a write has changed.
+func (s *session) read(ctx context.Context, path string) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, http.NoBody)
+	if err != nil {
+		return
+	}
+	sent := s.token
+	if sent != "" {
+		r.Header.Set("X-Session", sent)
+	}
+	least := int64(0)
+	if rand.IntN(50) == 0 {
+		least = s.chain.Height()
+		r.Header.Set("X-Min-Block-Height", strconv.FormatInt(least, 10))
+	}
+	resp, err := s.client.Do(r)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil || resp.StatusCode >= http.StatusInternalServerError:
+		s.failures.Add(1)
+	case resp.StatusCode == http.StatusConflict:
+		s.conflicts.Add(1)
+	default:
+		s.reads.Add(1)
+		s.judge(path, resp.Header, least)
+	}
+}
+
+// judge looks at an answer, and keeps the greatest token.
+func (s *session) judge(path string, h http.Header, least int64) {
+	height, _ := strconv.ParseInt(h.Get("X-Block-Height"), 10, 64)
+	token := h.Get("X-Session")
+	marked := strings.Contains(h.Get("Cache-Status"), "stale-")
+	switch {
+	case height == 0 || token == "":
+		s.blame(&s.backward, "%s has no session: %v", path, h)
+		return
+	case h.Get("X-Session-Reset") != "": // the chain was set back, and took writes with it
+		s.anew.Add(1)
+		s.token, s.height, s.wrote = token, height, min(s.wrote, height)
+		return
+	case height < least:
+		s.blame(&s.missed, "%s is of block %d, and block %d was waited for: %v", path, height, least, h)
+	case marked:
+		s.marked.Add(1)
+		if time.Now().UnixMilli() < s.faults.Load() {
+			s.faulty.Add(1)
+		}
+	case height < s.wrote:
+		s.blame(&s.missed, "%s is of block %d, and the session wrote in block %d: %v", path, height, s.wrote, h)
+	case height < s.height:
+		s.blame(&s.backward, "%s is of block %d after an answer of %s: %v", path, height, s.token, h)
+	}
+	s.wrote = max(s.wrote, least)
+	if height >= s.height {
+		s.token, s.height = token, height
+	}
+}

@@ -1,0 +1,256 @@
+// Package sessions measures whether a session holds where its connections do not: through
+// an nginx that pools them, over replicas that restart, lose a node and follow a chain that
+// is set back.
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+const (
+	replicas   = 3
+	clients    = 48
+	blockTime  = time.Second
+	outage     = 5 * time.Second // of a node
+	setBackBy  = 20              // blocks
+	afterFault = 4 * time.Second
+)
+
+// Sessions counts what clients in a session see.
+func Sessions(ctx context.Context, r *rig.Rig) error {
+	reads := int64(500_000)
+	if r.Short {
+		reads = 2_000
+	}
+	var rows [][]string
+	var failed error
+	for _, shared := range []bool{false, true} {
+		b, err := start(ctx, r, shared)
+		if err != nil {
+			return err
+		}
+		if err := b.run(ctx, reads); err != nil {
+			return err
+		}
+		rows = append(rows, b.row())
+		failed = errors.Join(failed, b.verdict())
+		r.Progress("sessions: %s", b.name)
+		r.Stop()
+	}
+	r.Table(fmt.Sprintf("%d sessions through an nginx that pools connections, over %d replicas with a node each: rolling restart, outage of a node, set-back by %d blocks; blocks of %v", clients, replicas, setBackBy, blockTime),
+		[]string{"replicas", "reads", "blocks", "backward, unmarked", "own writes missed", "marked", "marked %", "but for the faults %", "begun anew", "409", "other failures"}, rows)
+	r.Note("Each client closes its connection now and then. A write is a block that the chain has: its reader waits for it by X-Min-Block-Height, and each later read of the session is to hold it. What is marked in the %v from a fault on counts as the fault's.", outage+afterFault)
+	return failed
+}
+
+// A bed is the replicas behind an nginx, and what their clients have seen.
+type bed struct {
+	name     string
+	chain    *devnet.Devnet
+	nodes    []*devnet.Node
+	replicas []*rig.Replica
+	url      string
+	first    int64        // block
+	faults   atomic.Int64 // Unix milliseconds until which marks are of a fault
+
+	reads, backward, missed, marked, faulty, anew, conflicts, failures atomic.Int64
+
+	mu    sync.Mutex
+	wrong error // the first
+}
+
+// start starts everything; shared says whether the replicas have a Redis.
+func start(ctx context.Context, r *rig.Rig, shared bool) (*bed, error) {
+	b := &bed{name: "each alone"}
+	var err error
+	if b.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: blockTime}); err != nil {
+		return nil, err
+	}
+	b.nodes = []*devnet.Node{b.chain.Node()}
+	for len(b.nodes) < replicas {
+		n, err := b.chain.AddNode(devnet.NodeOptions{})
+		if err != nil {
+			return nil, err
+		}
+		b.nodes = append(b.nodes, n)
+	}
+	redis := "none"
+	if shared {
+		b.name = "with a common Redis"
+		server, err := r.Redis(ctx)
+		if err != nil {
+			return nil, err
+		}
+		redis = server.URL()
+	}
+	for i, n := range b.nodes {
+		next := b.nodes[(i+1)%replicas] // to fail over to
+		t, err := r.Replica(ctx, rig.Serving{Node: n.RESTURL(), Comet: n.CometURL(), Flags: []string{"--node", next.RESTURL(), "--comet", next.CometURL(), "--redis", redis}})
+		if err != nil {
+			return nil, err
+		}
+		b.replicas = append(b.replicas, t)
+	}
+	b.first = b.chain.Height()
+	return b, b.ingress(ctx, r)
+}
+
+// ingress is an nginx before all replicas, whose connections to them it keeps and gives to
+// any client.
+const ingress = `
+worker_processes 2;
+%s
+pid %s;
+error_log stderr error;
+events { worker_connections 1024; }
+http {
+  access_log off;
+  upstream tipcache {
+%s    keepalive 16;
+  }
+  server {
+    listen %s;
+    location / {
+      proxy_pass http://tipcache;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+    }
+  }
+}
+`
+
+func (b *bed) ingress(ctx context.Context, r *rig.Rig) error {
+	dir, err := os.MkdirTemp(r.Dir, "ingress-")
+	if err != nil {
+		return err
+	}
+	servers, user, at := "", "", rig.FreeAddr()
+	for _, t := range b.replicas {
+		servers += "    server " + rig.Host(t.URL) + " max_fails=0;\n"
+	}
+	if os.Getuid() == 0 { // its workers would be those of another user, who may not write here
+		user = "user root;"
+	}
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, ingress, user, filepath.Join(dir, "pid"), servers, at), 0o600); err != nil {
+		return err
+	}
+	p, err := r.Start(ctx, filepath.Base(dir), nil, "nginx", "-p", dir, "-e", "stderr", "-c", conf, "-g", "daemon off;")
+	if err != nil {
+		return err
+	}
+	b.url = "http://" + at
+	return p.Ready(ctx, rig.Answers(b.url+"/staking/pool"))
+}
+
+// run has the clients read so often, with a fault after each quarter of it.
+func (b *bed) run(ctx context.Context, reads int64) error {
+	running, leave := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer leave()
+	for range clients {
+		all.Go(func() { b.session(running) })
+	}
+	for i, fault := range []func(context.Context) error{b.restart, b.failOver, b.setBack} {
+		if !b.reach(ctx, reads*int64(i+1)/4) {
+			return ctx.Err()
+		}
+		if err := fault(ctx); err != nil {
+			return err
+		}
+		b.faults.Store(time.Now().Add(afterFault).UnixMilli())
+	}
+	b.reach(ctx, reads)
+	return ctx.Err()
+}
+
+// paths are of both classes.
+var paths = []string{
+	"/staking/pool", "/staking/params", "/distribution/params", "/mint/params",
+	"/staking/validators?pagination.limit=5", "/staking/validators?status=bonded&pagination.limit=3",
+}
+
+func (b *bed) reach(ctx context.Context, reads int64) bool {
+	for b.reads.Load() < reads && rig.Pause(ctx, 20*time.Millisecond) {
+	}
+	return ctx.Err() == nil
+}
+
+// during tells that marks are the fault's from now on.
+func (b *bed) during(d time.Duration) { b.faults.Store(time.Now().Add(d).UnixMilli()) }
+
+// restart replaces the replicas one after another.
+func (b *bed) restart(ctx context.Context) error {
+	for _, t := range b.replicas {
+		b.during(time.Minute)
+		t.Signal(syscall.SIGTERM)
+		if err := t.Wait(); err != nil {
+			return err
+		}
+		if err := t.Restart(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		if err := t.Ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failOver takes a node away, of which a replica knows another.
+func (b *bed) failOver(ctx context.Context) error {
+	b.during(time.Minute)
+	gone := devnet.Fault{Outage: devnet.Refuse}
+	if err := b.nodes[1].SetFaults(gone, gone); err != nil {
+		return err
+	}
+	rig.Pause(ctx, outage)
+	return b.nodes[1].SetFaults(devnet.Fault{}, devnet.Fault{})
+}
+
+// setBack takes blocks away, and waits until all replicas have found that.
+func (b *bed) setBack(ctx context.Context) error {
+	b.during(10 * time.Minute)
+	b.chain.SetBack(setBackBy)
+	for height := b.chain.Height() + setBackBy + 5; b.chain.Height() < height && rig.Pause(ctx, 100*time.Millisecond); {
+	}
+	return ctx.Err()
+}
+
+func (b *bed) row() []string {
+	reads := float64(b.reads.Load())
+	return figures.Row(b.name, b.reads.Load(), b.chain.Height()-b.first, b.backward.Load(), b.missed.Load(), b.marked.Load(),
+		100*float64(b.marked.Load())/reads, 100*float64(b.marked.Load()-b.faulty.Load())/reads, b.anew.Load(), b.conflicts.Load(), b.failures.Load())
+}
+
+func (b *bed) verdict() error {
+	if b.backward.Load()+b.missed.Load() == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return fmt.Errorf("%s: %w", b.name, b.wrong)
+}
+
+func (b *bed) blame(count *atomic.Int64, format string, args ...any) {
+	count.Add(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.wrong == nil {
+		b.wrong = errors.New(strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+}
