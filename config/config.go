@@ -150,6 +150,7 @@ type HTTP struct {
 	Rate              string        `yaml:"rate" reload:"true" doc:"requests that each client address may make, an IPv6 /64 counting as one, as in 50/s or 50/s burst 200; 0 is no limit"`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
+	SessionCookie     bool          `yaml:"session_cookie" doc:"browsers keep in a cookie how far they have seen the chain, so that pages of the same site do not go back behind it; answers at the newest block are then for one client each"`
 	Immutable         bool          `yaml:"immutable" doc:"call an answer immutable in Cache-Control whose URL alone names its block; false: browsers ask again on a reload, as for a devnet that is reset"`
 	FastLane          bool          `yaml:"fast_lane" doc:"answer requests that memory can answer before net/http sees them; false: net/http sees every request"`
 	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`

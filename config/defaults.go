@@ -55,7 +55,7 @@ func Default() Config {
 			Budget: provider.Budget, Timeout: provider.Timeout,
 		},
 		HTTP: HTTP{
-			FastLane: true, Immutable: !public.Resettable,
+			FastLane: true, Immutable: !public.Resettable, SessionCookie: public.SessionCookie,
 			Request: public.RequestTimeout,
 			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, LongPoll: streams.LongPoll, CORSOrigins: public.CORSOrigins,
 			Drain: 20 * time.Second,

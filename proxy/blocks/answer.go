@@ -20,6 +20,7 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Rec
 		rec.Amend(&told)
 	}
 	a.Entry = nil
+	r.keepSession(w, from, rec, &told)
 	r.Stack.Respond(w, from, &told)
 }
 

@@ -40,6 +40,12 @@ func (r *Reader) gone(q *Query) error {
 // answer by.
 func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
+	if kept, on := r.Stack.CookieSession(from); on {
+		rec.KeepOutOfLane()
+		if q.Session.Height == 0 && (tip.Limit == 0 || kept.Height <= tip.Limit) {
+			rec.Session.Token = kept
+		}
+	}
 	r.resume(rec)
 	wanted := wanted(rec, tip)
 	if wanted <= tip.Height {
@@ -91,6 +97,19 @@ func (r *Reader) continueSession(told *web.Answer, rec *web.Record) {
 	told.Session, told.Reset = session.New(told.Entry.Height, r.Nodes.HashOf(told.Entry.Height-1)), rec.Session.Reset
 	if told.Reset {
 		told.Control = ownAnswer
+	}
+}
+
+// keepSession has a browser keep its session, where cookies carry them. Its cookie stays
+// where that says more than the answer.
+func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, rec *web.Record, told *web.Answer) {
+	kept, on := r.Stack.CookieSession(from)
+	if !on || told.Session.Height == 0 || told.Next != "" { // a poll is shared
+		return
+	}
+	told.Control = ownAnswer
+	if told.Session != kept && told.Session.Height >= rec.Session.Least {
+		r.Stack.SetCookieSession(w, from, told.Session)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // A Session is what a request's client has seen by its own account. Unlike what was seen
 // on its connection, which an ingress may share among clients, it binds this request alone.
 type Session struct {
-	Token session.Token // as it came; zero for none
+	Token session.Token // as it came, in its header or in a cookie; zero for none
 	Least int64         // the block that the answer is not to be older than; 0 for none
 	Reset bool          // the token is of a chain that was set back
 }

@@ -52,6 +52,7 @@ type Options struct {
 	PublicURL     string   // scheme and host of the URLs in answers; "" takes those of the request
 	CORSOrigins   []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
 	Resettable    bool     // the chain may begin anew: no answer is called immutable
+	SessionCookie bool     // browsers keep their session in a cookie
 	HeightHeaders []string // beside X-Block-Height, by which clients ask for a height and are told one; pages may use them
 
 	Keys         []limits.Key  // who may ask where a key is required; SetKeys replaces them

@@ -26,6 +26,7 @@ func Proxy(cfg config.Config) proxy.Options {
 			PublicURL:      pages.PublicURL,
 			CORSOrigins:    public.CORSOrigins,
 			Resettable:     !public.Immutable,
+			SessionCookie:  public.SessionCookie,
 			Keys:           Keys(cfg),
 			Limits:         Limits(cfg),
 			SharedLimits:   limits.Shared{Timeout: cfg.Redis.Timeout},
