@@ -207,7 +207,8 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"nowhere": `no route is called "nowhere"`, "validatr": `no route is called "validatr"; did you mean validator?`} {
+	for name, want := range map[string]string{"nowhere": `no route is called "nowhere"`, "validatr": `no route is called "validatr"; did you mean validator?`,
+		"colections": `no route is called "colections"; did you mean collections?`} {
 		if _, err := p.SelectRoute(name); err == nil || err.Error() != want {
 			t.Errorf("the route %s is refused with %v, want %s", name, err, want)
 		}

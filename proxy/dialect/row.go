@@ -56,7 +56,7 @@ func SelectRoute(rows []Row, prefix, name string) (cache.Selection, error) {
 	if row, ok := find(rows, name); ok {
 		return row.selection(prefix), nil
 	}
-	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, names(rows)))
+	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names(rows), "collections"))) // the listing's, which is in no dialect
 }
 
 func names(rows []Row) (all []string) {
