@@ -29,7 +29,7 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := dialect.ClassOf(chain.Rows(), op.id); !isRoute || !found[op.id] {
+		if _, isRoute := dialect.ClassOf(chain.Rows(), op.id); op.path != chain.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
 			t.Errorf("%s is described, and not served", op.id)
 		}
 	}

@@ -29,7 +29,7 @@ func TestAHeightInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
 		got.has(t, "X-Unknown-Parameters", "")
 		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
 		s.get(t, "/staking/validators?pagination.limit=2", "X-Block-Height", "100").has(t, "X-Block-Height", "100")
-		want := []node.Request{{Path: "/staking/validators", Query: "pagination.limit=2", Height: 100, Cost: node.Page, Client: "127.0.0.1"}}
+		want := []node.Request{{Path: "/staking/validators", Query: "pagination.limit=2", Height: 100, Cost: node.Page, Client: "127.0.0.1", Miss: true}}
 		if diff := cmp.Diff(want, s.chain.asked); diff != "" {
 			t.Errorf("%s: asked (-want +got):\n%s", target, diff)
 		}

@@ -56,7 +56,7 @@ func TestProblems(t *testing.T) {
 		},
 		"another method": {
 			method: http.MethodGet, status: 405, title: "Method Not Allowed", detail: "the method GET is not served here",
-			has: map[string]string{"Allow": "POST"},
+			has: map[string]string{"Allow": "POST, QUERY"},
 		},
 		"a body over 1 MiB": {
 			body: `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, status: 413, title: "Request Entity Too Large",
@@ -153,7 +153,7 @@ func TestOtherMethodsAreNotAllowed(t *testing.T) {
 		if res.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("%s: status %d", method, res.StatusCode)
 		}
-		wantHeader(t, res, "Allow", http.MethodPost)
+		wantHeader(t, res, "Allow", "POST, QUERY")
 		wantHeader(t, res, "Content-Type", "application/problem+json")
 	}
 }
