@@ -17,7 +17,7 @@ const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVM
 func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Answer) {
 	told := r.tell(rec, q, a, time.Now())
 	if rec.Amend != nil {
-		rec.Amend(&told)
+		told = rec.Amend(told)
 	}
 	a.Entry = nil
 	r.keepSession(w, from, rec, &told)

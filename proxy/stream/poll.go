@@ -50,10 +50,11 @@ func (h *Handler) Poll(rt web.Route, admit web.Handler, query func(r *http.Reque
 				return err
 			}
 		}
-		rec.Amend = func(a *web.Answer) {
+		rec.Amend = func(a web.Answer) web.Answer {
 			now := version{height: a.Entry.Height, digest: digestOf(feed.Essence(a.Entry.Body))}
 			now, a.Unchanged = had.next(now, h.o.Heights.Tip().Height)
 			a.Next = "?" + withID(query(c.Request), now.text(h.o.Heights.ChainID()))
+			return a
 		}
 		return rt.Reply(c, rec)
 	})

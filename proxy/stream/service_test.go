@@ -134,7 +134,7 @@ func (c *chain) reply(stack *web.Stack) web.Handler {
 			return err
 		}
 		a := web.Answer{Result: res, Now: time.Now()}
-		rec.Amend(&a)
+		a = rec.Amend(a)
 		stack.Respond(g.Writer, g.Request, &a)
 		return nil
 	}

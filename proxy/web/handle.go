@@ -127,8 +127,8 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 type Record struct {
 	record.Record
 
-	Amend   func(a *Answer) // changes what is told of the answer; nil: nothing
-	Session Session         // of the request's client
+	Amend   func(Answer) Answer // changes what is told of the answer; nil: nothing
+	Session Session             // of the request's client
 
 	key      limits.Key // the request's, where one is required
 	client   *Conn      // nil: it is not ours
