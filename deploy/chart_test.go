@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,5 +185,18 @@ func TestTheChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	}
 	if _, ok := manifests["PodDisruptionBudget test-tipcache"]; !ok {
 		t.Error("no PodDisruptionBudget")
+	}
+}
+
+func TestTheChartServesTheRPCAndTheGRPCWherePortsAreGiven(t *testing.T) {
+	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
+	service := fmt.Sprint(at(manifests["Service test-tipcache"], "spec"))
+	for name, port := range map[string]string{"rpc": "26657", "grpc": "9090"} {
+		if !strings.Contains(service, "name:"+name+" port:"+port+" targetPort:tipcache-"+name) {
+			t.Errorf("the Service has no port for the %s: %s", name, service)
+		}
+	}
+	if service := fmt.Sprint(render(t, "helm/tipcache", "-f", "helm/tipcache/ci/tier-values.yaml")["Service test-tipcache"]); strings.Contains(service, "rpc") {
+		t.Errorf("ports that were not asked for: %s", service)
 	}
 }

@@ -18,6 +18,11 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
       "http" (dict
         "drain_delay" (printf "%vs" .Values.drain.delaySeconds)
         "drain" (printf "%vs" .Values.drain.seconds)) -}}
+{{- range $name := list "rpc" "grpc" }}
+{{- with get $.Values.ports $name }}
+{{- $_ := set $own $name (dict "listen" (printf "0.0.0.0:%v" .)) }}
+{{- end }}
+{{- end }}
 {{ toYaml (mergeOverwrite (deepCopy .Values.config) $own) }}
 {{- end }}
 
@@ -39,6 +44,12 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
   ports:
     - {name: tipcache, containerPort: {{ .Values.ports.public }}}
     - {name: tipcache-admin, containerPort: {{ .Values.ports.admin }}}
+    {{- with .Values.ports.rpc }}
+    - {name: tipcache-rpc, containerPort: {{ . }}}
+    {{- end }}
+    {{- with .Values.ports.grpc }}
+    - {name: tipcache-grpc, containerPort: {{ . }}}
+    {{- end }}
   {{- if eq .Values.mode "sidecar" }}
   # The pod is one node: while that is not in step, others should be asked. It
   # may take hours to be, so the start does not wait for it.
