@@ -61,8 +61,9 @@ func TestAListOfWhichOnlyThePageKeyMovedIsNoNews(t *testing.T) {
 		eventually(t, "the page is read", func() bool { return s.chain.calls() == calls })
 		s.chain.grow(1)
 	}
-	page.Raw = strings.Replace(page.Raw, `"next_key"`, `"newest":1,"next_key"`, 1)
-	s.chain.does(func(node.Request) (*node.Answer, error) { return page.answer(), nil })
+	changed := page // the one before may be read yet
+	changed.Raw = strings.Replace(page.Raw, `"next_key"`, `"newest":1,"next_key"`, 1)
+	s.chain.does(func(node.Request) (*node.Answer, error) { return changed.answer(), nil })
 	s.chain.grow(1)
 	if got := es.next(); !strings.Contains(got, `"newest":1`) {
 		t.Errorf("event %q, want the page that another validator is on", got)
