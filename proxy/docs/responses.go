@@ -110,11 +110,18 @@ func chainHeaders(o Options) []string {
 // urlHeights are the parameters of the query that all queries of the chain take.
 var urlHeights = []string{blocks.HeightParameter, blocks.MinHeightParameter}
 
+// urlHeightNames tell them from the headers of the same names in clients that are
+// generated in Go.
+var urlHeightNames = []string{"URLBlockHeight", "URLMinBlockHeight"}
+
 // sharedParameters are the parameters that many operations take.
 func sharedParameters(o Options) map[string]*huma.Param {
 	all := map[string]*huma.Param{}
 	for _, name := range append(urlHeights, dialect.PageNames[:]...) {
 		all[name] = &huma.Param{Name: name, In: "query"}
+	}
+	for i, name := range urlHeights {
+		all[name].Extensions = map[string]any{"x-go-name": urlHeightNames[i]}
 	}
 	all[stream.SinceParameter] = &huma.Param{Name: stream.SinceParameter, In: "query"}
 	headers := chainHeaders(o)
