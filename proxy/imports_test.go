@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"upstream":               {},
 	"upstream/node":          {"upstream", "upstream/jsontext", "upstream/node/queue", "upstream/heights/..."},
 	"upstream/node/queue":    {"upstream"},
+	"upstream/node/nodetest": {"upstream/node"},
 	"upstream/heights":       {"upstream", "upstream/heights/..."},
 	"upstream/events":        {"upstream", "upstream/events/query", "upstream/heights/comet", "upstream/heights/tip"},
 	"upstream/events/query":  {},

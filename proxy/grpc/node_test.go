@@ -2,11 +2,9 @@ package grpc_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,15 +12,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/coder/websocket"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 // An exchange is one by gRPC or gRPC-Web with a real node, of wasmd v0.61.14, whose chain stood at
@@ -84,7 +81,7 @@ func newRecordedNode(t testing.TB) *recordedNode {
 	t.Helper()
 	n := &recordedNode{byGRPC: map[string]exchange{}, byRPC: map[string]string{}, asked: map[string]int{}}
 	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
-		if !x.Web && x.Raw == nil && !strings.HasPrefix(x.Name, "restart") && x.Status == http.StatusOK {
+		if !x.Web && x.Raw == nil && (!strings.HasPrefix(x.Name, "restart") || x.Trailers["grpc-status"] == "0") && x.Status == http.StatusOK {
 			n.byGRPC[meaning(x.Path, x.Message, x.Metadata["x-cosmos-block-height"])] = x
 		}
 	}
@@ -95,14 +92,8 @@ func newRecordedNode(t testing.TB) *recordedNode {
 		}
 	}
 	n.rpc = httptest.NewServer(http.HandlerFunc(n.serveRPC))
-	n.rest = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Grpc-Metadata-Content-Type", "application/grpc")
-		w.Header().Set("Grpc-Metadata-X-Cosmos-Block-Height", "746")
-		_, _ = io.WriteString(w, `{"params":{}}`)
-	}))
 	t.Cleanup(n.rpc.Close)
-	t.Cleanup(n.rest.Close)
+	n.rest = nodetest.REST(t, 746)
 	n.listen(t)
 	return n
 }
@@ -205,7 +196,7 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.URL.Path == "/websocket":
-		serveSocket(w, r)
+		nodetest.ServeSocket(w, r)
 		return
 	case r.Method == http.MethodGet:
 		c.Method = strings.TrimPrefix(r.URL.Path, "/")
@@ -227,35 +218,8 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, member)
 }
 
-// serveSocket acknowledges a subscription, in which nothing comes: the chain stands still.
-func serveSocket(w http.ResponseWriter, r *http.Request) {
-	c, err := websocket.Accept(w, r, nil)
-	if err != nil {
-		return
-	}
-	defer func() { _ = c.CloseNow() }()
-	if _, _, err := c.Read(r.Context()); err == nil {
-		_ = c.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
-		_, _, _ = c.Read(r.Context())
-	}
-}
-
-// newPool is a pool before the node.
-func newPool(t testing.TB, n *recordedNode, grpcAddress string) *node.Pool {
+// pool is a pool before the node.
+func (n *recordedNode) pool(t testing.TB, grpcAddress string) *node.Pool {
 	t.Helper()
-	pool, err := node.New(node.Options{
-		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL, GRPC: grpcAddress}}, BlockInterval: time.Minute, MaxBlockAge: 1e6 * time.Hour,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- pool.Run(context.Background()) }()
-	t.Cleanup(func() { _ = pool.Close(); <-ended })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := pool.WaitHeight(ctx, 746); err != nil {
-		t.Fatal(err)
-	}
-	return pool
+	return nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL, GRPC: grpcAddress}}}, 746)
 }

@@ -41,11 +41,11 @@ func open(t testing.TB, n *recordedNode, withGRPC bool) *doors {
 	d := &doors{metrics: prometheus.NewRegistry()}
 	o := grpc.Options{State: state.Options{GRPC: withGRPC}}
 	if withGRPC {
-		d.pool = newPool(t, n, n.addr)
+		d.pool = n.pool(t, n.addr)
 		o.Stream = d.pool.Stream
 		awaitGRPC(t, d.pool)
 	} else {
-		d.pool = newPool(t, n, "")
+		d.pool = n.pool(t, "")
 	}
 	c, err := cache.New(cache.Options{})
 	if err != nil {
@@ -184,7 +184,6 @@ var otherwise = map[string]string{
 	"pruned_grpc_getblock_pinned": "that is of another chain",
 	"restart_grpc_gettx":          "the RPC is asked, which knows the newest block",
 	"restart_grpc_latest":         "it is read at the newest block",
-	"restart_grpc_gettx_pinned":   "",
 }
 
 // ownWords are those that are answered otherwise where no node offers gRPC: they are no method

@@ -2,7 +2,6 @@ package rpc_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -16,9 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
@@ -26,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 // An exchange is one with a real node, of wasmd v0.61.14, whose chain stood at block 746.
@@ -74,14 +72,8 @@ func newRecordedNode(t testing.TB) *recordedNode {
 		n.learn(x)
 	}
 	n.rpc = httptest.NewServer(http.HandlerFunc(n.serveRPC))
-	n.rest = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Grpc-Metadata-Content-Type", "application/grpc")
-		w.Header().Set("Grpc-Metadata-X-Cosmos-Block-Height", "746")
-		_, _ = io.WriteString(w, `{"params":{}}`)
-	}))
 	t.Cleanup(n.rpc.Close)
-	t.Cleanup(n.rest.Close)
+	n.rest = nodetest.REST(t, 746)
 	return n
 }
 
@@ -185,7 +177,7 @@ func meaning(method string, params any) string {
 
 func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/websocket" {
-		serveSocket(w, r)
+		nodetest.ServeSocket(w, r)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -237,19 +229,6 @@ func (n *recordedNode) serveTarget(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":-1,`+n.calls[what]+`}`)
 }
 
-// serveSocket acknowledges a subscription, in which nothing comes: the chain stands still.
-func serveSocket(w http.ResponseWriter, r *http.Request) {
-	c, err := websocket.Accept(w, r, nil)
-	if err != nil {
-		return
-	}
-	defer func() { _ = c.CloseNow() }()
-	if _, _, err := c.Read(r.Context()); err == nil {
-		_ = c.Write(r.Context(), websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`))
-		_, _, _ = c.Read(r.Context())
-	}
-}
-
 // times is how often the node was asked for what has a meaning, told by its beginning.
 func (n *recordedNode) times(beginning string) (times int) {
 	n.mu.Lock()
@@ -272,15 +251,7 @@ func (n *recordedNode) wrote(method string) []string {
 // newDoor starts a door before the node, with metrics.
 func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
-	pool, err := node.New(node.Options{
-		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, BlockInterval: time.Minute, MaxBlockAge: 1e6 * time.Hour,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- pool.Run(context.Background()) }()
-	t.Cleanup(func() { _ = pool.Close(); <-ended })
+	pool := nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20}, 746)
 	c, err := cache.New(cache.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -293,11 +264,6 @@ func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *p
 	}
 	server := httptest.NewServer(rpc.New(o, reader))
 	t.Cleanup(server.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := pool.WaitHeight(ctx, 746); err != nil {
-		t.Fatal(err)
-	}
 	return server, metrics
 }
 
