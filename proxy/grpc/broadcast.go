@@ -20,25 +20,14 @@ import (
 // broadcast sends a transaction to one node, once: by gRPC, or where no node offers that by the
 // RPC, which comes to the same.
 func (k *call) broadcast() (size int, err error) {
-	message, ok := k.receive()
-	if !ok {
-		return 0, nil
-	}
-	limit := k.reader.Deadline(k.from, k.rec)
-	defer limit.Release()
-	r, ok, err := k.unpinned(limit)
-	if err != nil || !ok {
-		return 0, err
-	}
-	if err := k.o.Posting.Take(limit, r.Client); err != nil {
-		return 0, err
-	}
-	r.Height, r.Unpinned, r.Cost = node.AtTip, true, node.Page
-	if !k.o.State.GRPC {
-		return k.broadcastByRPC(limit, r, message)
-	}
-	r.Invoke = &node.Invocation{Method: k.name, Message: message, Write: true}
-	return k.sendAnswer(k.reader.Nodes.Fetch(limit, r))
+	return k.unpinned(true, func(ctx context.Context, r node.Request, message []byte) (int, error) {
+		r.Height, r.Unpinned, r.Cost = node.AtTip, true, node.Page
+		if !k.o.State.GRPC {
+			return k.broadcastByRPC(ctx, r, message)
+		}
+		r.Invoke = &node.Invocation{Method: k.name, Message: message, Write: true}
+		return k.sendAnswer(k.reader.Nodes.Fetch(ctx, r))
+	})
 }
 
 // modes are the methods of the RPC for the modes of a broadcast.

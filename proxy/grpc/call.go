@@ -64,35 +64,34 @@ func (k *call) value() (size int, err error) {
 
 // service answers with what a node says at present, or at the height that the client names.
 func (k *call) service() (size int, err error) {
+	return k.unpinned(state.Simulates(k.name), func(ctx context.Context, r node.Request, message []byte) (int, error) {
+		return k.sendAnswer(k.values.Ask(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
+	})
+}
+
+// unpinned has a method that ignores heights asked for of a node, once the block has come that the
+// client has to see, and where it posts once it is the client's turn.
+func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request, message []byte) (size int, err error)) (size int, err error) {
 	message, ok := k.receive()
+	if !ok {
+		return 0, nil
+	}
+	hs, ok := k.heights()
 	if !ok {
 		return 0, nil
 	}
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
-	r, ok, err := k.unpinned(limit)
-	if err == nil && ok && strings.HasSuffix(k.name, "/Simulate") { // which costs a node what a transaction does
-		err = k.o.Posting.Take(limit, r.Client)
-	}
-	if err != nil || !ok {
+	if _, err := k.reader.Settle(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
 	}
-	return k.sendAnswer(k.values.Ask(limit, r, state.Request{Method: k.name, Message: message}, state.GRPC))
-}
-
-// unpinned is the request to a node of a method that ignores heights, once the block has come
-// that the client has to see. Not ok says that the call is refused.
-func (k *call) unpinned(ctx context.Context) (r node.Request, ok bool, err error) {
-	hs, ok := k.heights()
-	if !ok {
-		return r, false, nil
+	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Client: k.reader.Stack.Client(k.from, k.rec)}
+	if posts {
+		if err := k.o.Posting.Take(limit, r.Client); err != nil {
+			return 0, err
+		}
 	}
-	if _, err = k.reader.Settle(ctx, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
-		return r, false, err
-	}
-	return node.Request{
-		Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Client: k.reader.Stack.Client(k.from, k.rec),
-	}, true, nil
+	return ask(limit, r, message)
 }
 
 // sendAnswer sends what a node has said.

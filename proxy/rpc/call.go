@@ -85,7 +85,7 @@ func (k *asking) pinned(height int64) blocks.Heights {
 
 // posts says whether a call sends a transaction on, to be broadcast or simulated.
 func (k *asking) posts() bool {
-	return k.m.write || k.m.name == abciQuery && simulates(unquoted(k.a.of(k.m, "path")))
+	return k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.of(k.m, "path")))
 }
 
 // mayChange says that the block that a call names has come, and the answer is not yet what

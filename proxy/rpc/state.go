@@ -23,8 +23,3 @@ func classOf(path string) blocks.Class {
 		return blocks.Never
 	}
 }
-
-// simulates says whether a path of abci_query runs a transaction.
-func simulates(path string) bool {
-	return path == "/app/simulate" || strings.HasSuffix(path, ".tx.v1beta1.Service/Simulate")
-}

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"regexp"
+	"strings"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -39,6 +40,12 @@ var method = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+Query/[A-Za-z0-9_]+$`)
 
 // Tells says whether a method, with the slash before it, tells of the state at a height.
 func Tells(name string) bool { return method.MatchString(name) }
+
+// Simulates says whether a method, or a path of abci_query, runs a transaction, which costs a node
+// what it costs to take one in.
+func Simulates(name string) bool {
+	return name == "/app/simulate" || strings.HasSuffix(name, "/Simulate") && !Tells(name)
+}
 
 // Query is the query for the value that a method gives for a message.
 func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
