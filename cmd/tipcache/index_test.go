@@ -265,7 +265,7 @@ func TestARebuildReplacesARuinedStoreWhileItIsServed(t *testing.T) {
 		"postgres": func(t *testing.T) string { return postgrestest.Schema(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDevnet(t, devnet.Options{})
+			d := newDevnet(t, devnet.Options{Interval: -1}) // no block comes between the rebuild and the comparison
 			at := url(t)
 			command := []string{"index", "--evm", d.EVMURL(), "--store", at, "--network", "aeneid"}
 			if _, err := runs(t, command...); err != nil {
