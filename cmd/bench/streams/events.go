@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -32,18 +34,24 @@ func Events(ctx context.Context, r *rig.Rig) (failure error) {
 	if err != nil {
 		return err
 	}
-	rpc := rig.FreeAddr()
-	serving := rig.Before(d, "--node", other.RESTURL(), "--comet", other.CometURL(), "--rpc-listen", rpc)
+	rpc, listen := rig.FreeAddr(), rig.FreeAddr()
+	serving := rig.Before(d, "--node", other.RESTURL(), "--comet", other.CometURL(), "--rpc-listen", rpc,
+		"--grpc", d.Node().GRPCAddr(), "--grpc", other.GRPCAddr(), "--grpc-listen", listen)
 	serving.Env = roomForStreams
 	t, err := r.Replica(ctx, serving)
 	if err != nil {
 		return err
 	}
 	defer t.Stop()
+	calls, err := grpc.NewClient(listen, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = calls.Close() }()
 	var rows [][]string
 	for _, nodes := range [][]*devnet.Node{nil, {d.Node(), other}} {
 		c := &counted{most: pairs / 2, enough: make(chan struct{})}
-		restarts, err := c.attend(ctx, sockets, "http://"+rpc, t.URL, nodes)
+		restarts, err := c.attend(ctx, sockets, witness{counted: c, rpc: "http://" + rpc, rest: t.URL, grpc: calls}, nodes)
 		if err != nil {
 			return err
 		}
@@ -73,14 +81,16 @@ type counted struct {
 
 // attend has witnesses listen until there are enough pairs, while nodes are away in turns, and
 // says how often one was.
-func (c *counted) attend(ctx context.Context, sockets int, rpc, rest string, nodes []*devnet.Node) (restarts int, err error) {
+func (c *counted) attend(ctx context.Context, sockets int, each witness, nodes []*devnet.Node) (restarts int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	seeing, end := context.WithCancel(ctx)
 	defer end()
 	group, seeing := errgroup.WithContext(seeing)
-	for range sockets {
-		group.Go(func() error { return (&witness{counted: c, rpc: rpc, rest: rest}).attend(seeing) })
+	for i := range sockets {
+		w := each
+		w.turn = 2 * i
+		group.Go(func() error { return w.attend(seeing) })
 	}
 	for {
 		select {

@@ -13,16 +13,23 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // A witness is a client with a WebSocket, which reads at once what an event tells of.
 type witness struct {
 	*counted
 	rpc, rest  string // URLs
-	blocks, tx int64  // heights of the last events
-	turn       int    // of the interfaces
+	grpc       *grpc.ClientConn
+	blocks, tx int64 // heights of the last events
+	turn       int   // of the interfaces, which all are read after one event of each kind in turn
 }
 
 // attend reads events until ctx ends.
@@ -61,7 +68,7 @@ func (w *witness) see(ctx context.Context, data gjson.Result) error {
 		if err := w.follows(&w.blocks, height); err != nil {
 			return err
 		}
-		return w.read(ctx, height, "")
+		return w.read(ctx, height, w.questions())
 	case "tendermint/event/Tx":
 		height := value.Get("TxResult.height").Int()
 		if err := w.follows(&w.tx, height); err != nil {
@@ -72,37 +79,64 @@ func (w *witness) see(ctx context.Context, data gjson.Result) error {
 			return err
 		}
 		sum := sha256.Sum256(raw)
-		return w.read(ctx, height, string(sum[:]))
+		return w.read(ctx, height, w.searches(sum[:]))
 	}
 	return nil
 }
 
-// read reads the transaction with a hash, or for none the state of a block, through the
-// interface whose turn it is.
-func (w *witness) read(ctx context.Context, height int64, hash string) error {
-	body, url, want := "", w.rpc, ""
-	w.turn++
-	switch {
-	case hash == "" && w.turn%2 == 0:
-		url = w.rest + "/cosmos/bank/v1beta1/balances/" + cosmos.WideDelegator + "?pagination.limit=1"
-	case hash == "":
-		body = `{"jsonrpc":"2.0","id":` + strconv.Itoa(w.turn) + `,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Pool","data":""}}`
-	case w.turn%2 == 0:
-		body, want = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tx","params":{"hash":%q}}`, base64.StdEncoding.EncodeToString([]byte(hash))), `"tx_result"`
-	default:
-		body, want = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tx_search","params":{"query":"tx.hash='%X'"}}`, hash), `"total_count":"1"`
+// A question is what is read through an interface.
+type question struct{ method, url, body, want string }
+
+// questions read the state of a block, through each interface that has it.
+func (w *witness) questions() []question {
+	return []question{
+		{url: w.rpc, body: `{"jsonrpc":"2.0","id":1,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Pool","data":""}}`},
+		{url: w.rest + "/cosmos/bank/v1beta1/balances/" + cosmos.WideDelegator + "?pagination.limit=1"},
+		{method: "/cosmos.staking.v1beta1.Query/Params"},
 	}
+}
+
+// searches find the transaction with a hash, through each interface.
+func (w *witness) searches(hash []byte) []question {
+	hex := fmt.Sprintf("%X", hash)
+	return []question{
+		{url: w.rpc, body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tx","params":{"hash":%q}}`, base64.StdEncoding.EncodeToString(hash)), want: `"tx_result"`},
+		{url: w.rpc, body: fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tx_search","params":{"query":"tx.hash='%s'"}}`, hex), want: `"total_count":"1"`},
+		{url: w.rest + "/cosmos/tx/v1beta1/txs/" + hex, want: hex},
+		{method: "/cosmos.tx.v1beta1.Service/GetTx", body: string(protowire.AppendString([]byte{1<<3 | byte(protowire.BytesType)}, hex)), want: hex},
+	}
+}
+
+// read reads what an event of a block tells of, through the interface whose turn it is.
+func (w *witness) read(ctx context.Context, height int64, all []question) error {
+	w.turn++
+	q := all[w.turn/2%len(all)]
 	began := time.Now()
-	at, stale, answer, err := ask(ctx, url, body)
+	at, stale, answer, err := w.ask(ctx, q)
 	if err != nil {
 		return err
 	}
 	missed := ""
-	if hash == "" && at < height || !strings.Contains(answer, want) {
-		missed = fmt.Sprintf("block %d was told of, and %s %s was answered at %d: %.300s", height, url, body, at, answer)
+	if q.want == "" && at < height || !strings.Contains(answer, q.want) {
+		missed = fmt.Sprintf("block %d was told of, and %+v was answered at %d: %.300s", height, q, at, answer)
 	}
 	w.pair(time.Since(began), missed, stale)
 	return nil
+}
+
+// ask asks by gRPC where a method is named, else by HTTP. It says at which block was answered,
+// and whether that is marked as stale.
+func (w *witness) ask(ctx context.Context, q question) (height int64, stale bool, answer string, err error) {
+	if q.method == "" {
+		return ask(ctx, q.url, q.body)
+	}
+	message, reply, header := []byte(q.body), []byte(nil), metadata.MD{}
+	err = w.grpc.Invoke(ctx, q.method, &message, &reply, grpc.ForceCodecV2(node.Bytes{}), grpc.Header(&header))
+	if s, is := status.FromError(err); is && s.Code() == codes.NotFound {
+		reply, err = []byte(s.Message()), nil
+	}
+	height, _ = strconv.ParseInt(strings.Join(header.Get("x-cosmos-block-height"), ""), 10, 64)
+	return height, strings.Contains(strings.Join(header.Get("cache-status"), ""), "stale"), string(reply), err
 }
 
 // asking keeps the connections of all witnesses.
