@@ -107,18 +107,23 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	return k.send(reply, st)
 }
 
-// A client that does not send its only message within so long is cut off.
-const receiveTime = 15 * time.Second
-
-// receive receives the only message. Not ok says that there is none, and the call is refused.
+// receive receives the only message. Not ok says that there is none, and the call is refused: also
+// where it takes longer than the request may, which ends this call alone on its connection.
 func (k *call) receive() (message []byte, ok bool) {
-	if client := web.ConnOf(k.from); client != nil {
-		defer time.AfterFunc(receiveTime, func() { _ = client.Abort() }).Stop()
+	received := make(chan error, 1)
+	var read []byte
+	go func() { received <- k.stream.RecvMsg(&read) }() // ends with the stream: it cannot be told to end before its handler returns
+	late := time.NewTimer(time.Until(k.reader.Stack.Deadline(k.rec.Start)))
+	defer late.Stop()
+	var err error
+	select {
+	case err = <-received:
+	case <-late.C:
+		err = status.Error(codes.DeadlineExceeded, "the message has not come in time")
 	}
-	err := k.stream.RecvMsg(&message)
 	switch {
 	case err == nil:
-		return message, true
+		return read, true
 	case errors.Is(err, io.EOF):
 		k.st = status.New(codes.Unknown, "EOF")
 	default:

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/node"
@@ -25,10 +26,18 @@ import (
 
 const params = "/cosmos.staking.v1beta1.Query/Params"
 
-// dial connects a client of grpc-go to the door.
-func (d *doors) dial(t testing.TB) *google.ClientConn {
+// dial connects a client of grpc-go to the door, without TLS unless it is told otherwise.
+func (d *doors) dial(t testing.TB, options ...google.DialOption) *google.ClientConn {
 	t.Helper()
-	c, err := google.NewClient(d.addr, google.WithTransportCredentials(insecure.NewCredentials()), google.WithDefaultCallOptions(google.ForceCodecV2(node.Bytes{})))
+	return dial(t, d.addr, options...)
+}
+
+func dial(t testing.TB, target string, options ...google.DialOption) *google.ClientConn {
+	t.Helper()
+	options = append([]google.DialOption{
+		google.WithTransportCredentials(insecure.NewCredentials()), google.WithDefaultCallOptions(google.ForceCodecV2(node.Bytes{})),
+	}, options...)
+	c, err := google.NewClient(target, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +49,7 @@ func (d *doors) dial(t testing.TB) *google.ClientConn {
 type reply struct {
 	message         []byte
 	header, trailer metadata.MD
+	from            string // the server's address
 	err             error
 }
 
@@ -48,7 +58,11 @@ func (r reply) height() string { return strings.Join(r.header.Get("x-cosmos-bloc
 // ask calls a method with pairs of metadata.
 func ask(ctx context.Context, c *google.ClientConn, method string, message []byte, pairs ...string) (r reply) {
 	ctx = metadata.AppendToOutgoingContext(ctx, pairs...)
-	r.err = c.Invoke(ctx, method, &message, &r.message, google.Header(&r.header), google.Trailer(&r.trailer))
+	var server peer.Peer
+	r.err = c.Invoke(ctx, method, &message, &r.message, google.Header(&r.header), google.Trailer(&r.trailer), google.Peer(&server))
+	if server.Addr != nil {
+		r.from = server.Addr.String()
+	}
 	return r
 }
 

@@ -74,7 +74,8 @@ type recordedNode struct {
 
 	mu    sync.Mutex
 	asked map[string]int
-	new   bool // it has just started, and no block has come: it knows no newest one by gRPC
+	new   bool                     // it has just started, and no block has come: it knows no newest one by gRPC
+	held  map[string]chan struct{} // methods that are answered once their channel is closed
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
@@ -161,8 +162,14 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	height := md.Get("x-cosmos-block-height")
 	n.count("gRPC " + path)
 	n.mu.Lock()
-	isNew := n.new
+	isNew, held := n.new, n.held[path]
 	n.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-stream.Context().Done():
+		}
+	}
 	if isNew && len(height) == 0 {
 		return status.Error(codes.Unknown, "codespace sdk code 26: invalid height: context did not contain latest block height in either check state or finalize block state (746)")
 	}
@@ -216,6 +223,15 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 		member = `"result":{"response":{"code":6,"log":"unknown query path: unknown request","info":"","index":"0","key":null,"value":null,"proofOps":null,"height":"0","codespace":"sdk"}}`
 	}
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, member)
+}
+
+// hold has a method wait until it is let go.
+func (n *recordedNode) hold(path string) (letGo func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	held := make(chan struct{})
+	n.held = map[string]chan struct{}{path: held}
+	return sync.OnceFunc(func() { close(held) })
 }
 
 // pool is a pool before the node.

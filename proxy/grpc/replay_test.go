@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	google "google.golang.org/grpc"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -29,14 +30,23 @@ import (
 // A bench has the doors before a node.
 type doors struct {
 	addr    string // of gRPC
+	door    *grpc.Door
+	server  *google.Server // that serves addr
 	rpc     *httptest.Server
 	web     *httptest.Server
 	metrics *prometheus.Registry
 	pool    *node.Pool
 }
 
+// A setup is what a test may change before the doors open.
+type setup struct {
+	web      web.Options
+	blocks   blocks.Options
+	listener listener.Options
+}
+
 // open opens the doors, before the node's RPC alone or its gRPC too.
-func open(t testing.TB, n *recordedNode, withGRPC bool) *doors {
+func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup)) *doors {
 	t.Helper()
 	d := &doors{metrics: prometheus.NewRegistry()}
 	o := grpc.Options{State: state.Options{GRPC: withGRPC}}
@@ -52,37 +62,42 @@ func open(t testing.TB, n *recordedNode, withGRPC bool) *doors {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	stack := web.New(web.Options{Registerer: d.metrics}, c)
+	with := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Most: 100}}
+	for _, change := range changes {
+		change(&with)
+	}
+	stack := web.New(with.web, c)
 	newReader := func() *blocks.Reader {
-		r, err := blocks.New(blocks.Options{Nodes: d.pool}, stack, c)
+		r, err := blocks.New(with.blocks, stack, c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
-	door := grpc.New(o, newReader())
-	d.serve(t, door)
+	d.door = grpc.New(o, newReader())
+	d.addr, d.server = d.serve(t, with.listener)
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)
 	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stack.Arrived(w, r)
-		door.ServeWeb(w, r)
+		d.door.ServeWeb(w, r)
 	}))
 	t.Cleanup(d.web.Close)
 	return d
 }
 
-func (d *doors) serve(t testing.TB, door *grpc.Door) {
+// serve serves the door on one more address.
+func (d *doors) serve(t testing.TB, o listener.Options) (addr string, server *google.Server) {
 	t.Helper()
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 100})
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.addr = l.Addr().String()
-	server := door.NewServer(grpc.ServerOptions{Header: 5 * time.Second, Idle: time.Minute})
+	server = d.door.NewServer(grpc.ServerOptions{Header: 5 * time.Second, Idle: time.Minute})
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() { server.Stop(); served.Wait() })
+	return l.Addr().String(), server
 }
 
 // awaitGRPC waits until a node's gRPC is asked.
