@@ -61,6 +61,9 @@ func (d *Door) Answer(name string, from *http.Request, stream grpc.ServerStream)
 		if err := d.reader.AdmitCall(from, k.answer, rec); err != nil {
 			return 0, err
 		}
+		if s, ok := stream.(*webStream); ok {
+			s.receive()
+		}
 		return m.serve(k)
 	})
 	if err != nil {

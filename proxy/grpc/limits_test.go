@@ -126,9 +126,11 @@ func TestStreamsEndInADrain(t *testing.T) {
 	if err := s.SendMsg(&sent); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the node is asked", func() bool { return n.times("gRPC "+path) == 1 })
-	d.door.Drain()
 	var got []byte
+	if err := s.RecvMsg(&got); err != nil {
+		t.Fatal(err)
+	}
+	d.door.Drain()
 	if err := s.RecvMsg(&got); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}

@@ -75,7 +75,7 @@ type recordedNode struct {
 	mu    sync.Mutex
 	asked map[string]int
 	new   bool                     // it has just started, and no block has come: it knows no newest one by gRPC
-	held  map[string]chan struct{} // methods that are answered once their channel is closed
+	held  map[string]chan struct{} // methods whose status comes once their channel is closed
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
@@ -164,12 +164,6 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	n.mu.Lock()
 	isNew, held := n.new, n.held[path]
 	n.mu.Unlock()
-	if held != nil {
-		select {
-		case <-held:
-		case <-stream.Context().Done():
-		}
-	}
 	if isNew && len(height) == 0 {
 		return status.Error(codes.Unknown, "codespace sdk code 26: invalid height: context did not contain latest block height in either check state or finalize block state (746)")
 	}
@@ -190,6 +184,12 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	for _, m := range x.Messages {
 		reply, _ := hex.DecodeString(m)
 		_ = stream.SendMsg(&reply)
+	}
+	if held != nil {
+		select {
+		case <-held:
+		case <-stream.Context().Done():
+		}
 	}
 	var code codes.Code
 	_ = code.UnmarshalJSON([]byte(told["grpc-status"]))
@@ -225,7 +225,7 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, member)
 }
 
-// hold has a method wait until it is let go.
+// hold has the status of a method wait until it is let go.
 func (n *recordedNode) hold(path string) (letGo func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

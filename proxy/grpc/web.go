@@ -45,7 +45,7 @@ func (d *Door) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		visit := d.reader.Stack.VisitBodies(r, "")
 		defer visit.Leave()
-		s.receive(http.MaxBytesReader(w, r.Body, maxWebBody), visit)
+		s.receive = func() { s.readBody(http.MaxBytesReader(w, r.Body, maxWebBody), visit) }
 		err = d.Answer(r.URL.Path, r.WithContext(ctx), s)
 	}
 	s.finish(status.Convert(err))
@@ -88,7 +88,8 @@ type webStream struct {
 	ctx             context.Context //nolint:containedctx // grpc.ServerStream has one
 	w               http.ResponseWriter
 	typ             string
-	text            bool // bodies are in base64
+	text            bool   // bodies are in base64
+	receive         func() // reads the body, once the client is admitted
 	body            []byte
 	refusal         error // why there is no body
 	header, trailer metadata.MD
@@ -96,8 +97,8 @@ type webStream struct {
 	flushed         bool // each message goes out at once
 }
 
-// receive reads the body.
-func (s *webStream) receive(from io.Reader, visit *limits.Visit) {
+// readBody reads the body.
+func (s *webStream) readBody(from io.Reader, visit *limits.Visit) {
 	s.body, s.refusal = web.ReadBody(from, maxWebBody, visit)
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)

@@ -1,0 +1,70 @@
+package grpc_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAStreamComesByGRPCWebAsItIsSent(t *testing.T) {
+	t.Parallel()
+	for typ, coded := range map[string]func([]byte) []byte{
+		"application/grpc-web+proto":      func(b []byte) []byte { return b },
+		"application/grpc-web-text+proto": func(b []byte) []byte { return base64.StdEncoding.AppendEncode(nil, b) },
+	} {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			n := newRecordedNode(t)
+			d := open(t, n, true)
+			path, message := recordedMessage(t, "grpc_reflection_list")
+			letGo := n.hold(path)
+			t.Cleanup(letGo)
+			resp, err := http.Post(d.web.URL+path, typ, bytes.NewReader(coded(frames(message))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			first := coded(frames(n.byGRPC[meaning(path, message, nil)].Messages...))
+			got := make([]byte, len(first))
+			if _, err := io.ReadFull(resp.Body, got); err != nil || !bytes.Equal(got, first) {
+				t.Errorf("before the stream ends: %v, %q", err, got)
+			}
+			letGo()
+			rest, err := io.ReadAll(resp.Body)
+			if want := coded([]byte("\x80\x00\x00\x00\x10grpc-status: 0\r\n")); err != nil || !bytes.Equal(rest, want) {
+				t.Errorf("at its end: %v, %q, want %q", err, rest, want)
+			}
+			if got := resp.Header.Get("Content-Type"); got != typ {
+				t.Errorf("the content type is %s", got)
+			}
+		})
+	}
+}
+
+// A client that may not ask is refused before its message is read.
+func TestTheMessageOfAClientWithoutAKeyIsNotReadByGRPCWeb(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), false, func(s *setup) { s.blocks.Auth = true })
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.web.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n", params)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Grpc-Status") != "16" {
+		t.Errorf("%d, %v", resp.StatusCode, resp.Header)
+	}
+}
