@@ -76,12 +76,12 @@ func peerCases(key, tag string, operators []string) []peerCase {
 }
 
 // chooseCases are those of -cases.
-func chooseCases(all []peerCase, pattern string) ([]peerCase, error) {
+func chooseCases[A any](all []A, pattern string, nameOf func(A) string) ([]A, error) {
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("%w: -cases: %w", rig.ErrUsage, err)
 	}
-	chosen := slices.DeleteFunc(all, func(c peerCase) bool { return !wanted.MatchString(c.name) })
+	chosen := slices.DeleteFunc(slices.Clone(all), func(c A) bool { return !wanted.MatchString(nameOf(c)) })
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("%w: -cases %s: there is no such case", rig.ErrUsage, pattern)
 	}

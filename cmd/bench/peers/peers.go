@@ -93,7 +93,7 @@ func (p *peersRun) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.cases, err = chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases); err != nil {
+	if p.cases, err = chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases, func(c peerCase) string { return c.name }); err != nil {
 		return err
 	}
 	return p.startBare(ctx)

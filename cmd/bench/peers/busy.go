@@ -1,0 +1,111 @@
+package peers
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// What a busy node bears: so many reads at a time take so long, and more of them as
+// much longer as there are more.
+const (
+	busyTakes = 5 * time.Millisecond
+	busyBears = 32
+)
+
+// A busyNode answers any validator, with the height in place of its tokens, so that each block
+// changes all of them. The rest is for the node that it stands before.
+type busyNode struct {
+	url     string
+	chain   *devnet.Devnet
+	through http.Handler
+	now     atomic.Int64 // reads
+	most    atomic.Int64 // of them, since counted was set
+	counted atomic.Int64 // the block from which on reads count, 0 for none
+
+	mu    sync.Mutex
+	asked map[busyRead]int
+}
+
+type busyRead struct {
+	path   string
+	height int64
+}
+
+func startBusyNode(r *rig.Rig, chain *devnet.Devnet) (*busyNode, error) {
+	base, err := url.Parse(chain.NodeURL())
+	if err != nil {
+		return nil, err
+	}
+	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), asked: map[busyRead]int{}}
+	server := httptest.NewServer(n)
+	r.OnStop(server.Close)
+	n.url = server.URL
+	return n, nil
+}
+
+const busyPrefix = "/staking/validators/0x"
+
+func busyPath(key int) string { return fmt.Sprintf("%s%040x", busyPrefix, key) }
+
+// ServeHTTP takes as long as what is asked at the moment.
+func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, busyPrefix) {
+		n.through.ServeHTTP(w, r)
+		return
+	}
+	height, err := strconv.ParseInt(r.Header.Get("X-Block-Height"), 10, 64)
+	if err != nil {
+		height = n.chain.Height()
+	}
+	n.note(busyRead{r.URL.Path, height}, n.now.Add(1))
+	time.Sleep(busyTakes * time.Duration(max(busyBears, n.now.Load())) / busyBears)
+	n.now.Add(-1)
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":%q,"jailed":false,"status":3,%s%d","delegator_shares":"1000000.000000000000000000","description":{"moniker":"m","identity":"","website":"","security_contact":"","details":%q},"unbonding_time":"1970-01-01T00:00:00Z","min_self_delegation":"1"}},"error":""}`+"\n",
+		strings.TrimPrefix(r.URL.Path, "/staking/validators/"), busyTokens, height, strings.Repeat("d", 400))
+}
+
+const busyTokens = `"tokens":"`
+
+// busyHeight is the block that a body is of, 0 for another body.
+func busyHeight(body []byte) int64 {
+	_, rest, _ := bytes.Cut(body, []byte(busyTokens))
+	digits, _, _ := bytes.Cut(rest, []byte(`"`))
+	height, _ := strconv.ParseInt(string(digits), 10, 64)
+	return height
+}
+
+func (n *busyNode) note(read busyRead, now int64) {
+	counted := n.counted.Load()
+	if counted == 0 || read.height < counted {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked[read]++
+	n.most.Store(max(n.most.Load(), now))
+}
+
+// reads is how often a key was asked for at a block, of those that were: the mean and
+// the most.
+func (n *busyNode) reads() (mean float64, most int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sum := 0
+	for _, times := range n.asked {
+		sum, most = sum+times, max(most, times)
+	}
+	return float64(sum) / float64(len(n.asked)), most
+}

@@ -1,0 +1,198 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+const (
+	keysBlock   = 2 * time.Second
+	keysClients = 512 // with a connection each
+	keysWarm    = 5   // blocks that are not counted
+	keysBlocks  = 12  // that are
+)
+
+// A keysCase is what clients ask for: so many keys, of which each is as likely, or by
+// Zipf's law at 0.9.
+type keysCase struct {
+	name string
+	keys int
+	rate int // requests a second
+	zipf bool
+}
+
+var keysCases = []keysCase{
+	{"10,000 keys", 10_000, 4_000, false},
+	{"10,000 keys by Zipf", 10_000, 2_000, true},
+	{"100,000 keys", 100_000, 4_000, false},
+}
+
+// Keys measures blocks for which more is wanted than a node answers at once. Requests
+// come at a rate, whatever became of those before.
+func Keys(ctx context.Context, r *rig.Rig) error {
+	cases, err := chooseCases(keysCases, r.Cases, func(c keysCase) string { return c.name })
+	if err != nil {
+		return err
+	}
+	if r.Short {
+		cases = []keysCase{{"500 keys", 500, 200, false}}
+	}
+	var rows [][]string
+	for _, c := range cases {
+		for _, name := range []string{tipcacheName, nginxName} {
+			row, err := c.measure(ctx, r, name)
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", c.name, name, err)
+			}
+			rows = append(rows, row)
+		}
+		r.Progress("keys: %s", c.name)
+	}
+	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that takes %v for each of %d reads at once, and longer for each of more", keysClients, keysBlock, busyTakes, busyBears),
+		[]string{"case", "req/s", "server", "answers", "failed", "p50 ms", "p99 ms", "max ms", "current %", "after a third of a block %", "node requests per key and block", "most", "node's most at once", "limit", "CPU s/100k"}, rows)
+	r.Note("Latencies are from the moment at which a request was due. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v. The limit is how many lists tipcache gave the node at once, at each of the blocks.", peersFresh)
+	return nil
+}
+
+// measure runs a case before one server, which is started for it.
+func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]string, error) {
+	chain, err := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
+	if err != nil {
+		return nil, err
+	}
+	node, err := startBusyNode(r, chain)
+	if err != nil {
+		return nil, err
+	}
+	p, err := before(ctx, r, name, origin{node.url, chain.CometURL(), peersFresh}, "--shape", "node")
+	if err != nil {
+		return nil, err
+	}
+	run := &keysRun{keysCase: c, clock: clients.NewClock(chain.Height), addr: rig.Host(p.url), failed: map[string]int{}}
+	asking, end := context.WithCancel(ctx)
+	defer end()
+	var all sync.WaitGroup
+	all.Go(func() { run.clock.Watch(asking) })
+	all.Go(func() { run.ask(asking) })
+	warm, blocks := int64(keysWarm), int64(keysBlocks)
+	if r.Short {
+		warm, blocks = 2, 2
+	}
+	first := run.clock.Wait(ctx, chain.Height()+warm)
+	node.counted.Store(first)
+	run.since(time.Now())
+	var limits []string
+	spent, err := rig.Spent(func() error {
+		for h := first + 1; h <= first+blocks && ctx.Err() == nil; h++ {
+			run.clock.Wait(ctx, h)
+			if p.replica != nil {
+				s, err := p.replica.Metrics(ctx)
+				if err != nil {
+					return err
+				}
+				limits = append(limits, fmt.Sprintf("%.0f", s.Sum("tipcache_node_limit")))
+			}
+		}
+		return ctx.Err()
+	}, p.Process)
+	end()
+	all.Wait()
+	if err != nil {
+		return nil, err
+	}
+	return run.row(p, node, strings.Join(limits, " "), spent[0]), nil
+}
+
+// A keysRun is what clients were answered.
+type keysRun struct {
+	keysCase
+	clock *clients.Clock
+	addr  string
+
+	mu            sync.Mutex
+	from          time.Time // when requests are due that count; zero: none yet
+	took          []float64 // milliseconds
+	failed        map[string]int
+	current       int
+	late, lateOld int // answers asked for a third of a block after its beginning; those that are not current
+}
+
+func (k *keysRun) since(from time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.from = from
+}
+
+// ask has each client ask at its own times until ctx ends.
+func (k *keysRun) ask(ctx context.Context) {
+	draw := func() int { return rand.IntN(k.keys) }
+	if k.zipf {
+		z := clients.NewZipf(0.9, k.keys)
+		draw = func() int { return z.Draw(rand.New(rand.NewPCG(rand.Uint64(), 0))) }
+	}
+	every := time.Second * keysClients / time.Duration(k.rate)
+	var all sync.WaitGroup
+	for range keysClients {
+		all.Go(func() {
+			c := &clients.Conn{Addr: k.addr}
+			defer c.Close()
+			due := time.Now().Add(rand.N(every))
+			for rig.Pause(ctx, time.Until(due)) {
+				tip := k.clock.Tip()
+				r, err := c.Get(context.WithoutCancel(ctx), busyPath(draw()))
+				k.note(due, tip, r, err)
+				due = due.Add(every/2 + rand.N(every))
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (k *keysRun) note(due time.Time, tip int64, r clients.Response, err error) {
+	height, began := busyHeight(r.Body), k.clock.At(tip)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.from.IsZero() || due.Before(k.from):
+		return
+	case err != nil:
+		k.failed[err.Error()]++
+		return
+	case r.Status != http.StatusOK:
+		k.failed[fmt.Sprintf("%d %.120s", r.Status, r.Body)]++
+		return
+	}
+	k.took = append(k.took, figures.Milliseconds(time.Since(due)))
+	if height >= tip {
+		k.current++
+	}
+	if due.Sub(began) > keysBlock/3 {
+		if k.late++; height < tip {
+			k.lateOld++
+		}
+	}
+}
+
+func (k *keysRun) row(p *peer, node *busyNode, limits string, spent time.Duration) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	failed := 0
+	reasons := ""
+	for reason, n := range k.failed {
+		failed += n
+		reasons += fmt.Sprintf("; %d × %s", n, reason)
+	}
+	perPair, most := node.reads()
+	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99), figures.Quantile(k.took, 1),
+		figures.Percent(k.current, len(k.took)), figures.Percent(k.late-k.lateOld, k.late), perPair, most, node.most.Load(), limits, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5)
+}
