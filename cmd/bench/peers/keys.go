@@ -17,9 +17,9 @@ import (
 
 const (
 	keysBlock   = 2 * time.Second
-	keysClients = 512 // with a connection each
-	keysWarm    = 5   // blocks that are not counted
-	keysBlocks  = 12  // that are
+	keysClients = 2048 // with a connection each, so many that few are late
+	keysWarm    = 5    // blocks that are not counted
+	keysBlocks  = 12   // that are
 )
 
 // A keysCase is what clients ask for: so many keys, of which each is as likely, or by
