@@ -78,20 +78,30 @@ func (s *Slots) behind(r Request) time.Duration {
 // turns is how many of the waiting requests have their turns before a request.
 func (s *Slots) turns(r Request) int {
 	if r.Background {
-		behind := s.background.ahead(r.Client)
+		behind := s.background.ahead(r)
 		return behind + min(s.foreground.waits.requests(), foregroundRun*(behind+1))
 	}
-	front := s.foreground.ahead(r.Client)
+	front := s.foreground.ahead(r)
 	return front + min(s.background.waits.requests(), front/foregroundRun)
 }
 
-// ahead is how many turns of a queue come before that of one more request of a client. All
-// lines count as if they were as long as the client's, so that they need not be looked at.
-func (q *queue) ahead(client string) int {
-	l, fresh := q.lines[client], q.fresh.Len()
+// ahead is how many turns of a queue come before that of one more request. All lines count
+// as if as much of them came before it as of its client's, so that they need not be looked
+// at.
+func (q *queue) ahead(r Request) int {
+	l, fresh := q.lines[r.Client], q.fresh.Len()
 	if l == nil {
 		return min(fresh+fresh/freshRun, q.waits.requests())
 	}
-	own, others := l.len(), fresh+q.served.Len()-1
+	own, others := l.before(r.Miss), fresh+q.served.Len()-1
 	return min(own+(own+1)*others, q.waits.requests())
+}
+
+// before is how many requests of a line have their turns before one more.
+func (l *line) before(miss bool) int {
+	misses, others := l.misses.Len(), l.waiters.Len()
+	if miss {
+		return misses + min(misses/missRun, others)
+	}
+	return others + min(missRun*(others+1), misses)
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,22 +16,25 @@ func TestTheExpectedWaitIsWhatATurnTakes(t *testing.T) {
 		Request
 	}
 	own := func(client string, n int, r Request) group { r.Client = client; return group{n, r} }
-	page, background := Request{Cost: Page}, Request{Cost: Page, Background: true}
+	page, miss, background := Request{Cost: Page}, Request{Cost: Page, Miss: true}, Request{Cost: Page, Background: true}
 	for name, tt := range map[string]struct {
 		waiting []group
 		each    int // more clients with a request each
 		asks    Request
 		want    time.Duration
 	}{
-		"nobody waits":                     {nil, 0, page, 10 * time.Millisecond},
-		"behind its own":                   {[]group{own("a", 100, page)}, 0, Request{Client: "a", Cost: Page}, 260 * time.Millisecond},
-		"behind the many of one other":     {[]group{own("a", 400, page)}, 0, Request{Client: "b", Cost: Page}, 15 * time.Millisecond},
-		"behind one each of many":          {nil, 200, page, 510 * time.Millisecond},
-		"in the background, behind many":   {nil, 200, background, 20 * time.Millisecond},
-		"before many of the background":    {[]group{own("a", 400, background)}, 0, page, 15 * time.Millisecond},
-		"behind its own, beside another's": {[]group{own("a", 50, page), own("b", 50, page)}, 0, Request{Client: "a", Cost: Page}, 260 * time.Millisecond},
-		"a scan behind scans":              {[]group{own("a", 3, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Scan}, 350 * time.Millisecond},
-		"an item behind what scans wait":   {[]group{own("a", 30, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Page}, 10 * time.Millisecond},
+		"nobody waits":                                {nil, 0, page, 10 * time.Millisecond},
+		"behind its own":                              {[]group{own("a", 100, page)}, 0, Request{Client: "a", Cost: Page}, 260 * time.Millisecond},
+		"behind the many of one other":                {[]group{own("a", 400, page)}, 0, Request{Client: "b", Cost: Page}, 15 * time.Millisecond},
+		"behind one each of many":                     {nil, 200, page, 510 * time.Millisecond},
+		"in the background, behind many":              {nil, 200, background, 20 * time.Millisecond},
+		"before many of the background":               {[]group{own("a", 400, background)}, 0, page, 15 * time.Millisecond},
+		"behind its own, beside another's":            {[]group{own("a", 50, page), own("b", 50, page)}, 0, Request{Client: "a", Cost: Page}, 260 * time.Millisecond},
+		"a miss, before what its client asks besides": {[]group{own("a", 100, page)}, 0, Request{Client: "a", Cost: Page, Miss: true}, 15 * time.Millisecond},
+		"a miss, behind misses":                       {[]group{own("a", 50, page), own("a", 90, miss)}, 0, Request{Client: "a", Cost: Page, Miss: true}, 310 * time.Millisecond},
+		"behind some of the misses":                   {[]group{own("a", 10, page), own("a", 200, miss)}, 0, Request{Client: "a", Cost: Page}, 120 * time.Millisecond},
+		"a scan behind scans":                         {[]group{own("a", 3, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Scan}, 350 * time.Millisecond},
+		"an item behind what scans wait":              {[]group{own("a", 30, Request{Cost: Scan})}, 0, Request{Client: "a", Cost: Page}, 10 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -83,6 +87,40 @@ func TestTheExpectedWaitGrowsWhileNothingEnds(t *testing.T) {
 		turn.End(false)
 		if got := s.Expected(Request{Cost: Page}); got != 0 {
 			t.Errorf("%v is expected when it has ended", got)
+		}
+	})
+}
+
+// A flood of what is asked for the first time keeps the node busy for as long as requests
+// wait, and has no request wait in vain.
+func TestARequestIsRefusedAtOnceWhoseTurnWouldComeTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slack = 100 * time.Millisecond
+		n := newSlowNode(100)
+		n.Slots, n.takes = few(4, 2*time.Second), 10*time.Millisecond
+		for range 20 { // which teach it how long reads take
+			n.read(Request{Cost: Page})
+		}
+		var turns, refused, inVain atomic.Int64
+		for range 2000 {
+			go func() {
+				begun := time.Now()
+				turn, err := n.Acquire(t.Context(), Request{Client: "a", Cost: Page, Miss: true})
+				switch {
+				case err == nil:
+					turns.Add(1)
+					time.Sleep(n.takes)
+					turn.End(true)
+				case time.Since(begun) > 0:
+					inVain.Add(1)
+				default:
+					refused.Add(1)
+				}
+			}()
+		}
+		time.Sleep(2*time.Second + slack)
+		if turns.Load() < 750 || inVain.Load() > 10 || refused.Load() == 0 {
+			t.Errorf("%d had turns, %d were refused at once, and %d waited in vain", turns.Load(), refused.Load(), inVain.Load())
 		}
 	})
 }
