@@ -30,7 +30,7 @@ func (c *chain) header(h int64) json.RawMessage {
 func (c *chain) block(h int64) json.RawMessage {
 	s := c.at(h)
 	return fmt.Appendf(nil, `{"header":%s,"data":{"txs":[%s]},"evidence":{"evidence":[]},"last_commit":{"height":"%d","round":0,"block_id":%s,"signatures":[{"block_id_flag":2,"validator_address":"%X","timestamp":%q,"signature":%q}]}}`,
-		c.header(h), c.transactions(h).join(func(t cosmos.Transaction) string { return `"` + base64Text(t.Raw) + `"` }), h-1, c.blockID(h-1), s.proposer, stamp(c.blockTime(h)), base64Text(s.hash("signature")))
+		c.header(h), joined(c.transactions(h), func(t cosmos.Transaction) string { return `"` + base64Text(t.Raw) + `"` }), h-1, c.blockID(h-1), s.proposer, stamp(c.blockTime(h)), base64Text(s.hash("signature")))
 }
 
 // status says what the node is and which block it is at: for a moment one that

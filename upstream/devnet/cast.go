@@ -90,9 +90,8 @@ func noise(seed uint64, what string, i int, n uint64) uint64 {
 
 // The roles: indices of validators with something to tell.
 const (
-	signer     = 0  // alone at genesis, locked, with a full description
-	popular    = 5  // has most of the delegators
-	tombstoned = 13 // signed twice
+	signer  = 0 // alone at genesis, locked, with a full description
+	popular = 5 // has most of the delegators
 )
 
 // The sample delegators, by their index in the cast.

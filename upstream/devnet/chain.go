@@ -12,7 +12,7 @@ import (
 // The heights at which the cast changes.
 const (
 	singularity = 5   // from here on more than the first validator exists
-	judgement   = 583 // from here on the tombstoned validator is
+	judgement   = 583 // from here on a validator that signed twice is not bonded
 )
 
 // rememberedBlocks is for how many blocks the time of the commit is kept. Older

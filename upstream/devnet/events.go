@@ -53,7 +53,7 @@ func newEvent(kind, value string) event {
 func (c *chain) eventsOf(h int64) []event {
 	txs, finalized := c.transactions(h), c.finalized(h)
 	outcome := fmt.Sprintf(`{"events":%s,"tx_results":[%s],"validator_updates":[],"consensus_param_updates":%s,"app_hash":%q}`,
-		finalized, txs.join(result), consensusParameters, base64Text(c.at(h).hash("app")))
+		finalized, joined(txs, result), consensusParameters, base64Text(c.at(h).hash("app")))
 	all := []event{
 		newEvent("NewBlock", fmt.Sprintf(`{"block":%s,"block_id":%s,"result_finalize_block":%s}`, c.block(h), c.blockID(h), outcome)).add(finalized),
 		newEvent("NewBlockHeader", fmt.Sprintf(`{"header":%s}`, c.header(h))),

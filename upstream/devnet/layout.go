@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
-
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
 // step is what one event adds to a delegation: the least amount that can be
@@ -29,15 +27,13 @@ type layout struct {
 // A validator is what stays the same about one.
 type validator struct {
 	member
-	index  int
-	turn   int    // among the movers; -1 never
-	bonus  uint64 // on top of rewardRate
-	rate   uint64 // of commission, in 1/10,000
-	bech32 string // operator address, as rewards have it
+	index int
+	turn  int    // among the movers; -1 never
+	bonus uint64 // on top of rewardRate
+	rate  uint64 // of commission, in 1/10,000
 
-	stakes  []stake // by delegator address
-	staked  uint64  // their sum
-	rewards decimal // the sum of their rewards shares
+	stakes []stake // by delegator address
+	staked uint64  // their sum
 }
 
 // A stake is the delegation of one delegator to one validator.
@@ -53,8 +49,7 @@ type stake struct {
 type lot struct {
 	ID     string
 	Tokens uint64
-	Period uint8  // 0 is flexible
-	added  uint64 // flexible tokens that events have added to it
+	Period uint8 // 0 is flexible
 }
 
 // newLayout builds the cast of the chain from a height on: some validators, the
@@ -87,21 +82,20 @@ func newLayout(seed uint64, height int64, validators, delegators int) *layout {
 	return l
 }
 
-// gains tells whether a validator is one of the movers. Validators that were slashed
-// are not, which keeps their shares whole numbers.
+// gains tells whether a validator is one of the movers.
 func (v *validator) gains() bool {
-	return v.Status == bonded && v.Slash == 0 && v.index != popular && v.index != signer && v.index != tombstoned
+	return v.Status == bonded && v.SlashedAt == 0 && v.index != popular && v.index != signer
 }
 
 func newValidator(seed uint64, height int64, i int, m member) *validator {
-	if i == tombstoned && height < judgement {
+	if height < judgement && m.SlashedAt >= judgement {
 		m.Status, m.Jailed, m.Slash, m.Signing = bonded, false, 0, ""
 	}
-	return &validator{
-		member: m, index: i, turn: -1, bonus: noise(seed, "bonus", i, 5000), rate: 500 + 10*uint64(i%50),
-		bech32: cosmos.Bech32(validatorPrefix, m.Operator[:]),
-	}
+	return &validator{member: m, index: i, turn: -1, bonus: noise(seed, "bonus", i, 5), rate: 500 + 10*uint64(i%50)}
 }
+
+// leaves tells whether a validator is on its way out of the bonded ones, or was.
+func (v *validator) leaves() bool { return v.Status == unbonding || v.Slash > 0 }
 
 // stakesOn lists who delegates to a validator, in no order. Without delegators
 // that is only the validator itself.
@@ -136,7 +130,6 @@ func (v *validator) finish() {
 			s.tokens += l.Tokens
 		}
 		v.staked += s.tokens
-		v.rewards = v.rewards.add(s.rewardsShares(v, 0))
 	}
 	slices.SortFunc(v.stakes, func(a, b stake) int { return bytes.Compare(a.delegator[:], b.delegator[:]) })
 }

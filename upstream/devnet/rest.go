@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -23,7 +24,7 @@ func newRESTServer(n *Node) *restServer {
 	s := &restServer{node: n, mux: http.NewServeMux(), buffers: sync.Pool{New: func() any { return new([]byte) }}}
 	all := slices.Clone(routes)
 	for pattern, message := range recorded().Answers {
-		all = append(all, route{pattern, "", constant(message)})
+		all = append(all, route{pattern, "", says(string(message))})
 	}
 	for _, route := range all {
 		s.mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, route) })
@@ -97,4 +98,34 @@ func (s *restServer) heightOf(r *http.Request) (int64, error) {
 		return 0, fmt.Errorf("failed to create query context: failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d): invalid request", height, latest)
 	}
 	return height, nil
+}
+
+// addresses reads the delegator and the validator that the path names. The
+// words for an empty one are those of the staking service, but for
+// distribution about one address.
+func (q *query) addresses() (err error) {
+	empty := "%s address cannot be empty"
+	if strings.HasPrefix(q.http.Pattern, "/distribution/") && strings.Count(q.http.Pattern, "{") == 1 {
+		empty = "empty %s address"
+	}
+	read := func(name string) (raw []byte, err error) {
+		text := q.http.PathValue(name)
+		if text == "" {
+			return nil, nil // not in this path
+		}
+		if raw, err = parseHex(text); err == nil && len(raw) == 0 {
+			err = fmt.Errorf("rpc error: code = InvalidArgument desc = "+empty, name)
+		}
+		return raw, err
+	}
+	if q.delegator, err = read("delegator"); err != nil {
+		return err
+	}
+	if q.operator, err = read("validator"); err != nil {
+		return err
+	}
+	if q.validator = q.byOperator[string(q.operator)]; q.validator != nil {
+		q.stake = q.validator.find(q.delegator)
+	}
+	return nil
 }

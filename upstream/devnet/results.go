@@ -25,11 +25,11 @@ func (c *chain) transactions(h int64) transactions {
 	return all
 }
 
-// join lists something of each.
-func (t transactions) join(of func(cosmos.Transaction) string) string {
-	texts := make([]string, len(t))
-	for i := range t {
-		texts[i] = of(t[i])
+// joined lists something of each.
+func joined[T any](all []T, of func(T) string) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = of(all[i])
 	}
 	return strings.Join(texts, ",")
 }
@@ -48,7 +48,7 @@ const consensusParameters = `{"block":{"max_bytes":"22020096","max_gas":"-1"},"e
 func (n *Node) blockResults(h int64) []byte {
 	c := n.chain
 	return fmt.Appendf(nil, `{"height":"%d","txs_results":[%s],"finalize_block_events":%s,"validator_updates":null,"consensus_param_updates":%s,"app_hash":%q}`,
-		h, c.transactions(h).join(result), c.finalized(h), consensusParameters, base64Text(c.at(h).hash("app")))
+		h, joined(c.transactions(h), result), c.finalized(h), consensusParameters, base64Text(c.at(h).hash("app")))
 }
 
 // txIndex says whether transactions can be found: in the dialect of the SDK.

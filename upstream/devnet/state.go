@@ -1,5 +1,7 @@
 package devnet
 
+import "github.com/tipcache/tipcache/upstream/devnet/cosmos"
+
 // eventEvery is how many blocks pass between two delegations.
 const eventEvery = 5
 
@@ -8,10 +10,10 @@ const eventEvery = 5
 //
 // There is an event every eventEvery blocks. Every third goes to the popular
 // validator, the others to the movers in turn; at each validator the stakes
-// take turns. An event adds step to a stake.
+// take turns. An event adds step to a stake. A share is worth a token.
 type state struct {
 	*layout
-	chain  *chain // for the past
+	chain  *chain
 	height int64
 	forks  int64 // how often the chain was set back to below the height
 }
@@ -21,11 +23,11 @@ type state struct {
 const forkAge = 15 * eventEvery
 
 // age is the height from which amounts follow.
-func (s state) age() int64 { return s.height + s.forks*forkAge }
+func (s state) age() uint64 { return uint64(s.height + s.forks*forkAge) } //nolint:gosec // not negative
 
 // events is how many delegations a validator has got so far.
 func (s state) events(v *validator) uint64 {
-	all := uint64(s.age() / eventEvery)
+	all := s.age() / eventEvery
 	switch {
 	case v.index == popular:
 		return all / 3
@@ -50,62 +52,52 @@ func (s state) added(v *validator, k *stake) uint64 {
 	return turns(s.events(v), k.slot, len(v.stakes)) * step
 }
 
+// tokens are those of a stake.
+func (s state) tokens(v *validator, k *stake) uint64 { return k.tokens + s.added(v, k) }
+
 // shares are the shares of all stakes of a validator.
 func (s state) shares(v *validator) uint64 { return v.staked + s.events(v)*step }
 
-// tokens are what the shares are worth: less, if the validator was slashed.
-func (s state) tokens(v *validator) uint64 { return v.worth(s.shares(v)) }
-
-// worth is what shares of a validator are worth in tokens.
-func (v *validator) worth(shares uint64) uint64 {
-	return ratio(shares, 10_000-v.Slash, 10_000).whole
-}
-
-// rewardsShares are the weights of all stakes of a validator in its rewards.
-func (s state) rewardsShares(v *validator) decimal {
-	return v.rewards.add(v.share(s.events(v)*step, 0))
-}
-
-// The weight of a term, in 1/1,000, by period type; and of locked tokens.
-var periodWeights = [...]uint64{1000, 1051, 1160, 1340}
-
-const lockedWeight = 25
-
-// share is the weight of tokens in the rewards of a validator.
-func (v *validator) share(tokens uint64, period uint8) decimal {
-	weight := uint64(1000)
-	if v.Locked {
-		weight = lockedWeight
+// supply is all there is of a token. Inflation adds to it with every block.
+func (s state) supply(token string) uint64 {
+	if token != denom {
+		return 0
 	}
-	return ratio(tokens, periodWeights[period]*weight, 1_000_000)
+	return s.staked(func(*validator) bool { return true }) + s.age()*1_165_525_114
 }
 
-// rewardsShares is the weight of a stake to which flexible tokens were added.
-func (k *stake) rewardsShares(v *validator, added uint64) decimal {
-	sum := v.share(added, 0)
-	for _, l := range k.lots {
-		sum = sum.add(v.share(l.Tokens, l.Period))
+// staked are the tokens of some validators.
+func (s state) staked(some func(*validator) bool) (sum uint64) {
+	for _, v := range s.validators {
+		if some(v) {
+			sum += s.shares(v)
+		}
 	}
 	return sum
 }
 
-// supply is all there is of the token. Inflation adds to it with every block.
-func (s state) supply() uint64 {
-	var sum uint64
-	for _, v := range s.validators {
-		sum += s.tokens(v)
+// rewardRate is what 10^9 shares earn in a block, in millionths; the seed and the validator
+// add to it.
+const rewardRate = 60
+
+// earned is what shares have earned at a validator so far, in millionths. Only validators
+// that are bonded give rewards, and they give some with every block.
+func (s state) earned(v *validator, shares uint64) uint64 {
+	blocks := s.age() + 1 - min(s.age()+1, singularity)
+	switch {
+	case v.SlashedAt >= judgement:
+		blocks = min(blocks, judgement-singularity)
+	case v.Status != bonded:
+		return 0
 	}
-	return sum + uint64(s.age())*1_165_525_114
+	return shares / billion * blocks * (rewardRate + v.bonus)
 }
 
-// pool is the tokens of the validators that are not bonded and of the bonded ones.
-func (s state) pool() (notBonded, inBond uint64) {
-	for _, v := range s.validators {
-		if v.Status == bonded {
-			inBond += s.tokens(v)
-		} else {
-			notBonded += s.tokens(v)
-		}
-	}
-	return notBonded, inBond
+// reward is what a delegation has earned.
+func (s state) reward(v *validator, k *stake) uint64 { return s.earned(v, s.tokens(v, k)) }
+
+// hash is some digest that stands for a part of the chain at this height.
+func (s state) hash(what string) []byte {
+	d := cosmos.Digest(s.seed, s.chain.id+what, s.height+s.forks<<40)
+	return d[:]
 }

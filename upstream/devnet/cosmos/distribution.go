@@ -10,7 +10,7 @@ func reward(millionths int64) string {
 	if millionths == 0 {
 		return "[]"
 	}
-	return fmt.Sprintf(`[{"denom":"stake","amount":%q}]`, decimal(millionths))
+	return fmt.Sprintf(`[{"denom":"stake","amount":%q}]`, Decimal(millionths))
 }
 
 func delegatorRewards(q *query) (string, error) {

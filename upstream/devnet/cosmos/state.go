@@ -131,8 +131,8 @@ func (s state) supply(denom string) int64 {
 	return s.amount(s.byAddress[mustDecode(accountPrefix, WideDelegator)], denom)
 }
 
-// decimal is a number of millionths with its 18 digits.
-func decimal(millionths int64) string {
+// Decimal is a number of millionths with its 18 digits.
+func Decimal(millionths int64) string {
 	return fmt.Sprintf("%d.%06d%012d", millionths/1_000_000, millionths%1_000_000, 0)
 }
 
