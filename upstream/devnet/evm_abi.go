@@ -11,6 +11,9 @@ type word [32]byte
 // UnmarshalText reads a word in hex.
 func (w *word) UnmarshalText(text []byte) error { return readHex(w[:], text) }
 
+// String is a word as JSON-RPC has it.
+func (w word) String() string { return hexText(w[:]) }
+
 func numberWord(n uint64) (w word) {
 	binary.BigEndian.PutUint64(w[24:], n)
 	return w
@@ -21,12 +24,7 @@ func addressWord(a address) (w word) {
 	return w
 }
 
-func boolWord(yes bool) (w word) {
-	if yes {
-		w[31] = 1
-	}
-	return w
-}
+func boolWord(yes bool) word { return numberWord(map[bool]uint64{true: 1}[yes]) }
 
 // pack encodes the arguments of an event or the results of a call. Those that
 // are words stand in their place. Byte strings come behind all others, and their
@@ -47,11 +45,9 @@ func pack(arguments ...any) []byte {
 	return append(head, tail...)
 }
 
-// mustAddress decodes an address that is part of the program.
+// mustAddress and mustWord decode what is part of the program.
 func mustAddress(text string) address { return addressOf(mustHex(text)) }
-
-// mustWord decodes a word that is part of the program.
-func mustWord(text string) word { return word(mustHex(text)) }
+func mustWord(text string) word       { return word(mustHex(text)) }
 
 // hexText is raw as JSON-RPC has it.
 func hexText(raw []byte) string { return "0x" + hex.EncodeToString(raw) }

@@ -1,6 +1,7 @@
 package devnet
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"net/http"
@@ -27,31 +28,23 @@ var refusals = map[Refusal]rpcError{
 	"400":         {Code: -32600, Message: "You can make eth_getLogs requests with up to a {blocks} block range.", status: http.StatusBadRequest},
 }
 
-// A filter is what an eth_getLogs asks for, as it is given.
+// A filter is what an eth_getLogs asks for.
 type filter struct {
 	Address            oneOrMany[address] // any of these; none: all
 	Topics             []oneOrMany[*word] // for each position any of these; none or nil: all
-	FromBlock, ToBlock json.RawMessage
+	FromBlock, ToBlock string
 	BlockHash          *word
 }
-
-// maxTopics is how many topics a log can have.
-const maxTopics = 4
 
 // A oneOrMany is one value or a list. Absent and null are none.
 type oneOrMany[T any] []T
 
 // UnmarshalJSON reads either.
 func (m *oneOrMany[T]) UnmarshalJSON(data []byte) error {
-	switch data[0] {
-	case 'n': // null
-		return nil
-	case '[':
-		return json.Unmarshal(data, (*[]T)(m))
-	default:
-		*m = make([]T, 1)
-		return json.Unmarshal(data, &(*m)[0])
+	if data[0] != '[' && string(data) != "null" {
+		data = append(append([]byte("["), data...), ']')
 	}
+	return json.Unmarshal(data, (*[]T)(m))
 }
 
 func (f filter) matches(g evmLog) bool {
@@ -66,20 +59,20 @@ func (f filter) matches(g evmLog) bool {
 	return true
 }
 
-func (e *EVM) ethGetLogs(params []json.RawMessage) (json.RawMessage, *rpcError) {
+func (e *EVM) ethGetLogs(params json.RawMessage) (json.RawMessage, *rpcError) {
 	var f filter
-	if err := json.Unmarshal(params[0], &f); err != nil {
-		return nil, badParams("invalid argument 0: %v", err)
-	}
-	from, to, failure := e.span(f)
+	failure := arguments(params, &f)
 	if failure != nil {
 		return nil, failure
 	}
-	if f.BlockHash == nil && e.target.currentFault().DropLogs {
-		return encode([]string{}), nil
-	}
+	from, to, failure := e.span(f)
 	limits := *e.limits.Load()
-	if to-from >= limits.blocks {
+	switch {
+	case failure != nil:
+		return nil, failure
+	case f.BlockHash == nil && e.target.currentFault().DropLogs:
+		return json.RawMessage("[]"), nil
+	case to-from >= limits.blocks:
 		return nil, &limits.refusal
 	}
 	out, hash, hashed := []byte("["), word{}, int64(-1)
@@ -87,38 +80,29 @@ func (e *EVM) ethGetLogs(params []json.RawMessage) (json.RawMessage, *rpcError) 
 		if !f.matches(log) {
 			continue
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
 		if log.block != hashed {
 			hash, hashed = e.hash(log.block), log.block
 		}
-		out = log.appendTo(out, e.ledger, hash)
+		out = append(log.appendTo(out, e.ledger, hash), ',')
 	}
-	return append(out, ']'), nil
+	return append(bytes.TrimSuffix(out, []byte(",")), ']'), nil
 }
 
 // span is from which to which block a filter looks: that with a hash, or a range,
 // which may lie past the head.
 func (e *EVM) span(f filter) (from, to int64, failure *rpcError) {
-	if len(f.Topics) > maxTopics {
-		return 0, 0, badParams("exceed max topics")
-	}
 	if f.BlockHash != nil {
 		from = int64(binary.BigEndian.Uint64(f.BlockHash[24:]) ^ e.ledger.mask)
-		switch {
-		case f.FromBlock != nil || f.ToBlock != nil:
-			failure = badParams("cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other")
-		case from < 0 || from > e.Height() || e.hash(from) != *f.BlockHash:
+		if from < 0 || from > e.Height() || e.hash(from) != *f.BlockHash {
 			failure = evmFailure(-32000, "unknown block")
 		}
 		return from, from, failure
 	}
-	if from, failure = e.block(0, f.FromBlock); failure == nil {
-		to, failure = e.block(0, f.ToBlock)
+	if from, failure = e.block(f.FromBlock); failure == nil {
+		to, failure = e.block(f.ToBlock)
 	}
-	if failure == nil && from > to && f.FromBlock != nil && f.ToBlock != nil {
-		failure = badParams("invalid block range params")
+	if failure == nil && from > to && f.FromBlock != "" && f.ToBlock != "" {
+		failure = evmFailure(-32602, "invalid block range params")
 	}
 	return from, to, failure
 }

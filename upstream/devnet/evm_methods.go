@@ -6,42 +6,33 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
-
-// An evmMethod is one that can be called. It gets as many parameters as there
-// can be; those left out are nil.
-type evmMethod struct {
-	least, most int // parameters
-	run         func(e *EVM, params []json.RawMessage) (json.RawMessage, *rpcError)
-}
 
 func evmFailure(code int, format string, arguments ...any) *rpcError {
 	return &rpcError{Code: code, Message: fmt.Sprintf(format, arguments...)}
 }
 
-func badParams(format string, arguments ...any) *rpcError {
-	return evmFailure(-32602, format, arguments...)
+// arguments reads a list of parameters, of which some may be left out.
+func arguments(params json.RawMessage, into ...any) *rpcError {
+	if err := json.Unmarshal(params, &into); params != nil && err != nil {
+		return evmFailure(-32602, "invalid arguments: %v", err)
+	}
+	return nil
 }
 
 // evmMethods are what can be called.
-var evmMethods = map[string]evmMethod{
-	"eth_chainId":          {0, 0, quantity(func(e *EVM) int64 { return int64(e.chainID) })},
-	"eth_blockNumber":      {0, 0, quantity((*EVM).Height)},
-	"eth_getBlockByNumber": {2, 2, (*EVM).ethGetBlockByNumber},
-	"eth_getLogs":          {1, 1, (*EVM).ethGetLogs},
-	"eth_getCode":          {1, 2, (*EVM).ethGetCode},
-	"eth_call":             {1, 2, (*EVM).ethCall},
+var evmMethods = map[string]func(e *EVM, params json.RawMessage) (json.RawMessage, *rpcError){
+	"eth_chainId":          func(e *EVM, _ json.RawMessage) (json.RawMessage, *rpcError) { return quantity(int64(e.chainID)), nil }, //nolint:gosec // it is small
+	"eth_blockNumber":      func(e *EVM, _ json.RawMessage) (json.RawMessage, *rpcError) { return quantity(e.Height()), nil },
+	"eth_getBlockByNumber": (*EVM).ethGetBlockByNumber,
+	"eth_getLogs":          (*EVM).ethGetLogs,
+	"eth_getCode":          (*EVM).ethGetCode,
+	"eth_call":             (*EVM).ethCall,
 }
 
-// quantity is a method that answers with a number.
-func quantity(of func(*EVM) int64) func(*EVM, []json.RawMessage) (json.RawMessage, *rpcError) {
-	return func(e *EVM, _ []json.RawMessage) (json.RawMessage, *rpcError) {
-		return fmt.Appendf(nil, `"0x%x"`, of(e)), nil
-	}
-}
+func quantity(n int64) json.RawMessage { return fmt.Appendf(nil, `"0x%x"`, n) }
 
 // call answers a call of one of the methods.
 func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
@@ -50,49 +41,35 @@ func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
 		return nil, evmFailure(-32601, "the method %s does not exist/is not available", r.Method)
 	}
 	e.calls.count(r.Method)
-	var params []json.RawMessage
-	if r.Params != nil && json.Unmarshal(r.Params, &params) != nil {
-		return nil, badParams("non-array args")
-	}
-	for len(params) > 0 && string(params[len(params)-1]) == "null" {
-		params = params[:len(params)-1] // null is absent
-	}
-	switch {
-	case len(params) < method.least:
-		return nil, badParams("missing value for required argument %d", len(params))
-	case len(params) > method.most:
-		return nil, badParams("too many arguments, want at most %d", method.most)
-	}
-	return method.run(e, slices.Concat(params, make([]json.RawMessage, method.most-len(params))))
+	return method(e, r.Params)
 }
 
 // ethGetBlockByNumber leaves out what no client of the simulated chain reads.
-func (e *EVM) ethGetBlockByNumber(params []json.RawMessage) (json.RawMessage, *rpcError) {
-	block, failure := e.block(0, params[0])
-	if failure != nil {
+func (e *EVM) ethGetBlockByNumber(params json.RawMessage) (json.RawMessage, *rpcError) {
+	var tag string
+	if failure := arguments(params, &tag, new(bool)); failure != nil {
 		return nil, failure
 	}
-	var full bool
-	if json.Unmarshal(params[1], &full) != nil {
-		return nil, badParams("invalid argument 1: want a boolean")
+	block, failure := e.block(tag)
+	if failure != nil {
+		return nil, failure
 	}
 	if block > e.Height() {
 		return json.RawMessage("null"), nil
 	}
-	hash, parent := e.hash(block), word{}
+	parent := word{}
 	if block > 0 {
 		parent = e.hash(block - 1)
 	}
 	transactions, bloom := []string{}, [256]byte{}
 	for log := range e.ledger.logs(block, block) {
 		if log.transaction == int64(len(transactions)) { // else another log of the same
-			transaction := e.ledger.transactionHash(block, log.transaction)
-			transactions = append(transactions, hexText(transaction[:]))
+			transactions = append(transactions, e.ledger.transactionHash(block, log.transaction).String())
 		}
 		log.bloom(&bloom)
 	}
-	return fmt.Appendf(nil, `{"number":"0x%x","hash":"0x%x","parentHash":"0x%x","timestamp":"0x%x","logsBloom":"0x%x","transactions":%s}`,
-		block, hash, parent, e.ledger.time(block).Unix(), bloom[:], encode(transactions)), nil
+	return fmt.Appendf(nil, `{"number":"0x%x","hash":%q,"parentHash":%q,"timestamp":"0x%x","logsBloom":"0x%x","transactions":%s}`,
+		block, e.hash(block), parent, e.ledger.time(block).Unix(), bloom[:], encode(transactions)), nil
 }
 
 // hash is the hash of a block. The number can be read from it.
@@ -109,32 +86,25 @@ func (e *EVM) hash(block int64) word {
 	return w
 }
 
-// block is the number that a parameter gives: the head by default.
-func (e *EVM) block(position int, param json.RawMessage) (int64, *rpcError) {
-	if param == nil || string(param) == "null" {
-		return e.Height(), nil
-	}
-	var text string
-	if json.Unmarshal(param, &text) != nil {
-		return 0, badParams("invalid argument %d: want a block number", position)
-	}
-	switch text {
-	case "latest", "safe", "finalized", "pending": // blocks are final at once
+// block is the number that a parameter gives: the head by default. Blocks are final at once.
+func (e *EVM) block(tag string) (int64, *rpcError) {
+	switch tag {
+	case "", "latest", "safe", "finalized", "pending":
 		return e.Height(), nil
 	case "earliest":
 		return 0, nil
 	}
-	digits, prefixed := strings.CutPrefix(text, "0x")
-	n, err := strconv.ParseUint(digits, 16, 63)
-	if err != nil || !prefixed || len(digits) > 1 && digits[0] == '0' {
-		return 0, badParams("invalid argument %d: invalid block number %q", position, text)
+	digits, prefixed := strings.CutPrefix(tag, "0x")
+	n, err := strconv.ParseInt(digits, 16, 64)
+	if err != nil || !prefixed || n < 0 {
+		return 0, evmFailure(-32602, "invalid block number %q", tag)
 	}
-	return int64(n), nil
+	return n, nil
 }
 
 // state is the block to read a state at. Unlike a range it must exist.
-func (e *EVM) state(position int, param json.RawMessage) (int64, *rpcError) {
-	block, failure := e.block(position, param)
+func (e *EVM) state(tag string) (int64, *rpcError) {
+	block, failure := e.block(tag)
 	if failure == nil && block > e.Height() {
 		failure = evmFailure(-32000, "header not found")
 	}
@@ -150,17 +120,15 @@ func (e *EVM) exists(a address, block int64) bool {
 	return ok
 }
 
-func (e *EVM) ethGetCode(params []json.RawMessage) (json.RawMessage, *rpcError) {
+func (e *EVM) ethGetCode(params json.RawMessage) (json.RawMessage, *rpcError) {
 	var contract address
-	if err := json.Unmarshal(params[0], &contract); err != nil {
-		return nil, badParams("invalid argument 0: %v", err)
-	}
-	block, failure := e.state(1, params[1])
-	if failure != nil {
+	var tag string
+	if failure := arguments(params, &contract, &tag); failure != nil {
 		return nil, failure
 	}
-	if !e.exists(contract, block) {
-		return encode("0x"), nil
+	block, failure := e.state(tag)
+	if failure != nil || !e.exists(contract, block) {
+		return encode("0x"), failure
 	}
 	return encode("0x363d3d373d3d3d363d73"), nil // the beginning of a proxy
 }
@@ -171,28 +139,25 @@ const (
 	selectDisputes = "564a565d" // disputes(uint256) of the DisputeModule
 )
 
-func (e *EVM) ethCall(params []json.RawMessage) (json.RawMessage, *rpcError) {
+// ethCall calls a contract. Where there is none, nothing comes back.
+func (e *EVM) ethCall(params json.RawMessage) (json.RawMessage, *rpcError) {
 	var message struct {
-		To          *address
+		To          address
 		Data, Input string
 	}
-	if err := json.Unmarshal(params[0], &message); err != nil {
-		return nil, badParams("invalid argument 0: %v", err)
+	var tag string
+	if failure := arguments(params, &message, &tag); failure != nil {
+		return nil, failure
 	}
 	input, err := hex.DecodeString(strings.TrimPrefix(cmp.Or(message.Input, message.Data), "0x"))
-	if message.To == nil || err != nil {
-		return nil, badParams("invalid argument 0: want an address and data")
+	if err != nil {
+		return nil, evmFailure(-32602, "invalid input: %v", err)
 	}
-	block, failure := e.state(1, params[1])
+	block, failure := e.state(tag)
 	if failure != nil {
 		return nil, failure
 	}
-	return e.execute(*message.To, input, block)
-}
-
-// execute calls a contract. Where there is none, nothing comes back.
-func (e *EVM) execute(to address, input []byte, block int64) (json.RawMessage, *rpcError) {
-	selector := hex.EncodeToString(input[:min(4, len(input))])
+	selector, to := hex.EncodeToString(input[:min(4, len(input))]), message.To
 	a, isAccount := e.ledger.find(to, block)
 	switch {
 	case !e.exists(to, block):

@@ -37,13 +37,12 @@ type rpcHandler func(rpcRequest) (json.RawMessage, *rpcError)
 
 // ServeHTTP serves one request.
 func (h rpcHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRPCBody))
+	switch {
+	case r.Method != http.MethodPost:
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRPCBody))
-	if err != nil {
+	case err != nil:
 		http.Error(w, "content length too large", http.StatusRequestEntityTooLarge)
 		return
 	}
@@ -61,38 +60,27 @@ func (h rpcHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // respond answers a body. The error, if any, is for all of it and has a status.
-func (h rpcHandler) respond(body []byte) ([]byte, *rpcError) {
+func (h rpcHandler) respond(body []byte) (out []byte, failure *rpcError) {
 	if !bytes.HasPrefix(body, []byte("[")) {
 		return h.appendOne(nil, body)
 	}
 	var batch []json.RawMessage
 	switch err := json.Unmarshal(body, &batch); {
 	case err != nil:
-		return appendAnswer(nil, nil, nil, unreadable), nil
-	case len(batch) == 0:
-		return appendAnswer(nil, nil, nil, &rpcError{Code: -32600, Message: "empty batch"}), nil
-	case len(batch) > maxRPCBatch:
-		return appendAnswer(nil, nil, nil, &rpcError{Code: -32600, Message: "batch too large"}), nil
+		return appendAnswer(nil, nil, nil, &rpcError{Code: -32700, Message: "parse error"}), nil
+	case len(batch) == 0 || len(batch) > maxRPCBatch:
+		return appendAnswer(nil, nil, nil, &rpcError{Code: -32600, Message: "batch empty or too large"}), nil
 	}
-	out, between := []byte(nil), byte('[')
-	for _, one := range batch {
-		var failure *rpcError
-		if out, failure = h.appendOne(append(out, between), one); failure != nil {
+	for i, one := range batch {
+		if out, failure = h.appendOne(append(out, "[,"[min(i, 1)]), one); failure != nil {
 			return nil, failure
 		}
-		between = ','
 	}
 	return append(out, ']'), nil
 }
 
-// unreadable answers what is not JSON.
-var unreadable = &rpcError{Code: -32700, Message: "parse error"}
-
 // appendOne appends the answer to one call.
 func (h rpcHandler) appendOne(out, body []byte) ([]byte, *rpcError) {
-	if !json.Valid(body) {
-		return appendAnswer(out, nil, nil, unreadable), nil
-	}
 	var request rpcRequest
 	if json.Unmarshal(body, &request) != nil || request.Method == "" {
 		return appendAnswer(out, request.ID, nil, &rpcError{Code: -32600, Message: "invalid request"}), nil

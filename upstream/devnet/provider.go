@@ -26,18 +26,8 @@ func newProvider(o Options) http.Handler {
 		p.index[collectionAddress(o.Seed, i).String()] = i
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /nft/v3/{key}/getContractMetadata", p.serveOne)
 	mux.HandleFunc("POST /nft/v3/{key}/getContractMetadataBatch", p.serveBatch)
 	return mux
-}
-
-func (p *provider) serveOne(w http.ResponseWriter, r *http.Request) {
-	address := r.URL.Query().Get("contractAddress")
-	if address == "" {
-		refuse(w, "contractAddress is required")
-		return
-	}
-	reply(w, p.contract(address))
 }
 
 func (p *provider) serveBatch(w http.ResponseWriter, r *http.Request) {

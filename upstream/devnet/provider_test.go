@@ -96,18 +96,6 @@ func TestAddressesAreChecksummed(t *testing.T) {
 	}
 }
 
-func TestOneContractIsTheSameAsInABatch(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1})
-	for c := range devnet.Collections(0, 20) {
-		var one contract
-		_, body := fetch(t, d.MetadataURL()+"/nft/v3/key/getContractMetadata?contractAddress="+c.CollectionAddress, 0)
-		decode(t, body, &one)
-		if diff := cmp.Diff(lookup(t, d, []string{c.CollectionAddress})[0], one); diff != "" {
-			t.Error(diff)
-		}
-	}
-}
-
 // lookup makes one batch request.
 func lookup(t *testing.T, d *devnet.Devnet, addresses []string) []contract {
 	t.Helper()
