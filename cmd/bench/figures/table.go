@@ -28,55 +28,32 @@ func Row(cells ...any) []string {
 	return row
 }
 
-// Table prints rows below their head. Columns of numbers are set right.
+// Table prints rows below their head. Columns of numbers, or of which the first row has
+// nothing, are set right.
 func (r Report) Table(title string, head []string, rows [][]string) {
-	columns := columnsOf(head, rows)
-	fmt.Fprintf(r.W, "%s:\n\n", title)
-	r.row(columns, head)
-	for _, c := range columns {
-		fmt.Fprint(r.W, "|", strings.Repeat("-", c.width+1))
-		fmt.Fprint(r.W, map[bool]string{true: ":", false: "-"}[c.numbers])
+	widths, rule := make([]int, len(head)), make([]string, len(head))
+	for i := range head {
+		for _, row := range append(rows, head) {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+		rule[i] = strings.Repeat("-", widths[i]+1) + ":"
+		if len(rows) > 0 && rows[0][i] != "" && !strings.ContainsRune("0123456789-", rune(rows[0][i][0])) {
+			rule[i] = strings.Repeat("-", widths[i]+2)
+			widths[i] = -widths[i] // fmt sets it left
+		}
 	}
-	fmt.Fprintln(r.W, "|")
+	fmt.Fprintf(r.W, "%s:\n\n", title)
+	r.row(widths, head)
+	fmt.Fprintln(r.W, "|"+strings.Join(rule, "|")+"|")
 	for _, row := range rows {
-		r.row(columns, row)
+		r.row(widths, row)
 	}
 	fmt.Fprintln(r.W)
 }
 
-// A column is how wide one is, in runes, and whether it has numbers.
-type column struct {
-	width   int
-	numbers bool
-}
-
-// columnsOf finds the widths. A column has numbers where its first row has one
-// or nothing.
-func columnsOf(head []string, rows [][]string) []column {
-	columns := make([]column, len(head))
-	for _, row := range append([][]string{head}, rows...) {
-		for i, cell := range row {
-			columns[i].width = max(columns[i].width, utf8.RuneCountInString(cell))
-		}
-	}
-	if len(rows) == 0 {
-		return columns
-	}
-	for i, first := range rows[0] {
-		columns[i].numbers = first == "" || strings.ContainsRune("0123456789-", rune(first[0]))
-	}
-	return columns
-}
-
-func (r Report) row(columns []column, cells []string) {
-	for i, c := range cells {
-		space := strings.Repeat(" ", columns[i].width-utf8.RuneCountInString(c))
-		if columns[i].numbers {
-			c = space + c
-		} else {
-			c += space
-		}
-		fmt.Fprintf(r.W, "| %s ", c)
+func (r Report) row(widths []int, cells []string) {
+	for i, cell := range cells {
+		fmt.Fprintf(r.W, "| %*s ", widths[i], cell)
 	}
 	fmt.Fprintln(r.W, "|")
 }

@@ -6,20 +6,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime/coverage"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
@@ -101,48 +100,21 @@ func (r *replica) start(ctx context.Context, d *devnet.Devnet) (err error) {
 		return err
 	}
 	go func() { r.ended <- r.Run(ctx) }()
-	for range 100 {
-		if err = get("http://" + r.AdminAddr() + "/readyz"); err == nil {
-			return nil
-		}
-		time.Sleep(50 * time.Millisecond)
+	return rig.Eventually(ctx, func(ctx context.Context) error {
+		_, err := rig.Get(ctx, "http://"+r.AdminAddr()+"/readyz")
+		return err
+	})
+}
+
+// ask comes on a connection of its own.
+func (r *replica) ask(method, path, body string) error {
+	c := clients.Conn{Addr: r.Addr()}
+	defer c.Close()
+	a, err := c.Do(context.Background(), clients.Request(method, path, body, "X-Api-Key: "+key, "Content-Type: application/json"))
+	if err == nil && a.Status != http.StatusOK {
+		err = fmt.Errorf("%s: %d %s", path, a.Status, a.Body)
 	}
 	return err
-}
-
-func get(url string) error {
-	resp, err := http.Get(url) //nolint:noctx // the process ends with it
-	if err != nil {
-		return err
-	}
-	return read(resp)
-}
-
-func (r *replica) ask(method, path, body string) error {
-	req, err := http.NewRequest(method, "http://"+r.Addr()+path, strings.NewReader(body)) //nolint:noctx // the process ends with it
-	if err != nil {
-		return err
-	}
-	req.Close = true // each comes on a connection of its own
-	req.Header.Set("X-Api-Key", key)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	return read(resp)
-}
-
-func read(resp *http.Response) error {
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s %s", resp.Request.URL, resp.Status, text)
-	}
-	return nil
 }
 
 // journey reports the files of one. What runs by the clock is in few of its
@@ -184,31 +156,21 @@ func filesOf(do func() error) ([]string, error) {
 	if err := coverage.WriteCountersDir(dir); err != nil {
 		return nil, err
 	}
-	profile := filepath.Join(dir, "profile")
-	if out, err := exec.Command("go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+profile).CombinedOutput(); err != nil { //nolint:noctx // the process ends with it
-		return nil, fmt.Errorf("%w: %s", err, out)
-	}
-	return filesIn(profile)
+	out, err := rig.Output(context.Background(), "", "go", "tool", "covdata", "textfmt", "-i="+dir, "-o=/dev/stdout")
+	return filesIn(out), err
 }
 
 // filesIn gives the files of a coverage profile in which something ran.
-func filesIn(profile string) ([]string, error) {
-	f, err := os.Open(profile)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var files []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		file, counts, _ := strings.Cut(lines.Text(), ":")
+func filesIn(profile string) (files []string) {
+	for line := range strings.Lines(profile) {
+		file, counts, _ := strings.Cut(strings.TrimSpace(line), ":")
 		file = strings.TrimPrefix(file, "github.com/tipcache/tipcache/")
 		if ours(file) && !strings.HasSuffix(counts, " 0") {
 			files = append(files, file)
 		}
 	}
 	slices.Sort(files)
-	return slices.Compact(files), lines.Err()
+	return slices.Compact(files)
 }
 
 // ours tells whether a line of a profile is about a file of the product.
