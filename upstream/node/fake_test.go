@@ -24,6 +24,7 @@ import (
 type fakeNode struct {
 	t       *testing.T
 	address string
+	grpc    string // address of its gRPC server; "" for none
 
 	mu         sync.Mutex
 	server     *httptest.Server
@@ -88,7 +89,7 @@ func (n *fakeNode) change(f func()) {
 }
 
 func (n *fakeNode) endpoint() Endpoint {
-	return Endpoint{REST: "http://" + n.address, Comet: "tcp://" + n.address}
+	return Endpoint{REST: "http://" + n.address, Comet: "tcp://" + n.address, GRPC: n.grpc}
 }
 
 // commit makes blocks up to a height and streams the header of the last.

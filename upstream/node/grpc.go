@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -28,6 +29,7 @@ import (
 // chain, on each connection anew.
 type grpcClient struct {
 	conn    *grpc.ClientConn
+	log     *slog.Logger
 	breaker *gobreaker.CircuitBreaker[*Answer]
 	chain   atomic.Pointer[string] // that the server names; nil while it is not known
 	problem atomic.Pointer[error]  // why it is not known; nil for nothing
@@ -50,7 +52,7 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 	if err != nil {
 		return nil, errors.New("not an address of gRPC") // its error repeats the address
 	}
-	return &grpcClient{conn: conn, breaker: newServerBreaker("gRPC of node "+name, o, blamesGRPC)}, nil
+	return &grpcClient{conn: conn, log: o.Logger.With("node", name), breaker: newServerBreaker("gRPC of node "+name, o, blamesGRPC)}, nil
 }
 
 // MaxMessage is the largest message in bytes that a node takes by gRPC, unless it is told
@@ -83,13 +85,14 @@ func CheckTarget(address string) error {
 }
 
 // follow asks the server for its chain on each connection, until ctx ends. height is one that it
-// can be asked at: a node that has just started knows no newest one.
-func (c *grpcClient) follow(ctx context.Context, height func() int64) {
+// can be asked at: a node that has just started knows no newest one. ours is the chain that is
+// expected, "" while none is.
+func (c *grpcClient) follow(ctx context.Context, height func() int64, ours func() string) {
 	for ctx.Err() == nil {
 		state := c.conn.GetState()
 		switch state {
 		case connectivity.Ready:
-			if c.chain.Load() == nil && !c.learn(ctx, height()) {
+			if c.chain.Load() == nil && !c.learn(ctx, height(), ours()) {
 				_ = upstream.Sleep(ctx, probeEvery/5)
 				continue
 			}
@@ -104,13 +107,16 @@ func (c *grpcClient) follow(ctx context.Context, height func() int64) {
 }
 
 // learn asks for the chain once.
-func (c *grpcClient) learn(ctx context.Context, height int64) bool {
+func (c *grpcClient) learn(ctx context.Context, height int64, ours string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
 	chain, err := chainOf(at(ctx, height), c.conn)
 	if err != nil {
 		c.problem.Store(&err)
 		return false
+	}
+	if ours != "" && chain != ours {
+		c.log.Error("the gRPC server of a node serves another chain, and is not asked", "chain", chain, "expected", ours)
 	}
 	c.problem.Store(nil)
 	c.chain.Store(&chain)

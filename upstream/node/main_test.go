@@ -1,9 +1,31 @@
 package node
 
 import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+// certificate is that of test servers, which is trusted here.
+var certificate = func() *httptest.Server {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	s.Close()
+	return s
+}()
+
+func TestMain(m *testing.M) {
+	f, err := os.CreateTemp("", "tipcache-roots-")
+	if err != nil {
+		panic(err)
+	}
+	if err := pem.Encode(f, &pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate().Raw}); err != nil {
+		panic(err)
+	}
+	_ = f.Close()
+	_ = os.Setenv("SSL_CERT_FILE", f.Name())
+	leaktest.Main(m, func() { _ = os.Remove(f.Name()) })
+}

@@ -132,7 +132,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })
 		if e.grpc != nil {
-			workers.Go(func() { e.grpc.follow(ctx, func() int64 { return p.Tip().Height }) })
+			workers.Go(func() { e.grpc.follow(ctx, func() int64 { return p.Tip().Height }, p.ChainID) })
 		}
 	}
 	workers.Go(func() { p.chain.Run(ctx) })

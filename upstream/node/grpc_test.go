@@ -1,0 +1,325 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/logtest"
+)
+
+const (
+	aMethod  = "/cosmos.bank.v1beta1.Query/Balance"
+	aTx      = "/cosmos.tx.v1beta1.Service/BroadcastTx"
+	nodeInfo = "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo"
+)
+
+// A grpcNode is the gRPC server of a node, which answers a method with its address, at the height
+// that it is asked for, or else at 100.
+type grpcNode struct {
+	t       *testing.T
+	address string
+	server  *grpc.Server
+	served  sync.WaitGroup
+
+	mu      sync.Mutex
+	chain   string
+	refusal *status.Status // nil: none
+	handled bool           // the refusal is a handler's
+	asked   []string       // methods, but for what the pool asks by itself
+}
+
+// startGRPC starts the server of a chain at an address.
+func startGRPC(t *testing.T, address, chain string, options ...grpc.ServerOption) *grpcNode {
+	t.Helper()
+	n := &grpcNode{t: t, chain: chain}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.address = l.Addr().String()
+	n.server = grpc.NewServer(append(options, grpc.ForceServerCodecV2(Bytes{}), grpc.UnknownServiceHandler(n.serve))...)
+	n.served.Go(func() { _ = n.server.Serve(l) })
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *grpcNode) stop() {
+	n.server.Stop()
+	n.served.Wait()
+}
+
+func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(s)
+	n.mu.Lock()
+	chain, refusal, handled := n.chain, n.refusal, n.handled
+	if method != nodeInfo {
+		n.asked = append(n.asked, method)
+	}
+	n.mu.Unlock()
+	var message []byte
+	if err := s.RecvMsg(&message); err != nil {
+		return err
+	}
+	if method == nodeInfo {
+		network := protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), chain)
+		reply := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), network)
+		return s.SendMsg(&reply)
+	}
+	height := "100"
+	if md, _ := metadata.FromIncomingContext(s.Context()); len(md.Get(heightKey)) > 0 {
+		height = md.Get(heightKey)[0]
+	}
+	if refusal == nil || handled {
+		_ = s.SetHeader(metadata.Pairs(heightKey, height))
+	}
+	if refusal != nil {
+		return refusal.Err()
+	}
+	reply := []byte(n.address)
+	return s.SendMsg(&reply)
+}
+
+func (n *grpcNode) refuse(code codes.Code, text string, handled bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refusal, n.handled = status.New(code, text), handled
+}
+
+// times is how often a method was asked for.
+func (n *grpcNode) times(method string) (times int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, asked := range n.asked {
+		if asked == method {
+			times++
+		}
+	}
+	return times
+}
+
+// runGRPC runs a pool before nodes that stand at block 100, of which the n-th has the n-th address
+// of gRPC.
+func runGRPC(t *testing.T, o Options, addresses ...string) *Pool {
+	t.Helper()
+	var nodes []*fakeNode
+	for _, address := range addresses {
+		n := newFakeNode(t, 100)
+		n.grpc = address
+		nodes = append(nodes, n)
+	}
+	o.BlockInterval = time.Minute
+	p := run(t, o, nodes...)
+	wantTip(t, p, 100)
+	return p
+}
+
+// said waits until the n-th node's gRPC is in a state that begins so.
+func said(t *testing.T, p *Pool, n int, state string) {
+	t.Helper()
+	eventually(t, "gRPC "+state, func() bool { return strings.HasPrefix(p.Health()[n].GRPC, state) })
+}
+
+func invoke(t *testing.T, p *Pool, method string, height int64) (*Answer, error) {
+	t.Helper()
+	return p.Fetch(within(t, 20*time.Second), Request{Height: height, Invoke: &Invocation{Method: method, Write: method == aTx}})
+}
+
+func TestAMethodIsAskedForByGRPC(t *testing.T) {
+	t.Parallel()
+	tls := grpc.Creds(credentials.NewServerTLSFromCert(&certificate.TLS.Certificates[0]))
+	for name, c := range map[string]struct {
+		before  string // the address
+		options []grpc.ServerOption
+	}{"in plain text": {}, "in plain text, said": {before: "http://"}, "with TLS": {"https://", []grpc.ServerOption{tls}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startGRPC(t, "127.0.0.1:0", "story-1", c.options...)
+			p := runGRPC(t, Options{}, c.before+n.address)
+			said(t, p, 0, "ok")
+			for _, height := range []int64{AtTip, 50} {
+				a, err := invoke(t, p, aMethod, height)
+				if err != nil || string(a.Body) != n.address || a.Type != MessageType || a.Height != map[int64]int64{AtTip: 100, 50: 50}[height] {
+					t.Errorf("at %d: %+v, %v", height, a, err)
+				}
+			}
+			if chain, err := CheckGRPC(within(t, time.Minute), c.before+n.address); chain != "story-1" || err != nil {
+				t.Errorf("it is checked as %q, %v", chain, err)
+			}
+		})
+	}
+}
+
+func TestAServerThatDoesNotSpeakTLSIsNotAskedWithoutIt(t *testing.T) {
+	t.Parallel()
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{}, "https://"+n.address)
+	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable || p.HasGRPC() || n.times(aMethod) != 0 {
+		t.Errorf("%v, asked %d times", err, n.times(aMethod))
+	}
+}
+
+func TestTheGRPCOfAnotherChainIsSaidAndNotUsed(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	n := startGRPC(t, "127.0.0.1:0", "other-1")
+	p := runGRPC(t, Options{ChainID: "story-1", Logger: slog.New(slog.NewTextHandler(&log, nil))}, n.address)
+	said(t, p, 0, `serves chain "other-1" instead of "story-1"`)
+	_, err := invoke(t, p, aMethod, AtTip)
+	_, streamErr := p.Stream(within(t, time.Minute), aMethod)
+	if upstream.KindOf(err) != upstream.Unreachable || streamErr == nil || p.HasGRPC() || n.times(aMethod) != 0 {
+		t.Errorf("%v, %v, asked %d times", err, streamErr, n.times(aMethod))
+	}
+	if log.Count("serves another chain") != 1 {
+		t.Errorf("the log has %s", log.String())
+	}
+}
+
+func TestAServerThatComesBackIsAskedForItsChainAgain(t *testing.T) {
+	t.Parallel()
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{ChainID: "story-1"}, n.address)
+	for _, chain := range []string{"other-1", "story-1"} {
+		said(t, p, 0, map[string]string{"other-1": "ok", "story-1": "serves"}[chain])
+		n.stop()
+		eventually(t, "away", func() bool { return p.Health()[0].GRPC != "ok" })
+		n = startGRPC(t, n.address, chain)
+	}
+	said(t, p, 0, "ok")
+	if a, err := invoke(t, p, aMethod, AtTip); err != nil || string(a.Body) != n.address {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func TestWhereTheGRPCOfOneNodeIsAwayAnotherIsAsked(t *testing.T) {
+	t.Parallel()
+	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{}, one.address, two.address, "")
+	said(t, p, 0, "ok")
+	said(t, p, 1, "ok")
+	said(t, p, 2, "off")
+	one.stop()
+	for range 2 * maxFailures { // its breaker is of no account to the other
+		if a, err := invoke(t, p, aMethod, AtTip); err != nil || string(a.Body) != two.address {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+	two.stop()
+	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable {
+		t.Errorf("with none there: %v", err)
+	}
+	if err := p.Ready(); err != nil {
+		t.Errorf("the nodes are not ready without their gRPC: %v", err)
+	}
+}
+
+func TestATransactionIsSentByGRPCToOneNodeOnce(t *testing.T) {
+	t.Parallel()
+	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{}, one.address, two.address)
+	said(t, p, 0, "ok")
+	said(t, p, 1, "ok")
+	one.refuse(codes.Unavailable, "it may have been taken in", false)
+	two.refuse(codes.Unavailable, "it may have been taken in", false)
+	if _, err := invoke(t, p, aTx, AtTip); err == nil || one.times(aTx)+two.times(aTx) != 1 {
+		t.Errorf("it was sent %d times: %v", one.times(aTx)+two.times(aTx), err)
+	}
+}
+
+// A status is told from silence, and what it says of heights is understood.
+func TestAStatusIsUnderstood(t *testing.T) {
+	t.Parallel()
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{}, n.address)
+	said(t, p, 0, "ok")
+	for _, c := range []struct {
+		code    codes.Code
+		text    string
+		handled bool
+		at      int64
+		want    Answer
+	}{
+		{codes.NotFound, "account not found", true, 50, Answer{Reason: Refused, Type: StatusType, Height: 50}},
+		{codes.Unavailable, "a handler's own", true, 50, Answer{Reason: Refused, Type: StatusType, Height: 50}},
+		{codes.Unknown, "codespace sdk code 18: invalid request: failed to load state at height 7; version does not exist", false, 7, Answer{Reason: Pruned, Type: UnrunType, Height: 7}},
+		{codes.Unknown, "codespace sdk code 26: invalid height: cannot query with height in the future", false, 200, Answer{Reason: FutureHeight, Type: UnrunType, Height: 200}},
+		{codes.Unknown, "context did not contain latest block height in either check state or finalize block state (100)", false, 50, Answer{Reason: Other, Type: UnrunType}},
+		{codes.Unimplemented, "unknown service", false, 50, Answer{Reason: BadInput, Type: UnrunType}},
+	} {
+		n.refuse(c.code, c.text, c.handled)
+		a, err := invoke(t, p, aMethod, c.at)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if a.Reason != c.want.Reason || a.Type != c.want.Type || a.Height != c.want.Height {
+			t.Errorf("%s is %v of %q at %d, want %v of %q at %d", c.text, a.Reason, a.Type, a.Height, c.want.Reason, c.want.Type, c.want.Height)
+		}
+	}
+	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
+		n.refuse(code, "of none", false)
+		if a, err := invoke(t, p, aMethod, AtTip); err == nil {
+			t.Errorf("%v is an answer: %+v", code, a)
+		}
+	}
+}
+
+func TestAnAnswerByGRPCThatIsTooLargeIsRefused(t *testing.T) {
+	t.Parallel()
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{MaxBody: int64(len(n.address)) - 1}, n.address)
+	said(t, p, 0, "ok")
+	if _, err := invoke(t, p, aMethod, AtTip); !errors.Is(err, errTooLarge) {
+		t.Error(err)
+	}
+}
+
+func TestAStreamLastsAsLongAsItsClient(t *testing.T) {
+	t.Parallel()
+	n := startGRPC(t, "127.0.0.1:0", "story-1")
+	p := runGRPC(t, Options{}, n.address)
+	said(t, p, 0, "ok")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range 2 {
+		s, err := p.Stream(ctx, "/a.Service/Follow")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent, got []byte
+		if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || string(got) != n.address {
+			t.Errorf("%q, %v", got, err)
+		}
+		if err := s.RecvMsg(&got); !errors.Is(err, io.EOF) {
+			t.Errorf("at its end: %v", err)
+		}
+	}
+}
+
+func TestAddressesOfGRPC(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:9090": true, "http://node:9090": true, "https://node:443/": true, "tcp://[::1]:9090": true,
+		"node": false, "https://node": false, "grpc://node:9090": false, "http://user:secret@node:9090": false, "http://node:9090/path": false, "://": false,
+	} {
+		if err := CheckTarget(address); err == nil != ok {
+			t.Errorf("%s: %v", address, err)
+		} else if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("a password is repeated: %v", err)
+		}
+	}
+}
