@@ -24,11 +24,12 @@ type seen struct {
 	Body    map[string]any
 }
 
-func TestAPageOfAnotherOriginReadsBothInterfaces(t *testing.T) {
+func TestAPageOfAnotherOriginReadsAllInterfaces(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
+	cosmos := startRunning(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1}), nil)
 	page := httptest.NewServer(http.FileServer(http.Dir("testdata")))
 	defer page.Close()
-	got := browse(t, page.URL+"/browser.html?"+url.Values{"base": {r.base}, "key": {r.key}}.Encode())
+	got := browse(t, page.URL+"/browser.html?"+url.Values{"base": {r.base}, "key": {r.key}, "cosmos": {cosmos.base}}.Encode())
 
 	first, unchanged, pinned := got["first"], got["unchanged"], got["pinned"]
 	for name, status := range map[string]int{
@@ -49,6 +50,14 @@ func TestAPageOfAnotherOriginReadsBothInterfaces(t *testing.T) {
 	}
 	if data, _ := got["collections"].Body["data"].([]any); len(data) != 3 {
 		t.Errorf("collections: %+v", got["collections"])
+	}
+	for _, typ := range []string{"application/grpc-web+proto", "application/grpc-web-text+proto"} {
+		if called := got[typ]; called.Height != 1000 || called.Body["grpc"] != "0" || called.Body["message"] == nil {
+			t.Errorf("%s: %+v", typ, called)
+		}
+	}
+	if unknown := got["unknown"]; unknown.Body["grpc"] != "12" || unknown.Body["said"] == nil {
+		t.Errorf("a method that there is not: %+v", unknown)
 	}
 	// One was asked for by the page, one by the browser's own cache.
 	metrics := r.get(r.admin + "/metrics").body

@@ -14,6 +14,7 @@ func demoCommand(std streams) *cobra.Command {
 	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; where it is the default and taken, any port")
 	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener, likewise")
 	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the listener for the CometBFT RPC; empty: 127.0.0.1:8082 or any port with --dialect cosmos, else none")
+	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the listener for the gRPC of the node; empty: none")
 	fs.StringVar(&cfg.Chain.Shape, "shape", cfg.Chain.Shape, "documented or node")
 	fs.StringVar(&cfg.Log.Level, "log-level", "warn", "debug, info, warn or error")
 	demo.AddFlags(fs, &o)

@@ -79,7 +79,11 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 		break
 	}
 	fmt.Fprintf(w, "tipcache demo: chain %s and all around it, simulated in this process.\n\n", d.ChainID())
-	fmt.Fprintf(w, "  public   %s\n  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n\n", base, base, admin, d.ControlURL(), key)
+	fmt.Fprintf(w, "  public   %s\n  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n", base, base, admin, d.ControlURL(), key)
+	if grpc := s.GRPCAddr(); grpc != "none" {
+		fmt.Fprintf(w, "  gRPC     %s\n", grpc)
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "Look first at %s/ (what it does, as charts), %s/docs (what it answers, to try) and %s/docs/live (answers that come by themselves).\n\n", admin, base, base)
 	fmt.Fprintln(w, "Chain queries:")
 	shown := queriesOf(d.Dialect())
