@@ -118,7 +118,7 @@ func (v *surface) readBatch(r *http.Request) (*batch, error) {
 		return nil, err
 	}
 	b := &batch{render: v.render}
-	b.query = blocks.Query{Kind: v.page, Heights: heights, Page: &blocks.Page{Compose: b.compose}}
+	b.query = blocks.Query{Kind: v.page, Heights: heights, Batch: &blocks.Batch{Compose: b.compose}}
 	key := sha256.New()
 	for _, path := range paths {
 		q, err := v.readMember(b, path)
@@ -141,7 +141,7 @@ func (v *surface) readBatch(r *http.Request) (*batch, error) {
 // add adds a question to those of the batch. Pages of walks are read at the block of the
 // newest one: the others were confirmed there, unless they began elsewhere.
 func (b *batch) add(q *questions.Question) error {
-	b.query.Page.Parts = append(b.query.Page.Parts, &q.Query)
+	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
 	b.query.Cost = max(b.query.Cost, q.Cost)
 	b.misspelt = strings.Trim(b.misspelt+", "+q.Misspelt, ", ")
 	was, is := b.query.Walk, q.Walk

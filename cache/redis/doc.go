@@ -5,7 +5,7 @@
 //     an HMAC may say who wrote it
 //   - reads.go: entries are loaded, and one that a request wants is read together
 //     with the entries that other requests want meanwhile
-//   - epochs.go, ledger.go: replicas agree on the epoch of a chain, and note the
+//   - epochs.go, agreement.go: replicas agree on the epoch of a chain, and note the
 //     hashes of its blocks; that is sealed, too, and so is what its nodes speak
 //     (dialect.go)
 //   - entries.go: entries are saved many at once, and inspected

@@ -20,7 +20,7 @@ const (
 // Agreement gives the epoch that is in force for a chain: the highest that any
 // replica has told. An epoch that lies in the future is ignored.
 func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
-	l, err := s.amend(ctx, chainID, func(l *ledger) bool {
+	l, err := s.amend(ctx, chainID, func(l *agreement) bool {
 		behind := l.epoch < epoch
 		if behind {
 			l.begin(epoch)
@@ -36,7 +36,7 @@ func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (ups
 // NextEpoch moves the chain from one epoch to another, unless another replica
 // was faster, and gives the epoch that is in force then.
 func (s *Store) NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error) {
-	l, err := s.amend(ctx, chainID, func(l *ledger) bool {
+	l, err := s.amend(ctx, chainID, func(l *agreement) bool {
 		due := l.epoch <= from
 		if due {
 			l.begin(to)
@@ -48,7 +48,7 @@ func (s *Store) NextEpoch(ctx context.Context, chainID string, from, to int64) (
 
 // AddAnchor notes, or confirms, the hash of a block of an epoch.
 func (s *Store) AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error {
-	_, err := s.amend(ctx, chainID, func(l *ledger) bool { return l.epoch == epoch && l.anchor(height, hash) })
+	_, err := s.amend(ctx, chainID, func(l *agreement) bool { return l.epoch == epoch && l.anchor(height, hash) })
 	return err
 }
 
@@ -59,7 +59,7 @@ var errContended = errors.New("redis: other replicas changed the epoch meanwhile
 
 // amend reads what is stored of a chain, and stores it as changed, if change says
 // so and no other replica has stored anything in between. Otherwise it begins anew.
-func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) bool) (l ledger, err error) {
+func (s *Store) amend(ctx context.Context, chainID string, change func(*agreement) bool) (l agreement, err error) {
 	at, stored := s.epochKey(chainID), false
 	err = s.do(ctx, func(ctx context.Context) error {
 		for try := 0; try < amendments && !stored; try++ {
@@ -67,14 +67,14 @@ func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) 
 			if err != nil {
 				return err
 			}
-			l, err = s.decodeLedger(at, reply)
+			l, err = s.decodeAgreement(at, reply)
 			if err != nil {
 				s.unreadable(at, err)
 			}
 			if stored = !change(&l) && err == nil; stored {
 				return nil
 			}
-			args := append([]any{maxLedger, l.version, epochLife.Milliseconds()}, s.encodeLedger(at, &l)...)
+			args := append([]any{maxLedger, l.version, epochLife.Milliseconds()}, s.encodeAgreement(at, &l)...)
 			if stored, err = writeLedger.Run(ctx, s.rdb, []string{at}, args...).Bool(); err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ func (s *Store) amend(ctx context.Context, chainID string, change func(*ledger) 
 	return l, err
 }
 
-// epochKey is where the ledger of a chain is. Each seal key has a ledger of its own:
+// epochKey is where the agreement of a chain is. Each seal key has an agreement of its own:
 // replicas with different keys, as during an update, cannot read each other's
-// ledgers, and would overwrite them in turns.
+// agreements, and would overwrite them in turns.
 func (s *Store) epochKey(chainID string) string { return noteKey(s.codec.named("epoch"), chainID) }

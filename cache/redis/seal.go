@@ -19,7 +19,7 @@ const apart = time.Minute
 // A sealer proves who wrote an entry: it puts an HMAC of the entry's key and
 // head at the head's end. The head holds the digest of the body, so no writer
 // without the key can make an entry, change one or move one to another key. An
-// older entry of the same key can be put back: its height tells. A ledger is sealed
+// older entry of the same key can be put back: its height tells. An agreement is sealed
 // in the same way under its key, the token of a lease under the lease's, and an
 // announcement under its channel.
 type sealer []byte

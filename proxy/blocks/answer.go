@@ -72,7 +72,7 @@ func (a *Answer) mark(rec *web.Record) {
 		rec.Show(a.Tip.Epoch, height)
 		seen, _ = rec.Seen(a.Tip.Epoch)
 	}
-	if a.page && a.Tip.Known { // whose parts may all have been older, when it was made
+	if a.batch && a.Tip.Known { // whose parts may all have been older, when it was made
 		seen = max(seen, a.Tip.Height)
 	}
 	older := rec.Session.Least > height || seen-height > a.Asked.Policy.FreshBlocks

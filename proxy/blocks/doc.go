@@ -27,8 +27,8 @@
 //  3. origin.go, on a miss, has the node asked, and says which answers are none;
 //  4. answer.go says what is told of the answer.
 //
-// page.go has several queries answered at one block, as if they were one: that is the origin
-// of a query whose Page is set.
+// batch.go has several queries answered at one block, as if they were one: that is the origin
+// of a query whose Batch is set.
 //
 // feed.go has the answers that streams follow, and what a query would come to.
 package blocks

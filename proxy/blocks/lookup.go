@@ -19,7 +19,7 @@ type Answer struct {
 	Tip   node.Tip    // by which it is an answer
 
 	pinned bool // the block was chosen, by the client or by its walk
-	page   bool // it is made of others
+	batch  bool // it is made of others
 }
 
 // Answer answers a query from the cache, at the block that Settle finds. Where memory
@@ -57,7 +57,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 }
 
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
-	a.Asked, a.Tip, a.pinned, a.page = r.asked(q, tip), tip, q.Pinned > 0, q.Page != nil
+	a.Asked, a.Tip, a.pinned, a.batch = r.asked(q, tip), tip, q.Pinned > 0, q.Batch != nil
 	narrow(&a.Asked, rec)
 	a.Result, err = (&asking{Reader: r, q: q, from: from, rec: rec}).get(ctx, a.Asked)
 	return a, err
@@ -76,7 +76,7 @@ func (r *Reader) asked(q *Query, tip node.Tip) cache.Query {
 	if q.Pinned > 0 || policy.Immutable {
 		asked.MinHeight = 0 // what is fixed was seen, however long ago
 	}
-	if q.Page != nil { // its parts are shared, and audited
+	if q.Batch != nil { // its parts are shared, and audited
 		asked.Policy.Keep, asked.Audit = 0, false
 	}
 	return asked

@@ -12,7 +12,7 @@ import (
 
 // read is a [cache.Origin].
 func (a *asking) read(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-	if a.q.Page != nil {
+	if a.q.Batch != nil {
 		return a.compose(ctx, before)
 	}
 	q, r := a.q, a.request()

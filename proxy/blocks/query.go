@@ -30,8 +30,8 @@ type Query struct {
 	Cost   node.Cost
 	Origin Origin
 	Heights
-	Walk Snapshot // what the page before was read at; zero for none
-	Page *Page    // what is asked in place of Origin; nil for one read
+	Walk  Snapshot // what the page before was read at; zero for none
+	Batch *Batch   // what is asked in place of Origin; nil for one read
 }
 
 // A Snapshot is a block at which a query goes on, as long as it can be read. From then

@@ -3,10 +3,10 @@
 //
 // A request goes, top to bottom:
 //
-//  1. routes.go has the row of the table that it belongs to; parameters.go and pages.go say how
+//  1. routes.go has the row of the table that it belongs to; parameters.go and nodekeys.go say how
 //     the values of the row's parameters are read;
 //  2. parser.go has package dialect read the row's parameters, and nothing else of the request,
-//     into one Question, at later pages of a list (walk.go) of the height of the page before;
+//     into one Question, at later pages of a list (pagekey.go) of the height of the page before;
 //  3. origin.go, on a miss, makes an entry of the node's answer, in the shape that
 //     package documented gives it, with the height in its next page key (stamp.go);
 //  4. envelope.go writes what failed on the way in the interface's form.

@@ -16,7 +16,7 @@ import (
 // stay too, afterwards the body is made anew. Nodes that prune keep more blocks.
 const StampBlocks = 8
 
-// A stamp puts the height of an answer into its next page key (walk.go).
+// A stamp puts the height of an answer into its next page key (pagekey.go).
 type stamp struct {
 	q      *question
 	height int64 // of the answer

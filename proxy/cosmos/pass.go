@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"cmp"
-	"net/http"
 
 	"github.com/gin-gonic/gin"
 
@@ -37,45 +36,4 @@ func (h *Handler) send(c *gin.Context, a *node.Answer) {
 		web.SetHeight(header, a.Height, h.lines(a.NodeStatus))
 	}
 	web.Send(c.Writer, c.Request, a.NodeStatus, a.Type, a.Body)
-}
-
-// A post sends on what clients post to a path: nothing of them but the body, and that once, when it has
-// come and it is its client's turn.
-type post struct {
-	*Handler
-	path string
-}
-
-func (p *post) serve(c *gin.Context, rec *web.Record) error {
-	if err := p.Admit(c, rec); err != nil {
-		return err
-	}
-	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
-		return errNotImplemented
-	}
-	visit := p.Stack.VisitBodies(c.Request, rec.Tenant)
-	defer visit.Leave()
-	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody, visit)
-	if err != nil {
-		return web.BodyFailure(err, "the body is larger than this server passes on")
-	}
-	client := p.Stack.Client(c.Request, rec)
-	ctx := p.Deadline(c.Request, rec)
-	defer ctx.Release()
-	if err := p.posting.Take(ctx, client); err != nil {
-		return err
-	}
-	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
-		Post: &node.Post{Body: body, Type: web.JSON}}
-	a, err := p.Nodes.Fetch(ctx, r)
-	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // it reads the state, of a node that has just started
-		r.Unpinned = false
-		a, err = p.Nodes.Fetch(ctx, r)
-	}
-	if err != nil {
-		return err
-	}
-	rec.Blameless = a.Reason != node.Other // what is posted is the client's, and so are the errors that it runs into
-	p.send(c, a)
-	return nil
 }

@@ -199,12 +199,5 @@ var table = []Row{
 	{"other", "/{path=**}", Live, node.Page, dialect.Anything},
 }
 
-// posts are the paths that take a POST. Nothing of them is kept.
-var posts = map[string]string{
-	txs + "/txs": "tx_broadcast", txs + "/simulate": "tx_simulate",
-	txs + "/decode": "tx_decode", txs + "/encode": "tx_encode",
-	txs + "/decode/amino": "tx_decode_amino", txs + "/encode/amino": "tx_encode_amino",
-}
-
 // methods are the methods that the table answers.
 var methods = []string{http.MethodGet, http.MethodHead}

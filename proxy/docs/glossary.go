@@ -53,7 +53,7 @@ var headerTexts = map[string]struct{ doc, example string }{
 	etagHeader:          {"Changes with the content, not with the block.", `"bj2GbHE0Ff_1oc0SKSHQGw"`},
 	cacheControlHeader:  {"How long the answer may be used without asking again, by a cache that others ask for `s-maxage` seconds: until the block ends. A 200 at the block that the URL names is `immutable`, one at the block of a header is `private`.", "public, max-age=3, s-maxage=2"},
 	ageHeader:           {"Seconds since the answer was last known to be true; absent when it was read for this request.", "0"},
-	cacheStatusHeader:   {"Where the answer came from, and for how many more seconds it is fresh (RFC 9211). The `detail` says when it is stale, when freshness is in seconds because the newest block is not known, and when the nodes are catching up with their chain.", "tipcache; hit; ttl=61; detail=memory"},
+	cacheStatusHeader:   {"Where the answer came from, and for how many more seconds it is fresh (RFC 9211). The `detail` says when it is stale, when freshness is in seconds because the newest block is not known, and when the nodes are catching up with their chain.", "tipcache; hit; ttl=61; detail=\"memory\""},
 	linkHeader:          {"With `rel=\"next\"`, the next page; of a poll (`since`) the URL to go on with, in its place. With `rel=\"describedBy\"`, the schema of the body.", `</api/v4/CollectionPage.json>; rel="describedBy"`},
 	web.RequestIDHeader: {"Names the request in the server's log. A request may bring its own.", "JQ2FOLJNQDNB7AMGT4RBDWYRF3"},
 	retryAfterHeader:    {"Seconds after which it makes sense to try again.", "1"},

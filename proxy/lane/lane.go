@@ -15,7 +15,7 @@
 //     unchanged, and shuts the lane until net/http has provably consumed just
 //     that (boundary.go).
 //
-// replay.go has the handlers that the stack of package web leaves behind, and line.go their
+// replay.go has the handlers that the stack of package web leaves behind, and accesslog.go their
 // lines of the access log. multiplexed.go answers requests that came by HTTP/2.
 package lane
 

@@ -68,14 +68,6 @@ func (k *asking) plan() *blocks.Query {
 	return q
 }
 
-// value is the query for a value of the state, which the parameters ask for at a height, 0 for
-// none.
-func (k *asking) value(path string, height int64) *blocks.Query {
-	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
-	k.made = true
-	return k.values.Query(state.Request{Method: path, Message: message}, k.pinned(height))
-}
-
 // pinned are the heights that the request names, or the one that the parameters name.
 func (k *asking) pinned(height int64) blocks.Heights {
 	hs := k.heights

@@ -9,8 +9,8 @@
 //     answers for how long. Parameters that the node reads in several ways (params.go) come
 //     to one key; those that it does not understand go to the node as they are, which says
 //     what is wrong with them;
-//  3. run.go has the calls of a batch answered at the same time, by one tip, but for those
-//     that send a transaction; call.go asks package blocks. Of state that is read at a height (state.go) without
+//  3. batch.go has the calls of a batch answered at the same time, by one tip, but for those
+//     that send a transaction; call.go asks package blocks. Of state that is read at a height (abciquery.go) without
 //     naming one the tip's is given, with the tip's height beside it;
 //  4. the answer is the node's to the byte, in an envelope with the caller's id.
 //

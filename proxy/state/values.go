@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"hash/maphash"
 	"net/http"
-	"regexp"
-	"strings"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -32,19 +30,6 @@ type Values struct {
 // in a way of its own.
 func New(o Options, r *blocks.Reader, kind *blocks.Kind, by By) *Values {
 	return &Values{o: o, reader: r, kind: kind, by: by, seed: maphash.MakeSeed()}
-}
-
-// A service named Query tells of the state. Other services ignore the height that they are
-// asked for, and some of them repeat it in their answers.
-var method = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+Query/[A-Za-z0-9_]+$`)
-
-// Tells says whether a method, with the slash before it, tells of the state at a height.
-func Tells(name string) bool { return method.MatchString(name) }
-
-// Simulates says whether a method, or a path of abci_query, runs a transaction, which costs a node
-// what it costs to take one in.
-func Simulates(name string) bool {
-	return name == "/app/simulate" || strings.HasSuffix(name, "/Simulate") && !Tells(name)
 }
 
 // Query is the query for the value that a method gives for a message.

@@ -12,24 +12,24 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Page is what a Query asks in place of an origin: other queries, whose answers are of
+// A Batch is what a Query asks in place of an origin: other queries, whose answers are of
 // one block. They are asked as if each were asked alone. What is made of them is kept in
 // memory, and not in the shared store, which has the answers.
-type Page struct {
-	Parts []*Query // of state, without heights; none is a page
+type Batch struct {
+	Parts []*Query // of state, without heights; none is a batch
 	// Compose makes the answer of those of the parts, in their order. It is called once
 	// the request may be over.
 	Compose func(height int64, parts []*cache.Entry) *cache.Content
 }
 
-// errApart is what a page comes to whose parts are of no one block in time.
+// errApart is what a batch comes to whose parts are of no one block in time.
 var errApart = &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers are not at hand at one block at present"}
 
-// compose makes the answer of a page. It fails where that would be no newer than the one
+// compose makes the answer of a batch. It fails where that would be no newer than the one
 // before, which then stands in.
 func (a *asking) compose(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-	t := &together{Reader: a.Reader, client: a.name(), parts: a.q.Page.Parts, min: a.q.Min, patient: before != nil}
-	height, err := t.readPage(ctx, a.q.Pinned, before)
+	t := &together{Reader: a.Reader, client: a.name(), parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
+	height, err := t.readBatch(ctx, a.q.Pinned, before)
 	if err != nil && cache.Ahead(ctx) {
 		return nil, cache.ErrYielded
 	}
@@ -51,12 +51,12 @@ func (t *together) entry(height int64, q *Query) *cache.Entry {
 		if !part.Expires.IsZero() && (e.Expires.IsZero() || part.Expires.Before(e.Expires)) {
 			e.Expires = part.Expires
 		}
-		lasting = lasting && q.Page.Parts[i].Kind.policy.Load().Outlives(part)
+		lasting = lasting && q.Batch.Parts[i].Kind.policy.Load().Outlives(part)
 		if q.Pinned > 0 && part.Height == 0 { // no node has the block
 			e.Height = 0
 		}
 	}
-	if e.Content = q.Page.Compose(height, parts); lasting {
+	if e.Content = q.Batch.Compose(height, parts); lasting {
 		e.Source = 1
 	}
 	return e
@@ -83,9 +83,9 @@ type partRead struct {
 // read.
 const maxRounds = 3
 
-// readPage reads all parts at the height, or if that is 0 at the newest block that all
+// readBatch reads all parts at the height, or if that is 0 at the newest block that all
 // of them have, and returns the block.
-func (t *together) readPage(ctx context.Context, pinned int64, before *cache.Entry) (height int64, err error) {
+func (t *together) readBatch(ctx context.Context, pinned int64, before *cache.Entry) (height int64, err error) {
 	if pinned > 0 {
 		t.tip, t.reads = t.Nodes.Tip(), make([]partRead, len(t.parts))
 		t.ask(ctx, t.all(), func(q *Query) *Query { return q.at(pinned) }, 0)
@@ -112,7 +112,7 @@ func (t *together) readPage(ctx context.Context, pinned int64, before *cache.Ent
 	return low, nil
 }
 
-// noNewer says why a page is not made.
+// noNewer says why a batch is not made.
 func (t *together) noNewer() error {
 	why := *errApart
 	for i := range t.reads {

@@ -15,10 +15,10 @@ const (
 	maxLedger  = 16 << 10 // bytes of all fields
 )
 
-// A ledger is an [upstream.Agreement] as it is stored: a hash, of which e is the epoch, a has
+// An agreement is an [upstream.Agreement] as it is stored: a hash, of which e is the epoch, a has
 // the anchors as "height:hash height:hash" with their heights ascending, and t says
 // when the last of them was confirmed, in milliseconds. s is the seal of the three.
-type ledger struct {
+type agreement struct {
 	version   string // of what is stored
 	epoch     int64
 	anchors   []anchor
@@ -32,11 +32,11 @@ type anchor struct {
 }
 
 // begin puts an epoch in force, of which nothing is known yet.
-func (l *ledger) begin(epoch int64) { l.epoch, l.anchors, l.confirmed = epoch, nil, 0 }
+func (l *agreement) begin(epoch int64) { l.epoch, l.anchors, l.confirmed = epoch, nil, 0 }
 
 // anchor adds an anchor above the others, or confirms the highest, and says
 // whether there is anything to store.
-func (l *ledger) anchor(height int64, hash string) bool {
+func (l *agreement) anchor(height int64, hash string) bool {
 	highest := int64(0)
 	if n := len(l.anchors); n > 0 {
 		highest = l.anchors[n-1].height
@@ -52,7 +52,7 @@ func (l *ledger) anchor(height int64, hash string) bool {
 	return true
 }
 
-func (l *ledger) byHeight() map[int64]string {
+func (l *agreement) byHeight() map[int64]string {
 	anchors := map[int64]string{}
 	for _, a := range l.anchors {
 		anchors[a.height] = a.hash
@@ -61,7 +61,7 @@ func (l *ledger) byHeight() map[int64]string {
 }
 
 // sinceConfirmed is long for a time in the future, which is by a clock that is wrong.
-func (l *ledger) sinceConfirmed() time.Duration {
+func (l *agreement) sinceConfirmed() time.Duration {
 	switch since := l.now - l.confirmed; {
 	case l.confirmed == 0:
 		return 0
@@ -72,8 +72,8 @@ func (l *ledger) sinceConfirmed() time.Duration {
 	}
 }
 
-// encodeLedger gives the fields e, a, t and s.
-func (s *Store) encodeLedger(at string, l *ledger) []any {
+// encodeAgreement gives the fields e, a, t and s.
+func (s *Store) encodeAgreement(at string, l *agreement) []any {
 	var anchors []string
 	for _, a := range l.anchors {
 		anchors = append(anchors, strconv.FormatInt(a.height, 10)+":"+a.hash)
@@ -84,10 +84,10 @@ func (s *Store) encodeLedger(at string, l *ledger) []any {
 	return []any{fields[0], fields[1], fields[2], sealed[len(text):]}
 }
 
-// decodeLedger reads what readLedger replies. What is no epoch, or no anchor, is
-// none. An error says that somebody without our key has written, and the ledger is
+// decodeAgreement reads what readLedger replies. What is no epoch, or no anchor, is
+// none. An error says that somebody without our key has written, and the agreement is
 // as good as empty.
-func (s *Store) decodeLedger(at string, reply []any) (l ledger, err error) {
+func (s *Store) decodeAgreement(at string, reply []any) (l agreement, err error) {
 	if len(reply) != 6 {
 		return l, fmt.Errorf("%w: the script replied %d values, not 6", errCorrupt, len(reply))
 	}
@@ -107,7 +107,7 @@ func (s *Store) decodeLedger(at string, reply []any) (l ledger, err error) {
 	return l, nil
 }
 
-func (l *ledger) read(epoch, anchors, confirmed string, latest int64) {
+func (l *agreement) read(epoch, anchors, confirmed string, latest int64) {
 	e, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil || e < 0 || e > latest {
 		return

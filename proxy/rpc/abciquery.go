@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"encoding/hex"
 	"regexp"
 	"strings"
 
@@ -22,4 +23,12 @@ func classOf(path string) blocks.Class {
 	default:
 		return blocks.Never
 	}
+}
+
+// value is the query for a value of the state, which the parameters ask for at a height, 0 for
+// none.
+func (k *asking) value(path string, height int64) *blocks.Query {
+	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
+	k.made = true
+	return k.values.Query(state.Request{Method: path, Message: message}, k.pinned(height))
 }

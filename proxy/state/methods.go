@@ -1,0 +1,19 @@
+package state
+
+import (
+	"regexp"
+	"strings"
+)
+
+// A service named Query tells of the state. Other services ignore the height that they are
+// asked for, and some of them repeat it in their answers.
+var method = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+Query/[A-Za-z0-9_]+$`)
+
+// Tells says whether a method, with the slash before it, tells of the state at a height.
+func Tells(name string) bool { return method.MatchString(name) }
+
+// Simulates says whether a method, or a path of abci_query, runs a transaction, which costs a node
+// what it costs to take one in.
+func Simulates(name string) bool {
+	return name == "/app/simulate" || strings.HasSuffix(name, "/Simulate") && !Tells(name)
+}
