@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -37,10 +38,10 @@ func (s *session) read(ctx context.Context, path string) {
 	if err != nil {
 		return
 	}
-	sent := s.token
-	if sent != "" {
-		r.Header.Set("X-Session", sent)
+	if s.token != "" && !s.silent {
+		r.Header.Set("X-Session", s.token)
 	}
+	history, body := s.history.Load(), []byte(nil)
 	least := int64(0)
 	if rand.IntN(50) == 0 {
 		least = s.chain.Height()
@@ -48,7 +49,7 @@ func (s *session) read(ctx context.Context, path string) {
 	}
 	resp, err := s.client.Do(r)
 	if err == nil {
-		_, err = io.Copy(io.Discard, resp.Body)
+		body, err = io.ReadAll(resp.Body)
 		resp.Body.Close()
 	}
 	switch {
@@ -60,6 +61,21 @@ func (s *session) read(ctx context.Context, path string) {
 	default:
 		s.reads.Add(1)
 		s.judge(path, resp.Header, least)
+		s.compare(history, path+" at block "+resp.Header.Get("X-Block-Height"), nextKey.ReplaceAllString(string(body), ""))
+	}
+}
+
+// nextKey names a block at which a walk goes on, which may be one before the answer's.
+var nextKey = regexp.MustCompile(`"next_key":"[^"]*"`)
+
+// compare finds a body that is another than that of the same path and block before. What is
+// answered while the chain is set back may be of either history.
+func (s *session) compare(history int64, what, body string) {
+	if history == 0 || history != s.history.Load() {
+		return
+	}
+	if first, found := s.bodies.LoadOrStore(strconv.FormatInt(history, 10)+what, body); found && first != body {
+		s.blame(&s.other, "%s has two bodies:\n%s%s", what, first, body)
 	}
 }
 
@@ -83,7 +99,7 @@ func (s *session) judge(path string, h http.Header, least int64) {
 		if time.Now().UnixMilli() < s.faults.Load() {
 			s.faulty.Add(1)
 		}
-	case height < s.wrote:
+	case height < s.wrote && !s.silent:
 		s.blame(&s.missed, "%s is of block %d, and the session wrote in block %d: %v", path, height, s.wrote, h)
 	case height < s.height:
 		s.blame(&s.backward, "%s is of block %d after an answer of %s: %v", path, height, s.token, h)

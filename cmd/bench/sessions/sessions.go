@@ -37,8 +37,8 @@ func Sessions(ctx context.Context, r *rig.Rig) error {
 	}
 	var rows [][]string
 	var failed error
-	for _, shared := range []bool{false, true} {
-		b, err := start(ctx, r, shared)
+	for _, k := range kinds {
+		b, err := start(ctx, r, k)
 		if err != nil {
 			return err
 		}
@@ -50,31 +50,43 @@ func Sessions(ctx context.Context, r *rig.Rig) error {
 		r.Progress("sessions: %s", b.name)
 		r.Stop()
 	}
-	r.Table(fmt.Sprintf("%d sessions through an nginx that pools connections, over %d replicas with a node each: rolling restart, outage of a node, set-back by %d blocks; blocks of %v", clients, replicas, setBackBy, blockTime),
-		[]string{"replicas", "reads", "blocks", "backward, unmarked", "own writes missed", "marked", "marked %", "but for the faults %", "begun anew", "409", "other failures"}, rows)
-	r.Note("Each client closes its connection now and then. A write is a block that the chain has: its reader waits for it by X-Min-Block-Height, and each later read of the session is to hold it. What is marked in the %v from a fault on counts as the fault's.", outage+afterFault)
+	r.Table(fmt.Sprintf("%d sessions through an nginx that pools connections, over %d replicas with a node each: rolling restart, outage of a node, failover of Redis, set-back by %d blocks; blocks of %v", clients, replicas, setBackBy, blockTime),
+		[]string{"replicas", "reads", "blocks", "backward, unmarked", "own writes missed", "other bodies", "marked", "marked %", "but for the faults %", "begun anew", "409", "other failures"}, rows)
+	r.Note("Each client closes its connection now and then. A write is a block that the chain has: its reader waits for it by X-Min-Block-Height, and each later read of the session is to hold it. What is marked in the %v from a fault on counts as the fault's. Other bodies are those that differ from the first of the same path and block. Clients without X-Session show what the rig finds where nothing keeps the promise; their chain is not set back.", outage+afterFault)
 	return failed
 }
 
+// A kind is how the clients and replicas of a bed are.
+type kind struct {
+	name   string
+	shared bool // the replicas have a Redis in common
+	silent bool // no client sends a session
+}
+
+var kinds = []kind{{name: "each alone, without X-Session", silent: true}, {name: "each alone"}, {name: "with a common Redis", shared: true}}
+
 // A bed is the replicas behind an nginx, and what their clients have seen.
 type bed struct {
-	name     string
+	kind
 	chain    *devnet.Devnet
 	nodes    []*devnet.Node
 	replicas []*rig.Replica
 	url      string
-	first    int64        // block
-	faults   atomic.Int64 // Unix milliseconds until which marks are of a fault
+	first    int64         // block
+	redis    *rig.Failover // nil: none
+	faults   atomic.Int64  // Unix milliseconds until which marks are of a fault
+	history  atomic.Int64  // of the chain; 0 while it is set back
 
-	reads, backward, missed, marked, faulty, anew, conflicts, failures atomic.Int64
+	reads, backward, missed, other, marked, faulty, anew, conflicts, failures atomic.Int64
 
-	mu    sync.Mutex
-	wrong error // the first
+	bodies sync.Map // of history, path and block: the first
+	mu     sync.Mutex
+	wrong  error // the first
 }
 
-// start starts everything; shared says whether the replicas have a Redis.
-func start(ctx context.Context, r *rig.Rig, shared bool) (*bed, error) {
-	b := &bed{name: "each alone"}
+func start(ctx context.Context, r *rig.Rig, k kind) (*bed, error) {
+	b := &bed{kind: k}
+	b.history.Store(1)
 	var err error
 	if b.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: blockTime}); err != nil {
 		return nil, err
@@ -88,13 +100,11 @@ func start(ctx context.Context, r *rig.Rig, shared bool) (*bed, error) {
 		b.nodes = append(b.nodes, n)
 	}
 	redis := "none"
-	if shared {
-		b.name = "with a common Redis"
-		server, err := r.Redis(ctx)
-		if err != nil {
+	if b.shared {
+		if b.redis, err = r.Sentinel(ctx); err != nil {
 			return nil, err
 		}
-		redis = server.URL()
+		redis = b.redis.URL
 	}
 	for i, n := range b.nodes {
 		next := b.nodes[(i+1)%replicas] // to fail over to
@@ -156,7 +166,7 @@ func (b *bed) ingress(ctx context.Context, r *rig.Rig) error {
 	return p.Ready(ctx, rig.Answers(b.url+"/staking/pool"))
 }
 
-// run has the clients read so often, with a fault after each quarter of it.
+// run has the clients read so often, with faults at equal distances.
 func (b *bed) run(ctx context.Context, reads int64) error {
 	running, leave := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -165,8 +175,9 @@ func (b *bed) run(ctx context.Context, reads int64) error {
 	for range clients {
 		all.Go(func() { b.session(running) })
 	}
-	for i, fault := range []func(context.Context) error{b.restart, b.failOver, b.setBack} {
-		if !b.reach(ctx, reads*int64(i+1)/4) {
+	faults := b.faultsOf()
+	for i, fault := range faults {
+		if !b.reach(ctx, reads*int64(i+1)/int64(len(faults)+1)) {
 			return ctx.Err()
 		}
 		if err := fault(ctx); err != nil {
@@ -176,6 +187,17 @@ func (b *bed) run(ctx context.Context, reads int64) error {
 	}
 	b.reach(ctx, reads)
 	return ctx.Err()
+}
+
+func (b *bed) faultsOf() []func(context.Context) error {
+	faults := []func(context.Context) error{b.restart, b.failOver}
+	if b.shared {
+		faults = append(faults, b.failOverRedis)
+	}
+	if !b.silent {
+		faults = append(faults, b.setBack)
+	}
+	return faults
 }
 
 // paths are of both classes.
@@ -222,9 +244,17 @@ func (b *bed) failOver(ctx context.Context) error {
 	return b.nodes[1].SetFaults(devnet.Fault{}, devnet.Fault{})
 }
 
+// failOverRedis kills the master, and waits until another server has taken over.
+func (b *bed) failOverRedis(ctx context.Context) error {
+	b.during(time.Minute)
+	return b.redis.KillMaster(ctx)
+}
+
 // setBack takes blocks away, and waits until all replicas have found that.
 func (b *bed) setBack(ctx context.Context) error {
 	b.during(10 * time.Minute)
+	before := b.history.Swap(0)
+	defer b.history.Store(before + 1)
 	b.chain.SetBack(setBackBy)
 	for height := b.chain.Height() + setBackBy + 5; b.chain.Height() < height && rig.Pause(ctx, 100*time.Millisecond); {
 	}
@@ -233,12 +263,19 @@ func (b *bed) setBack(ctx context.Context) error {
 
 func (b *bed) row() []string {
 	reads := float64(b.reads.Load())
-	return figures.Row(b.name, b.reads.Load(), b.chain.Height()-b.first, b.backward.Load(), b.missed.Load(), b.marked.Load(),
+	return figures.Row(b.name, b.reads.Load(), b.chain.Height()-b.first, b.backward.Load(), b.missed.Load(), b.other.Load(), b.marked.Load(),
 		100*float64(b.marked.Load())/reads, 100*float64(b.marked.Load()-b.faulty.Load())/reads, b.anew.Load(), b.conflicts.Load(), b.failures.Load())
 }
 
 func (b *bed) verdict() error {
-	if b.backward.Load()+b.missed.Load() == 0 {
+	wrong := b.missed.Load() + b.other.Load()
+	switch back := b.backward.Load(); {
+	case !b.silent:
+		wrong += back
+	case back == 0:
+		return fmt.Errorf("%s: no height goes back, so that the rig shows nothing", b.name)
+	}
+	if wrong == 0 {
 		return nil
 	}
 	b.mu.Lock()
