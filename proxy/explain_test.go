@@ -64,6 +64,26 @@ func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
 	}
 }
 
+func TestAnExplanationOfABatchNamesItsPaths(t *testing.T) {
+	s := startChain(t, proxy.Options{})
+	target := batchOf(poolPath, "/staking/validators?status=3")
+	for _, step := range []struct{ verdict, status string }{{"miss", "fwd=uri-miss"}, {"hit", "hit"}} {
+		e := explain(t, s.proxy, proxy.Inquiry{URL: target})
+		if e.Verdict != step.verdict || e.Route != "batch" || e.Class != "live" || e.Asks != "the cache for /staking/pool, /staking/validators?status=3, all at one block" {
+			t.Errorf("%+v", e)
+		}
+		if got := s.get(t, target).header.Get("Cache-Status"); !strings.Contains(got, step.status) {
+			t.Errorf("%s: then the request had %s", step.verdict, got)
+		}
+	}
+	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf(poolPath) + "&x-block-height=100"}); e.Class != "pinned" || e.Verdict != "miss" {
+		t.Errorf("at a block: %+v", e)
+	}
+	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf("/docs")}); !strings.Contains(e.Why, "is not about the state of the chain") {
+		t.Errorf("of a path that is no state: %+v", e)
+	}
+}
+
 func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.chain.says(200, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"0"}},"error":""}`)

@@ -96,7 +96,7 @@ func narrow(asked *cache.Query, rec *web.Record) {
 func (r *Reader) continueSession(told *web.Answer, rec *web.Record) {
 	told.Session, told.Reset = session.New(told.Entry.Height, r.Nodes.HashOf(told.Entry.Height-1)), rec.Session.Reset
 	if told.Reset {
-		told.Control = ownAnswer
+		told.Control = web.OwnAnswer
 	}
 }
 
@@ -107,12 +107,8 @@ func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, rec *web
 	if !on || told.Session.Height == 0 || told.Next != "" { // a poll is shared
 		return
 	}
-	told.Control = ownAnswer
+	told.Control = web.OwnAnswer
 	if told.Session != kept && told.Session.Height >= rec.Session.Least {
 		r.Stack.SetCookieSession(w, from, told.Session)
 	}
 }
-
-// ownAnswer is the Cache-Control of an answer that depends on what its client has seen, and
-// that must not be given to anyone once more.
-const ownAnswer = "private, no-cache"

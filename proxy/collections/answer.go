@@ -17,7 +17,7 @@ func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query
 	rec.Result(res)
 	rec.Degraded = !res.Entry.Expires.IsZero()
 	a.Result, a.Key, a.Policy = res, query.Key, h.o.Policy
-	a.Behind, a.Control = p.Behind, "private, no-cache"
+	a.Behind, a.Control = p.Behind, web.OwnAnswer
 }
 
 // withSchema puts $schema first into the body. What comes of it is kept with the
