@@ -79,7 +79,7 @@ func TestAnExplanationOfABatchNamesItsPaths(t *testing.T) {
 	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf(poolPath) + "&x-block-height=100"}); e.Class != "pinned" || e.Verdict != "miss" {
 		t.Errorf("at a block: %+v", e)
 	}
-	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf("/docs")}); !strings.Contains(e.Why, "is not about the state of the chain") {
+	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf("/docs")}); e.Refusal == nil || !strings.Contains(e.Refusal.Body, "is not about the state of the chain") {
 		t.Errorf("of a path that is no state: %+v", e)
 	}
 }
