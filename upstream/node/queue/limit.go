@@ -38,6 +38,7 @@ const (
 	tolerance = 1.5                   // times that a read may take
 	slack     = time.Millisecond      // and this much more, which schedulers take
 	fall      = .75                   // what is left of a limit under which something got worse
+	relieved  = .9                    // what is left of the time that reads take, at most, where a fall was of use
 	smoothing = 8                     // a new sample is so many'th part of a mean
 	leastBase = 50 * time.Microsecond // that a read takes
 )
@@ -49,8 +50,10 @@ type Headers func() (punctual, late int64)
 // A limit is how much an endpoint is asked at a time: so many requests of whatever cost,
 // or as much as it bears. It grows by one for every window of answers that took no longer
 // than they do while little is asked, and falls by a quarter where more than half of them
-// did. A header that is late while the endpoint is busy has it fall as well, once; from there
-// on it grows by one a block, if that block is in time.
+// did. Where reads take as long after a fall as before it, something else that the endpoint
+// does is what slows them: the limit stays, and what reads take is learned anew. A header
+// that is late while the endpoint is busy has it fall as well, once; from there on it grows
+// by one a block, if that block is in time.
 type limit struct {
 	adapts  bool
 	now     float64
@@ -60,9 +63,11 @@ type limit struct {
 	recent [costs]time.Duration // that reads took, smoothed
 	base   [costs]time.Duration // that they take while little is asked: a running median
 
-	answers, slow  int  // of the window
-	busy           int  // of these, of reads that were not calm
-	full           bool // in the window somebody had to wait
+	took, due      time.Duration // of the answers of the window: in all, and if each had taken what reads take
+	before         float64       // times that reads took in the window that had the limit fall, 0 for none
+	answers, slow  int           // of the window
+	busy           int           // of these, of reads that were not calm
+	full           bool          // in the window somebody had to wait
 	punctual, late int64
 	fell           time.Time
 }
@@ -105,9 +110,10 @@ func (l *limit) observe(c Cost, began, now time.Time, calm bool) {
 	if took > time.Duration(tolerance*float64(l.base[c]))+slack {
 		l.slow++
 	}
+	l.took, l.due = l.took+took, l.due+l.base[c]
 	if l.answers++; float64(l.answers) >= 2*l.now/weights[Cheap] {
 		l.adapt(now)
-		l.answers, l.slow, l.busy, l.full = 0, 0, 0, false
+		l.answers, l.slow, l.busy, l.full, l.took, l.due = 0, 0, 0, false, 0, 0
 	}
 }
 
@@ -124,12 +130,19 @@ func (l *limit) adapt(now time.Time) {
 	punctual, late := l.headers()
 	isPunctual, isLate := punctual > l.punctual, late > l.late
 	l.punctual, l.late = punctual, late
+	before, slowness := l.before, float64(l.took)/float64(l.due)
+	l.before = 0
 	switch {
 	case isLate && 2*l.busy > l.answers: // else it is not for what is asked
 		l.now, l.fell = max(l.now*fall, Least), now
 		l.ceiling = l.now
+	case 2*l.slow > l.answers && before > 0 && slowness > relieved*before:
+		l.before = slowness
+		for c, base := range l.base {
+			l.base[c] = stepTowards(base, l.recent[c])
+		}
 	case 2*l.slow > l.answers:
-		l.now, l.fell = max(l.now*fall, Least), now
+		l.now, l.fell, l.before = max(l.now*fall, Least), now, slowness
 	case !l.full || 4*l.slow > l.answers:
 	case l.now+1 <= l.ceiling:
 		l.now++

@@ -136,9 +136,24 @@ func TestANodeThatIsSlowerFromNowOnIsNotSparedForEver(t *testing.T) {
 		n.blocks(10, Request{Cost: Page}, 500)
 		n.takes *= 4
 		n.flood(Request{Cost: Page}, 50, 2*time.Second)
-		n.wantLimit(t, Least, 16)
 		n.blocks(40, Request{Cost: Page}, 500)
 		n.wantLimit(t, Most, Most)
+	})
+}
+
+// A node that is slower for another cause is not quicker for being asked less.
+func TestTheLimitFallsNoFurtherThanIsOfUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newSlowNode(64)
+		n.blocks(10, Request{Cost: Page}, 500)
+		for range 5 {
+			n.takes *= 3 // while it executes a block
+			n.flood(Request{Cost: Page}, 100, 500*time.Millisecond)
+			n.wantLimit(t, Most/2, Most)
+			n.takes /= 3
+			n.flood(Request{Cost: Page}, 100, time.Second)
+			n.wantLimit(t, Most-4, Most)
+		}
 	})
 }
 
