@@ -21,7 +21,8 @@ func (r *request) noteAhead(at *slot) {
 
 // ReadAhead is to be called when a block has come. It reads the keys that were
 // asked for at least twice in each of the last two blocks, before a caller asks for
-// them in this one: one after the other, and only while the origin is well.
+// them in this one: as many at a time as the origin has room for, and only while it is
+// well.
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()
 	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.hitsBefore(b.Height), func(r request, left time.Duration) ahead.Result {

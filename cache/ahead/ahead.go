@@ -19,7 +19,7 @@ const (
 	minStreak   = 2       // blocks in a row, each with Often asks, that a key needs
 	maxStreak   = 1 << 10 // of a key whose reads went unused again and again
 	forgetAfter = 4 << 10 // idle blocks after which it is forgotten that reads went unused
-	maxKeys     = 1_000   // that can have a place
+	maxKeys     = 8_000   // that can have a place: more than a node gives in a tenth of a block
 )
 
 // Keys are the keys that have a place, or are about to earn one, each with what is

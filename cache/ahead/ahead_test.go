@@ -3,7 +3,10 @@ package ahead_test
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,11 +116,41 @@ func TestKeysWithAPlaceAreBounded(t *testing.T) {
 	var keys ahead.Keys[int]
 	keys.Note("too early", 0)
 	keys.Next(100, nil)
-	for i := range 5_000 {
+	for i := range 10_000 {
 		keys.Note(fmt.Sprint(i), i)
 	}
 	keys.Next(101, often)
-	if now, _ := keys.Next(102, often); len(now) != 1_000 {
-		t.Errorf("%d keys are read, want 1000", len(now))
+	if now, _ := keys.Next(102, often); len(now) != 8_000 {
+		t.Errorf("%d keys are read, want 8000", len(now))
 	}
+}
+
+// As much is read of what is wanted as the origin gives in the time.
+func TestKeysAreReadAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes, slots = 5 * time.Millisecond, 8
+		var keys ahead.Keys[int]
+		keys.Next(100, nil)
+		for i := range 1_000 {
+			keys.Note(fmt.Sprint(i), i)
+		}
+		keys.Next(101, often)
+		var n ahead.Counts
+		var reading, read atomic.Int64
+		keys.Round(t.Context(), ahead.Block{
+			Height: 102, Time: 200 * time.Millisecond, Room: func() bool { return reading.Load() < slots },
+		}, &n, often, func(int, time.Duration) ahead.Result {
+			if reading.Add(1) > slots {
+				reading.Add(-1)
+				return ahead.Yielded
+			}
+			time.Sleep(takes)
+			reading.Add(-1)
+			read.Add(1)
+			return ahead.Origin
+		})
+		if got := read.Load(); got < 150 {
+			t.Errorf("%d keys were read", got)
+		}
+	})
 }

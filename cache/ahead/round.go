@@ -2,6 +2,7 @@ package ahead
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,7 +24,7 @@ const (
 	Origin                 // it was read
 	Shared                 // another replica had read it
 	Yielded                // the origin had no room
-	Failed                 // the origin failed: nothing more is read in the round, and all keys have to earn their places anew
+	Failed                 // the origin failed: no other read begins in the round, and all keys have to earn their places anew
 	unused                 // Origin, but no caller asked for it
 
 	results
@@ -38,27 +39,43 @@ func (r Result) String() string {
 // are counted once more.
 type Counts [results]atomic.Uint64
 
-// Round reads the keys that have a place, one after the other, as long as the
-// block's time lasts. asked is as in [Keys.Next]; read reads a key unless that is
+// atOnce is how many keys are read ahead at the same time where the origin has the room.
+const atOnce = 16
+
+// Round reads the keys that have a place, as many at a time as the origin has room for, as
+// long as the block's time lasts. asked is as in [Keys.Next]; read reads a key unless that is
 // expected to take longer than is left.
 func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, asked func(name string) (times int, ok bool), read func(v T, left time.Duration) Result) {
 	end := time.Now().Add(b.Time)
 	keys, wasted := k.Next(b.Height, asked)
 	n[unused].Add(uint64(wasted)) //nolint:gosec // not negative
-	for _, key := range keys {
-		if !b.awaitRoom(ctx, end) {
-			return
-		}
-		result := read(key.Value, time.Until(end))
-		n[result].Add(1)
-		switch result {
-		case Origin:
-			k.Read(key.Name)
-		case Failed:
-			k.Forget()
-			return
-		}
+	ctx, fail := context.WithCancel(ctx)
+	defer fail()
+	var all sync.WaitGroup
+	var next atomic.Int64
+	for range min(atOnce, len(keys)) {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(len(keys)) && b.awaitRoom(ctx, end); i = next.Add(1) {
+				if !k.read(keys[i-1], n, read, end) {
+					fail()
+				}
+			}
+		})
 	}
+	all.Wait()
+}
+
+// read reads one key, and tells whether the origin is well.
+func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) (well bool) {
+	result := read(key.Value, time.Until(end))
+	n[result].Add(1)
+	switch result {
+	case Origin:
+		k.Read(key.Name)
+	case Failed:
+		k.Forget()
+	}
+	return result != Failed
 }
 
 // awaitRoom waits for a moment when the origin could carry out a read that no caller waits
