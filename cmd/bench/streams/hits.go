@@ -59,12 +59,9 @@ type hitCase struct {
 // run asks for an answer at hand for a while, with n streams open.
 func (c *hitCase) run(ctx context.Context, asked string, n int) error {
 	if c.streams != "" {
-		f, err := follow(ctx, c.streams, streamedPath, n)
+		_, end, err := follow(ctx, c.streams, n)
+		defer end()
 		if err != nil {
-			return err
-		}
-		defer f.close()
-		if err := f.reach(ctx, anyHeight); err != nil {
 			return err
 		}
 	}

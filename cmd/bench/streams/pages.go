@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -15,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -68,7 +68,7 @@ func Pages(ctx context.Context, r *rig.Rig) error {
 	differ, err := p.differences(ctx)
 	r.Table("pages of "+fmt.Sprint(len(pagePaths))+" paths while the node stalls, fails and refuses, and the replica is replaced",
 		[]string{"frames", "without a failure", "batches", "batches refused", "answers compared", "not of their block"},
-		[][]string{{fmt.Sprint(p.frames), fmt.Sprint(p.whole), fmt.Sprint(p.batches), fmt.Sprint(p.refused), fmt.Sprint(len(p.seen)), fmt.Sprint(differ)}})
+		[][]string{figures.Row(p.frames, p.whole, p.batches, p.refused, len(p.seen), differ)})
 	if differ > 0 {
 		err = errors.Join(err, fmt.Errorf("%d answers are not of the block of their page", differ))
 	}
@@ -143,9 +143,8 @@ func (p *pages) follow(ctx context.Context) error {
 	}
 	defer answer.Body.Close()
 	page, event := map[string][32]byte{}, ""
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		name, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
-		switch string(name) {
+	return events(answer.Body, func(name string, value []byte) error {
+		switch name {
 		case "event":
 			event = string(value)
 		case "data":
@@ -163,8 +162,8 @@ func (p *pages) follow(ctx context.Context) error {
 			}
 			event = ""
 		}
-	}
-	return errors.New("the stream ended")
+		return nil
+	})
 }
 
 func (p *pages) note(height int64, page map[string][32]byte) {

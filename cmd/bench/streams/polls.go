@@ -2,17 +2,17 @@ package streams
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
-	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 const (
@@ -29,13 +29,13 @@ func Polls(ctx context.Context, r *rig.Rig) error {
 		n = 100
 	}
 	var rows [][]string
-	for _, name := range edgeNames {
-		row, err := polled(ctx, r, name, n)
+	for _, e := range edges {
+		row, err := polled(ctx, r, e.program, e.file, n)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", e.name, err)
 		}
-		rows = append(rows, row)
-		r.Progress("polls: %s", name)
+		rows = append(rows, append([]string{e.name}, row...))
+		r.Progress("polls: %s", e.name)
 	}
 	r.Table(fmt.Sprintf("%d followers of %d answers that every block changes, by polls through one edge, for %d blocks of %v", n, polledPaths, polledBlocks, polledEvery),
 		[]string{"edge", "requests a path and block", "p50 ms", "p99 ms", "max ms", "backward", "skipped", "failed", "CPU of tipcache", "of the edge", "of the clients and the node"}, rows)
@@ -43,26 +43,14 @@ func Polls(ctx context.Context, r *rig.Rig) error {
 	return nil
 }
 
-// A pollers is the followers, and what they have seen.
-type pollers struct {
-	mu       sync.Mutex
-	made     map[int64]time.Time // blocks, and when the node had them
-	reached  map[int64]int       // how many have an answer of a block or a later one
-	late     []float64           // milliseconds
-	backward int
-	skipped  int
-	failed   int
-	err      error
-}
-
 // polled measures n followers through one edge.
-func polled(ctx context.Context, r *rig.Rig, name string, n int) ([]string, error) {
+func polled(ctx context.Context, r *rig.Rig, program, file string, n int) ([]string, error) {
 	d, t, _, err := fresh(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Stop()
-	e, err := before(ctx, r, name, t)
+	e, err := before(ctx, r, program, file, t)
 	if err != nil {
 		return nil, err
 	}
@@ -71,45 +59,41 @@ func polled(ctx context.Context, r *rig.Rig, name string, n int) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	p := &pollers{made: map[int64]time.Time{}, reached: map[int64]int{}}
+	a := newArrivals(n)
 	ctx, leave := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer leave()
 	for i := range n {
-		all.Go(func() { p.follow(ctx, e.addr, paths[i%len(paths)]) })
+		all.Go(func() { a.poll(ctx, e.Addr, paths[i%len(paths)]) })
 	}
-	for range 2 { // after the first all wait, after the second at one URL
-		if err := p.advance(ctx, d, n); err != nil {
-			return nil, err
+	blocks := func(n int) error {
+		for range n {
+			if err := a.advance(ctx, d, polledEvery); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	p.forget()
+	if err := blocks(2); err != nil { // after the first all wait, after the second at one URL
+		return nil, err
+	}
+	a.forget()
 	asked, err := polls(ctx, t)
 	if err != nil {
 		return nil, err
 	}
 	began, own := time.Now(), ownCPU()
-	spent, err := rig.Spent(func() error {
-		for range polledBlocks {
-			if err := p.advance(ctx, d, n); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, t.Process, e.Process)
+	spent, err := rig.Spent(func() error { return blocks(polledBlocks) }, t.Process, e.Process)
 	if err != nil {
 		return nil, err
 	}
 	took, own := time.Since(began).Seconds(), ownCPU()-own
 	now, err := polls(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return figures.Row(name, (now-asked)/float64(polledPaths*polledBlocks), figures.Median(p.late), figures.Quantile(p.late, 0.99), figures.Quantile(p.late, 1),
-		p.backward, p.skipped, p.failed, spent[0].Seconds()/took, spent[1].Seconds()/took, own.Seconds()/took), nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return figures.Row((now-asked)/float64(polledPaths*polledBlocks), figures.Median(a.late), figures.Quantile(a.late, 0.99), figures.Quantile(a.late, 1),
+		a.backward, a.skipped, a.failed, spent[0].Seconds()/took, spent[1].Seconds()/took, own.Seconds()/took), err
 }
 
 // polls is how many polls a replica has answered.
@@ -126,119 +110,41 @@ func ownCPU() time.Duration {
 }
 
 // outstanding are paths of validators whose answers change at every block.
-func outstanding(ctx context.Context, url string) ([]string, error) {
+func outstanding(ctx context.Context, url string) (paths []string, err error) {
 	text, err := rig.Get(ctx, fmt.Sprint(url, "/staking/validators?status=bonded&pagination.limit=", polledPaths))
-	if err != nil {
-		return nil, err
+	for _, operator := range gjson.Get(text, "msg.validators.#.operator_address").Array() {
+		paths = append(paths, "/distribution/validators/"+operator.String()+"/outstanding_rewards")
 	}
-	var list struct {
-		Msg struct {
-			Validators []struct {
-				Address string `json:"operator_address"`
-			}
-		}
+	if err == nil && len(paths) != polledPaths {
+		err = fmt.Errorf("%d validators are bonded", len(paths))
 	}
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, err
-	}
-	var paths []string
-	for _, v := range list.Msg.Validators {
-		paths = append(paths, "/distribution/validators/"+v.Address+"/outstanding_rewards")
-	}
-	if len(paths) != polledPaths {
-		return nil, fmt.Errorf("%d validators are bonded", len(paths))
-	}
-	return paths, nil
+	return paths, err
 }
 
-// advance makes a block and waits until it is with all followers, and for the time of a
-// block at least.
-func (p *pollers) advance(ctx context.Context, d *devnet.Devnet, n int) error {
-	next := time.Now().Add(polledEvery)
-	p.mu.Lock()
-	p.made[d.Height()+1] = time.Now()
-	p.mu.Unlock()
-	d.Advance(1)
-	for height := d.Height(); ; {
-		p.mu.Lock()
-		reached, err := p.reached[height], p.err
-		p.mu.Unlock()
-		switch late := time.Since(next); {
-		case err != nil:
-			return err
-		case reached == n:
-			rig.Pause(ctx, -late)
-			return ctx.Err()
-		case late > time.Minute || !rig.Pause(ctx, 10*time.Millisecond):
-			return fmt.Errorf("%d of %d followers have block %d", reached, n, height)
-		}
-	}
-}
-
-// forget begins anew.
-func (p *pollers) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.late, p.backward, p.skipped, p.failed = nil, 0, 0, 0
-}
-
-// follow polls one answer until ctx ends.
-func (p *pollers) follow(ctx context.Context, addr, path string) {
+// poll polls one answer until ctx ends.
+func (a *arrivals) poll(ctx context.Context, addr, path string) {
 	c, next, height := &clients.Conn{Addr: addr}, "?since=0", int64(0)
 	defer c.Close()
 	for ctx.Err() == nil {
-		a, err := c.Get(ctx, path+next)
+		r, err := c.Get(ctx, path+next)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			p.fail(err)
+			a.fail(err)
 			return
-		case a.Status >= 300:
-			p.fail(nil)
+		case r.Status >= 300:
+			a.fail(nil)
 			rig.Pause(ctx, time.Second)
 			continue
-		case a.Status == 200:
-			p.note(height, a.Height())
-			height = a.Height()
+		case r.Status == 200:
+			a.note(height, r.Height(), len(r.Body))
+			height = r.Height()
 		}
-		next, _, _ = strings.Cut(strings.TrimPrefix(a.Header.Get("Link"), "<"), ">")
+		next, _, _ = strings.Cut(strings.TrimPrefix(r.Header.Get("Link"), "<"), ">")
 		if next == "" {
-			p.fail(fmt.Errorf("an answer to a poll without a Link: %d %v", a.Status, a.Header))
+			a.fail(fmt.Errorf("an answer to a poll without a Link: %d %v", r.Status, r.Header))
 			return
 		}
-	}
-}
-
-func (p *pollers) fail(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failed++; p.err == nil {
-		p.err = err
-	}
-}
-
-// note takes down that a follower that had the answer of a block has that of another.
-func (p *pollers) note(had, height int64) {
-	now := time.Now()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case height < had:
-		p.backward++
-	case had > 0 && height > had+1:
-		p.skipped++
-	}
-	for h := had + 1; had > 0 && h <= height; h++ {
-		p.reached[h]++
-	}
-	if had == 0 {
-		for h := range p.made {
-			if h <= height {
-				p.reached[h]++
-			}
-		}
-	} else if made, ok := p.made[height]; ok {
-		p.late = append(p.late, figures.Milliseconds(now.Sub(made)))
 	}
 }

@@ -3,8 +3,13 @@
 package streams
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -89,35 +94,73 @@ func streamed(ctx context.Context, r *rig.Rig, n int) ([]string, error) {
 		return nil, err
 	}
 	defer t.Stop()
-	f, err := follow(ctx, rig.Host(t.URL), streamedPath, n)
+	a, end, err := follow(ctx, rig.Host(t.URL), n)
+	defer end()
 	if err != nil {
-		return nil, err
-	}
-	defer f.close()
-	if err := f.reach(ctx, d.Height()); err != nil {
 		return nil, err
 	}
 	open, err := t.Usage()
 	if err != nil {
 		return nil, err
 	}
-	asked, took := readsOf(d, streamedPath), []float64(nil)
+	asked := readsOf(d, streamedPath)
 	spent, err := rig.Spent(func() error {
 		for range streamedBlocks {
-			began := time.Now()
-			d.Advance(1)
-			if err := f.reach(ctx, d.Height()); err != nil {
+			if err := a.advance(ctx, d, 0); err != nil {
 				return err
 			}
-			took = append(took, f.since(began)...)
 		}
 		return nil
 	}, t.Process)
 	if err != nil {
 		return nil, err
 	}
-	return figures.Row(n, f.size, figures.Median(took), figures.Quantile(took, 0.99), figures.Quantile(took, 1), float64(spent[0].Microseconds())/float64(streamedBlocks*n),
+	return figures.Row(n, a.size, figures.Median(a.late), figures.Quantile(a.late, 0.99), figures.Quantile(a.late, 1), float64(spent[0].Microseconds())/float64(streamedBlocks*n),
 		float64(open.RSS-empty.RSS)/1024/float64(n), float64(readsOf(d, streamedPath)-asked)/streamedBlocks), nil
+}
+
+// follow opens n streams, and waits until each has its first event.
+func follow(ctx context.Context, addr string, n int) (a *arrivals, end func(), err error) {
+	ctx, end = context.WithCancel(ctx)
+	a = newArrivals(n)
+	request := clients.Request("GET", streamedPath, "", "Accept: text/event-stream")
+	for range n {
+		conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return a, end, err
+		}
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
+		if _, err := conn.Write(request); err != nil {
+			return a, end, err
+		}
+		go func() {
+			had, height := int64(0), int64(0)
+			a.fail(events(conn, func(name string, value []byte) error {
+				switch name {
+				case "id":
+					_, _ = fmt.Sscanf(string(value), "%d.", &height)
+				case "data":
+					a.note(had, height, len("data: ")+len(value)+1)
+					had = height
+				}
+				return nil
+			}))
+		}()
+	}
+	return a, end, a.reach(ctx, anyBlock)
+}
+
+// events has the fields of a stream's events read until it ends, which is an error.
+func events(stream io.Reader, read func(name string, value []byte) error) error {
+	lines := bufio.NewScanner(stream)
+	lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
+	for lines.Scan() {
+		name, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
+		if err := read(string(name), value); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(lines.Err(), io.EOF)
 }
 
 // readsOf is how often a path was read of the node. It is asked for other things as well:
