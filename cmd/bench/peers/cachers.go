@@ -3,11 +3,9 @@ package peers
 import (
 	"context"
 	"embed"
-	"errors"
 	"net"
-	"os"
-	"os/user"
 	"path/filepath"
+	"strings"
 	"text/template"
 	"time"
 
@@ -69,47 +67,31 @@ var (
 
 // startCacher starts nginx, or Varnish, which compresses once.
 func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer, error) {
-	plain, gzip, logged := rig.FreeAddr(), rig.FreeAddr(), rig.FreeAddr()
-	dir, err := os.MkdirTemp("/dev/shm", "tipcache-bench-"+name+"-") // in memory, where Linux has it
-	if err != nil {
-		return nil, err
-	}
-	r.OnStop(func() { _ = os.RemoveAll(dir) })
 	host, port, err := net.SplitHostPort(rig.Host(o.node))
 	if err != nil {
 		return nil, err
 	}
-	conf := filepath.Join(dir, "conf")
-	values := map[string]any{"User": rootName(), "Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Plain": plain, "Gzip": gzip, "Logged": logged}
-	p := &peer{name: name, url: "http://" + plain, gzip: "http://" + plain}
-	text, argv := "varnish.vcl.tmpl", []string{"varnishd", "-F", "-j", "none", "-n", filepath.Join(dir, "run"), "-a", plain, "-f", conf, "-s", "malloc,512m"}
+	gzip, logged := rig.FreeAddr(), rig.FreeAddr()
+	program, text, args := "varnishd", "varnish.vcl.tmpl", []string{"-s", "malloc,512m"}
 	if name == nginxName {
-		text, argv = "nginx.conf.tmpl", []string{"nginx", "-p", dir, "-e", "stderr", "-c", conf}
-		p.gzip, p.logged, p.accessLog = "http://"+gzip, "http://"+logged, filepath.Join(dir, "access.log")
+		program, text, args = "nginx", "nginx.conf.tmpl", nil
 	}
-	if err := render(conf, text, values); err != nil {
-		return nil, err
-	}
-	if p.Process, err = r.Start(ctx, filepath.Base(dir), nil, argv...); err != nil {
-		return nil, err
-	}
-	return p, p.Ready(ctx, rig.Answers(p.url+r.Path(smallPath)))
-}
-
-// rootName is the user that nginx's workers run as where it would else choose
-// one that may not write to our directory: root's workers stay root.
-func rootName() string {
-	if u, err := user.Current(); err == nil && u.Uid == "0" {
-		return u.Username
-	}
-	return ""
-}
-
-// render writes a file from a template.
-func render(path, name string, values map[string]any) error {
-	f, err := os.Create(path)
+	f, err := r.Front(ctx, program, r.Path(smallPath), func(dir, addr string) (string, error) {
+		return render(text, map[string]any{"Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Plain": addr, "Gzip": gzip, "Logged": logged})
+	}, args...)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(templates.ExecuteTemplate(f, name, values), f.Close())
+	p := &peer{Process: f.Process, name: name, url: "http://" + f.Addr, gzip: "http://" + f.Addr}
+	if name == nginxName {
+		p.gzip, p.logged, p.accessLog = "http://"+gzip, "http://"+logged, filepath.Join(f.Dir, "access.log")
+	}
+	return p, nil
+}
+
+// render fills in a template.
+func render(name string, values map[string]any) (string, error) {
+	var text strings.Builder
+	err := templates.ExecuteTemplate(&text, name, values)
+	return text.String(), err
 }

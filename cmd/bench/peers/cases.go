@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -91,18 +92,21 @@ func chooseCases[A any](all []A, pattern string, nameOf func(A) string) ([]A, er
 // script makes a Lua script for a POST or a crowd on so many connections, "" for a GET. One
 // body costs wrk nothing per request; different requests a function call.
 func (c peerCase) script(dir string, connections int) (path string, err error) {
+	name, values := "post.lua", map[string]any{"Body": c.q.body, "Vary": c.vary, "Seed": rand.Uint32()}
 	if c.crowd != nil {
-		path = filepath.Join(dir, "crowd.lua")
-		return path, render(path, "crowd.lua.tmpl", map[string]any{
+		name, values = "crowd.lua", map[string]any{
 			"Documents": c.crowd.documents, "Connections": connections, "Pipeline": c.crowd.pipeline,
 			"Ingress": c.crowd.ingress, "Close": c.crowd.close, "Seed": rand.Uint32(),
-		})
-	}
-	if c.q.body == "" {
+		}
+	} else if c.q.body == "" {
 		return "", nil
 	}
-	path = filepath.Join(dir, "post.lua")
-	return path, render(path, "post.lua.tmpl", map[string]any{"Body": c.q.body, "Vary": c.vary, "Seed": rand.Uint32()})
+	text, err := render(name+".tmpl", values)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, name)
+	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // headers are its own, but for encodings.
