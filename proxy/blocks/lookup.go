@@ -50,7 +50,8 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 	if err != nil {
 		return a, err
 	}
-	if h := a.Entry.Height; 0 < h && h < q.Min { // of a node that catches up
+	fixed := q.Kind.Class.Fixed() && a.Entry.Status == http.StatusOK
+	if h := a.Entry.Height; 0 < h && h < q.Min && !fixed { // of a node that catches up
 		return a, r.late(q.Min, nil)
 	}
 	return a, nil

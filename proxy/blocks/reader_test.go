@@ -216,6 +216,61 @@ func TestTheNodesAreAskedOnceForABlock(t *testing.T) {
 	})
 }
 
+func TestWhatIsFixedIsGivenHoweverLateTheBlockThatHasToBeSeen(t *testing.T) {
+	behind(t, func(t *testing.T, d *door) {
+		d.kind = d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
+		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+		d.nodes.grow(5)
+		if got, want := d.ask(t, blocks.Heights{Min: 105}, blocks.Snapshot{}), (outcome{100, "hit"}); got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// A search is a read of a node's index, which finds something or not.
+type search struct {
+	read
+	found, final bool
+}
+
+func (s search) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+	e, err := s.read.Entry(a, before)
+	e.Expires = blocks.IndexedExpiry(s.found, s.final, time.Now(), s.Tip())
+	return e, err
+}
+
+func TestWhatAnIndexFeedsIsKeptForABlockOnceTheBlockIsInIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		found, final bool
+		class        blocks.Class
+		want         []string // at once, 30 ms and 60 ms after the block, 600 ms after it, and a second later
+	}{
+		"a transaction":             {true, true, blocks.Found, []string{"miss", "hit", "hit", "hit", "hit"}},
+		"a transaction that is not": {false, true, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
+		"a search":                  {true, false, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			behind(t, func(t *testing.T, d *door) {
+				kind := d.Add(&blocks.Kind{Name: "index", Class: tt.class})
+				var got []string
+				for _, after := range []int{0, 30, 30, 540, 1000} {
+					time.Sleep(time.Duration(after) * time.Millisecond)
+					r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+					q := &blocks.Query{Key: "test/index", Kind: kind, Origin: search{read{d.nodes}, tt.found, tt.final}}
+					a, err := d.Answer(r.Context(), r, &web.Record{}, q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, a.Outcome.String())
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 func TestClassesAreReplacedWhileReading(t *testing.T) {
 	behind(t, func(t *testing.T, d *door) {
 		d.ask(t, blocks.Heights{}, blocks.Snapshot{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -61,6 +62,8 @@ func failed(a *node.Answer) bool {
 func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	tip := ep.Nodes.Tip()
 	switch {
+	case ep.row.Name == "tx_search" && a.Reason == node.OK:
+		return blocks.IndexedExpiry(true, false, now, tip)
 	case a.Reason == node.OK:
 		return time.Time{}
 	case ep.Class.Fixed():

@@ -57,9 +57,18 @@ func (k *call) value() (size int, err error) {
 	told := k.reader.Told(k.rec, q, &a)
 	reply, st, ran := state.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
-		k.tell(a.Entry.Height, "cache-status", web.CacheStatus(&told))
+		k.tell(k.values.Height(q, &a), "cache-status", web.CacheStatus(&told))
 	}
 	return k.send(reply, st)
+}
+
+// found answers with what is found, and is fixed from then on. Where the client names a height, the
+// node says what it makes of that.
+func (k *call) found() (size int, err error) {
+	if len(k.from.Header[heightHeader]) > 0 {
+		return k.service()
+	}
+	return k.value()
 }
 
 // service answers with what a node says at present, or at the height that the client names.

@@ -37,8 +37,9 @@ type Door struct {
 func New(o Options, r *blocks.Reader) *Door {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	live := r.Add(&blocks.Kind{Name: "grpc live", Class: blocks.Live})
+	found := r.Add(&blocks.Kind{Name: "grpc found", Class: blocks.Found})
 	d := &Door{
-		o: o, reader: r, values: state.New(o.State, r, live, state.GRPC),
+		o: o, reader: r, values: state.New(o.State, r, live, found, state.GRPC),
 		never:   r.Add(&blocks.Kind{Name: "grpc never", Class: blocks.Never}),
 		streams: r.Stack.NewPlaces("hold a stream"),
 	}

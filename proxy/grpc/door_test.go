@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -78,7 +79,12 @@ func unhex(t testing.TB, text string) []byte {
 // query asks the RPC's door for a value at block 14.
 func (d *doors) query(t testing.TB, path, message string) string {
 	t.Helper()
-	body := fmt.Sprintf(`{"id":1,"method":"abci_query","params":{"path":%q,"data":%q,"height":"14"}}`, path, message)
+	return d.post(t, fmt.Sprintf(`{"id":1,"method":"abci_query","params":{"path":%q,"data":%q,"height":"14"}}`, path, message))
+}
+
+// post makes a call of the RPC.
+func (d *doors) post(t testing.TB, body string) string {
+	t.Helper()
 	resp, err := http.Post(d.rpc.URL, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -127,6 +133,31 @@ func TestAValueIsReadOnceForAllDoors(t *testing.T) {
 			clients.Wait()
 			byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path)
 			if byGRPC+byRPC != 1 || byGRPC == 1 != withGRPC {
+				t.Errorf("the node was asked %d times by gRPC and %d times by RPC", byGRPC, byRPC)
+			}
+		})
+	}
+}
+
+func TestATransactionIsFoundOnceForAllDoors(t *testing.T) {
+	for _, withGRPC := range []bool{false, true} {
+		t.Run(fmt.Sprintf("by gRPC %v", withGRPC), func(t *testing.T) {
+			n := newRecordedNode(t)
+			path, message := recordedMessage(t, "grpc_gettx")
+			n.byRPC[meaning(path, message, nil)] = strings.Replace(n.byRPC[meaning(path, message, []string{"14"})], `"height":"14"`, `"height":"746"`, 1) // it repeats what it was asked for
+			d := open(t, n, withGRPC)
+			c := d.dial(t)
+			call := fmt.Sprintf(`{"id":1,"method":"abci_query","params":{"path":%q,"data":%q}}`, path, message)
+			for range 3 {
+				r := ask(t.Context(), c, path, unhex(t, message))
+				if r.err != nil || r.height() != "746" || len(r.message) == 0 {
+					t.Errorf("%v, at block %q: %x", r.err, r.height(), r.message)
+				}
+				if want, got := fmt.Sprintf(`"value":"%s","proofOps":null,"height":"746"`, base64.StdEncoding.EncodeToString(r.message)), d.post(t, call); !strings.Contains(got, want) {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+			if byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path); byGRPC+byRPC != 1 || byGRPC == 1 != withGRPC {
 				t.Errorf("the node was asked %d times by gRPC and %d times by RPC", byGRPC, byRPC)
 			}
 		})

@@ -13,10 +13,11 @@ type method struct {
 	serve func(*call) (size int, err error)
 }
 
-// The methods. What tells of the state at a height is kept by the block; all else is the node's
-// own, passed on as it comes and at no height but the one that the client names.
+// The methods. What tells of the state at a height is kept by the block, and a transaction for good
+// once it is found; all else is the node's own, passed on as it comes and at no height but the one that the client names.
 var (
 	value     = method{"grpc state", (*call).value}
+	found     = method{"grpc tx", (*call).found}
 	service   = method{"grpc service", (*call).service}
 	broadcast = method{"grpc broadcast", (*call).broadcast}
 	streamed  = method{"grpc stream", (*call).pass}
@@ -30,6 +31,8 @@ func methodOf(name string) method {
 	switch {
 	case state.Tells(name):
 		return value
+	case state.Finds(name):
+		return found
 	case !services.MatchString(name):
 		return streamed
 	case strings.HasSuffix(name, "/BroadcastTx"):

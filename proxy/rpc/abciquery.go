@@ -3,7 +3,6 @@ package rpc
 import (
 	"encoding/hex"
 	"regexp"
-	"strings"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -18,7 +17,7 @@ func classOf(path string) blocks.Class {
 	switch {
 	case state.Tells(path), storePath.MatchString(path):
 		return blocks.Live
-	case strings.HasSuffix(path, ".tx.v1beta1.Service/GetTx"):
+	case state.Finds(path):
 		return blocks.Found
 	default:
 		return blocks.Never

@@ -55,6 +55,8 @@ func (k *asking) plan() *blocks.Query {
 				return k.value(path, pinned)
 			}
 			a = a.with(k.m, "height", nil)
+		} else if state.Finds(path) && number(a.of(k.m, "height")) == 0 && a.of(k.m, "prove") == nil {
+			return k.value(path, 0)
 		}
 	case class == blocks.Block && (number(a.of(k.m, "height")) == 0 || k.mayChange()):
 		class = blocks.Latest
@@ -119,7 +121,8 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 	}
 	p := answered{member: a.Entry.Body, answer: &a, query: q, tag: a.Entry.ETag}
 	if k.made {
-		p.member, p.tag = state.Member(a.Entry), state.ETag(a.Entry)
+		height := k.values.Height(q, &a)
+		p.member, p.tag = state.Member(a.Entry, height), state.ETag(a.Entry, height)
 	}
 	return p, nil
 }

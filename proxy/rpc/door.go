@@ -63,7 +63,7 @@ func New(o Options, r *blocks.Reader) *Door {
 			return a
 		}})
 	}
-	d.values = state.New(o.State, r, d.kinds[blocks.Live], state.RPC)
+	d.values = state.New(o.State, r, d.kinds[blocks.Live], d.kinds[blocks.Found], state.RPC)
 	gin.SetMode(gin.ReleaseMode)
 	d.engine = gin.New()
 	d.engine.NoRoute(r.Stack.Handle("rpc", render, r.Stack.OrPreflight(d.serve)))

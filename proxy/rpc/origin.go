@@ -89,23 +89,10 @@ func isNothing(member []byte) bool {
 	return bytes.Contains(member[:min(len(member), 200)], []byte(`"block":null`)) || bytes.HasPrefix(member, []byte(`"result":{"header":null`))
 }
 
-// The indexer of a node is up to so late behind a block, and what it does not find until then
-// is kept for so long.
-const (
-	indexed   = 500 * time.Millisecond
-	unsettled = 50 * time.Millisecond
-)
-
 // expiry bounds the life of an answer, on top of its policy; zero does not.
 func (o *origin) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
-	fed := o.class == blocks.Found || o.m.name == "tx_search" || o.m.name == "block_search"
-	found := statusOf(a) == http.StatusOK
-	switch {
-	case fed && (!found || o.class != blocks.Found) && now.Sub(tip.Seen) < indexed:
-		return now.Add(unsettled)
-	case fed && !found:
-		return now.Add(tip.Interval)
-	default:
-		return state.Expiry(a, now, tip, o.reader.Negative())
+	if o.class == blocks.Found || o.m.name == "tx_search" || o.m.name == "block_search" {
+		return blocks.IndexedExpiry(statusOf(a) == http.StatusOK, o.class == blocks.Found, now, tip)
 	}
+	return state.Expiry(a, now, tip, o.reader.Negative())
 }

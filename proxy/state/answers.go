@@ -10,13 +10,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Member is the member of the RPC's answer: a result that has the value, or what the RPC has
-// said in its place.
-func Member(e *cache.Entry) []byte {
+// Member is the member of the RPC's answer: a result that has the value and a height, or what the
+// RPC has said in its place.
+func Member(e *cache.Entry, height int64) []byte {
 	if e.Type != node.MessageType {
 		return e.Body
 	}
-	return memberOf(e.Body, e.Height)
+	return memberOf(e.Body, height)
 }
 
 // memberOf is the result of abci_query that has a value at a height.
@@ -38,9 +38,9 @@ func valueOf(member []byte, height int64) (value []byte, ok bool) {
 
 // ETag is the validator of a member that was made of an entry. The height is in it, as it is in
 // the member.
-func ETag(e *cache.Entry) string {
+func ETag(e *cache.Entry, height int64) string {
 	if e.Type != node.MessageType {
 		return e.ETag
 	}
-	return e.ETag[:len(e.ETag)-1] + "-" + strconv.FormatInt(e.Height, 10) + `"`
+	return e.ETag[:len(e.ETag)-1] + "-" + strconv.FormatInt(height, 10) + `"`
 }

@@ -12,6 +12,13 @@ var method = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+Query/[A-Za-z0-9_]+$`)
 // Tells says whether a method, with the slash before it, tells of the state at a height.
 func Tells(name string) bool { return method.MatchString(name) }
 
+// A transaction is the same at every height, whichever is asked for.
+var getTx = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+tx\.v1beta1\.Service/GetTx$`)
+
+// Finds says whether a method, with the slash before it, finds what is fixed from then on. It
+// ignores heights.
+func Finds(name string) bool { return getTx.MatchString(name) }
+
 // Simulates says whether a method, or a path of abci_query, runs a transaction, which costs a node
 // what it costs to take one in.
 func Simulates(name string) bool {

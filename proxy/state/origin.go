@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -39,6 +40,9 @@ func (o *origin) Fetch(ctx context.Context, r node.Request, before *cache.Entry)
 func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	now, tip := time.Now(), o.reader.Nodes.Tip()
 	e := &cache.Entry{Height: a.Height, ReadAt: now, Expires: Expiry(a, now, tip, o.reader.Negative())}
+	if Finds(o.Method) {
+		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, now, tip)
+	}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		e.Height = tip.Height // when it was so
 	}

@@ -21,20 +21,34 @@ type Options struct {
 type Values struct {
 	o      Options
 	reader *blocks.Reader
-	kind   *blocks.Kind
+	kind   *blocks.Kind // of the state
+	found  *blocks.Kind // of what is fixed once it is found
 	by     By
 	seed   maphash.Seed // digests of the node's answers, of this process alone
 }
 
-// New makes the values that a reader reads, of a kind that is pinned, for an interface that asks
-// in a way of its own.
-func New(o Options, r *blocks.Reader, kind *blocks.Kind, by By) *Values {
-	return &Values{o: o, reader: r, kind: kind, by: by, seed: maphash.MakeSeed()}
+// New makes the values that a reader reads, of a kind that is pinned and of one that is fixed once
+// it is found, for an interface that asks in a way of its own.
+func New(o Options, r *blocks.Reader, kind, found *blocks.Kind, by By) *Values {
+	return &Values{o: o, reader: r, kind: kind, found: found, by: by, seed: maphash.MakeSeed()}
 }
 
-// Query is the query for the value that a method gives for a message.
+// Query is the query for the value that a method gives for a message. What is found has no height
+// to be asked at.
 func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
-	return &blocks.Query{Key: "state" + q.key(), Kind: v.kind, Heights: hs, Origin: &origin{Values: v, Request: q}}
+	kind := v.kind
+	if Finds(q.Method) {
+		kind, hs.Pinned = v.found, 0
+	}
+	return &blocks.Query{Key: "state" + q.key(), Kind: kind, Heights: hs, Origin: &origin{Values: v, Request: q}}
+}
+
+// Height is the one that is told of an answer: what was found is as it was at the tip, too.
+func (v *Values) Height(q *blocks.Query, a *blocks.Answer) int64 {
+	if q.Kind == v.found {
+		return max(a.Tip.Height, a.Entry.Height)
+	}
+	return a.Entry.Height
 }
 
 // Lookup asks the cache, by a tip. What another interface was answered by an error is asked for
