@@ -14,9 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -132,8 +130,8 @@ func (w *witness) ask(ctx context.Context, q question) (height int64, stale bool
 	}
 	message, reply, header := []byte(q.body), []byte(nil), metadata.MD{}
 	err = w.grpc.Invoke(ctx, q.method, &message, &reply, grpc.ForceCodecV2(node.Bytes{}), grpc.Header(&header))
-	if s, is := status.FromError(err); is && s.Code() == codes.NotFound {
-		reply, err = []byte(s.Message()), nil
+	if err != nil && ctx.Err() == nil {
+		reply, err = []byte(err.Error()), nil // an answer, as a status of HTTP is one
 	}
 	height, _ = strconv.ParseInt(strings.Join(header.Get("x-cosmos-block-height"), ""), 10, 64)
 	return height, strings.Contains(strings.Join(header.Get("cache-status"), ""), "stale"), string(reply), err
