@@ -98,6 +98,20 @@ func TestComposeRunsWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestComposePublishesEachPortOnce(t *testing.T) {
+	services, _ := read(t, "compose.yaml")["services"].(map[string]any)
+	published := map[string]string{}
+	for name, s := range services {
+		for _, port := range words(s.(map[string]any)["ports"]) {
+			at := port[:strings.LastIndex(port, ":")]
+			if other, taken := published[at]; taken {
+				t.Errorf("%s and %s both are to be at %s", name, other, at)
+			}
+			published[at] = name
+		}
+	}
+}
+
 func TestWhatComposeMountsIsThere(t *testing.T) {
 	services, _ := read(t, "compose.yaml")["services"].(map[string]any)
 	for name, s := range services {

@@ -179,6 +179,9 @@ func (s *Server) RPC() *rpc.Door { return s.rpc }
 // GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
 func (s *Server) GRPC() *grpc.Door { return s.grpc }
 
+// ServesWeb tells whether gRPC-Web is served, beside REST.
+func (s *Server) ServesWeb() bool { return s.grpc != nil && s.o.GRPC.Web }
+
 // Handler is the whole public surface.
 func (s *Server) Handler() http.Handler { return s }
 
@@ -190,7 +193,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers a request that has its path in its one spelling.
 func (s *Server) serve(c *gin.Context) {
-	if s.grpc != nil && s.o.GRPC.Web && grpc.IsWeb(c.Request) {
+	if s.ServesWeb() && grpc.IsWeb(c.Request) {
 		s.grpc.ServeWeb(c.Writer, c.Request)
 		return
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
@@ -13,8 +15,8 @@ func demoCommand(std streams) *cobra.Command {
 	cfg, o, fs := config.Default(), devnet.Options{}, c.Flags()
 	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; where it is the default and taken, any port")
 	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener, likewise")
-	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the listener for the CometBFT RPC; empty: 127.0.0.1:8082 or any port with --dialect cosmos, else none")
-	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the listener for the gRPC of the node; empty: none")
+	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the listener for the CometBFT RPC; with --dialect cosmos it is 127.0.0.1:8082 by default, or any port where that is taken, else none")
+	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the listener for the gRPC, likewise, by default 127.0.0.1:8083")
 	fs.StringVar(&cfg.Chain.Shape, "shape", cfg.Chain.Shape, "documented or node")
 	fs.StringVar(&cfg.Log.Level, "log-level", "warn", "debug, info, warn or error")
 	demo.AddFlags(fs, &o)
@@ -25,8 +27,9 @@ func demoCommand(std streams) *cobra.Command {
 		if !fs.Changed("admin") {
 			cfg.Admin = demo.FreeOr(c.Context(), cfg.Admin)
 		}
-		if o.Dialect == devnet.Cosmos && cfg.RPC.Listen == "" {
-			cfg.RPC.Listen = demo.FreeOr(c.Context(), "127.0.0.1:8082")
+		if o.Dialect == devnet.Cosmos {
+			cfg.RPC.Listen = cmp.Or(cfg.RPC.Listen, demo.FreeOr(c.Context(), "127.0.0.1:8082"))
+			cfg.GRPC.Listen = cmp.Or(cfg.GRPC.Listen, demo.FreeOr(c.Context(), "127.0.0.1:8083"))
 		}
 		return demo.Run(c.Context(), cfg, o, std.out, std.err)
 	}
@@ -38,12 +41,13 @@ func devnetCommand(std streams) *cobra.Command {
 		Use: "devnet", Short: "run the simulated node, CometBFT, execution client and metadata provider alone, for load tests", Args: operands,
 	}
 	o, fs := devnet.Options{
-		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657",
+		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657", GRPCAddr: "127.0.0.1:9090",
 		MetadataAddr: "127.0.0.1:1318", ControlAddr: "127.0.0.1:1319", EVMAddr: "127.0.0.1:8545",
 	}, c.Flags()
 	demo.AddFlags(fs, &o)
 	fs.StringVar(&o.NodeAddr, "node-listen", o.NodeAddr, "`address` of the REST server")
 	fs.StringVar(&o.CometAddr, "comet-listen", o.CometAddr, "`address` of the CometBFT RPC server")
+	fs.StringVar(&o.GRPCAddr, "grpc-listen", o.GRPCAddr, "`address` of the gRPC server, with --dialect cosmos")
 	fs.StringVar(&o.EVMAddr, "evm-listen", o.EVMAddr, "`address` of the execution client's JSON-RPC server")
 	fs.StringVar(&o.MetadataAddr, "metadata-listen", o.MetadataAddr, "`address` of the metadata provider")
 	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` for changing faults at run time")

@@ -39,8 +39,9 @@ type Options struct {
 	EVMRange   int64     // most blocks in one eth_getLogs: default 10,000
 	EVMRefusal Refusal   // how more is refused: default RefuseResults
 
-	NodeAddr     string // where to listen, default a free loopback port; also for the next four
+	NodeAddr     string // where to listen, default a free loopback port; also for the next five
 	CometAddr    string
+	GRPCAddr     string // Cosmos alone
 	MetadataAddr string
 	EVMAddr      string
 	ControlAddr  string
@@ -115,7 +116,7 @@ func New(o Options) (*Devnet, error) {
 	d := &Devnet{options: o, chain: newChain(o)}
 	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, newProvider(o))
 	d.control = newTarget("control", o.ControlAddr, 0, d.controlHandler())
-	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr, NoGRPC: o.NoGRPC})}
+	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr, GRPCAddr: o.GRPCAddr, NoGRPC: o.NoGRPC})}
 	var err error
 	if d.evm, err = newEVM(d.chain, o); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ type NodeOptions struct {
 	NoGRPC     bool  // Cosmos alone: grpc.enable = false
 	RESTAddr   string
 	CometAddr  string // where to listen: default free loopback ports
+	GRPCAddr   string // Cosmos alone
 }
 
 // A Node is one node of the chain: a REST server and a CometBFT RPC server.
@@ -40,7 +41,7 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, node.restHandler(n.NoGRPC))
 	if c.cosmos != nil {
 		node.rest.words = cosmos.Unavailable
-		node.grpc = newTarget("gRPC", "", 0, &grpcServer{node: node})
+		node.grpc = newTarget("gRPC", n.GRPCAddr, 0, &grpcServer{node: node})
 		node.grpc.h2c = true
 	}
 	node.comet = newTarget("comet", n.CometAddr, 0, &cometServer{node: node})

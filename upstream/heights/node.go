@@ -77,6 +77,7 @@ type State struct {
 	Heard      time.Time // when one of its sources was last believed
 	CatchingUp bool      // it is behind its peers
 	Connected  bool      // block headers stream in
+	TxIndex    string    // on or off: whether its CometBFT finds transactions; "" unknown
 	Aside      bool      // CometBFT claims what is not believed
 	Late       bool      // there are blocks that CometBFT has not told of
 	CometDown  bool      // CometBFT does not answer

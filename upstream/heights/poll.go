@@ -112,6 +112,7 @@ func (f *follower) accept(ctx context.Context, s survey) error {
 	} else if s.status.ChainID != "" {
 		f.node.update(func(v *State) {
 			v.CatchingUp, v.BlockTime, v.Lowest = s.status.CatchingUp, s.status.Time, max(v.Lowest, s.status.Earliest)
+			v.TxIndex = s.status.TxIndex
 		})
 	}
 	if err == nil && f.fork == 0 {

@@ -175,14 +175,14 @@ func (c *grpcClient) serves(chainID string) bool {
 // state is ok, off for none, or what keeps the server from being asked.
 func (c *grpcClient) state(chainID string) string {
 	if c == nil {
-		return "off"
+		return absent
 	}
 	chain, problem := c.chain.Load(), c.problem.Load()
 	switch {
 	case chain != nil && *chain != chainID:
 		return fmt.Sprintf("serves chain %q instead of %q", *chain, chainID)
 	case chain != nil:
-		return "ok"
+		return fine
 	case problem != nil:
 		return (*problem).Error()
 	default:

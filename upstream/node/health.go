@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -42,7 +44,7 @@ func (p *Pool) Health() []Health {
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
 			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.breaker.State().String(),
 			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Aside, Late: v.Late, Heard: v.Current(interval),
-			GRPC: e.grpc.state(p.ChainID()),
+			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpc.state(p.ChainID()),
 		}
 		if !v.BlockTime.IsZero() {
 			h.BlockAge = time.Since(v.BlockTime)
@@ -54,6 +56,28 @@ func (p *Pool) Health() []Health {
 		all = append(all, h)
 	}
 	return all
+}
+
+// How an interface of a node is, where no more is to be said.
+const (
+	fine   = "ok"
+	absent = "off"
+)
+
+// rpcState is ok, off for none, or what keeps the RPC from being asked.
+func (e *endpoint) rpcState(v view) string {
+	switch {
+	case e.comet == nil:
+		return absent
+	case v.Unseen:
+		return "has not answered yet"
+	case v.CometDown:
+		return v.CometErr.Error()
+	case e.calls.State() == gobreaker.StateOpen:
+		return "does not answer calls"
+	default:
+		return fine
+	}
 }
 
 // Ready is nil while one endpoint at least is fit to be read from. Otherwise

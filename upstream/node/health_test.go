@@ -61,8 +61,8 @@ func TestHealthTellsWhatIsKnownOfEachEndpoint(t *testing.T) {
 		got[i].BlockAge = 0
 	}
 	want := []Health{
-		{Name: ahead.address, ChainID: "story-1", Answering: true, Heard: true, Height: 105, Connected: true, Breaker: "closed", GRPC: "off"},
-		{Name: behind.address, ChainID: "story-1", Answering: true, Heard: true, Height: 100, Connected: true, Breaker: "closed", GRPC: "off"},
+		{Name: ahead.address, ChainID: "story-1", Answering: true, Heard: true, Height: 105, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
+		{Name: behind.address, ChainID: "story-1", Answering: true, Heard: true, Height: 100, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)
@@ -169,6 +169,7 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 		"tipcache_node_tip_known":                      1,
 		"tipcache_node_answering":                      1,
 		"tipcache_node_breaker_state":                  0,
+		"tipcache_node_rpc_answering":                  1,
 		"tipcache_node_shed_total":                     0,
 		"tipcache_node_websocket_reconnects_total":     0,
 		"tipcache_node_block_interval_seconds":         60,

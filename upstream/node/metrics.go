@@ -99,6 +99,9 @@ var (
 	lateDesc     = desc("source_late", "1 while there are blocks that CometBFT of a node has not told of: its REST server is asked.", "node")
 	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above what every node has: reads are of older blocks than it.")
 	upDesc       = desc("answering", "1 if a node's REST server answered within the last 15 s.", "node")
+	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node can be asked. Nodes without one have none.", "node")
+	grpcDesc     = desc("grpc_answering", "1 while the gRPC of a node can be asked. Nodes without one have none.", "node")
+	indexDesc    = desc("tx_index", "1 if a node says that it finds transactions, 0 if it says that its index is off.", "node")
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )
 
@@ -113,7 +116,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, d := range []*prometheus.Desc{
 		tipDesc, intervalDesc, inFlightDesc, limitDesc, waitDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
-		lateDesc, reachDesc, upDesc, breakerDesc,
+		lateDesc, reachDesc, upDesc, rpcDesc, grpcDesc, indexDesc, breakerDesc,
 	} {
 		ch <- d
 	}
@@ -154,6 +157,15 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip 
 	flag(ch, upDesc, v.answering(), e.name)
 	flag(ch, asideDesc, v.Aside, e.name)
 	flag(ch, lateDesc, v.Late, e.name)
+	if state := e.rpcState(v); state != absent {
+		flag(ch, rpcDesc, state == fine, e.name)
+	}
+	if state := e.grpc.state(m.pool.ChainID()); state != absent {
+		flag(ch, grpcDesc, state == fine, e.name)
+	}
+	if v.TxIndex != "" {
+		flag(ch, indexDesc, v.TxIndex == "on", e.name)
+	}
 	gauge(ch, breakerDesc, float64(e.breaker.State()), e.name)
 	gauge(ch, lowestDesc, float64(v.Lowest), e.name)
 	if !v.BlockTime.IsZero() {

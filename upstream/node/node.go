@@ -122,6 +122,8 @@ type Health struct {
 	Connected  bool          // block headers stream in
 	BlockAge   time.Duration // of the newest header that was heard of; 0 unknown
 	Breaker    string        // closed, open or half-open
+	RPC        string        // how its CometBFT RPC is: ok, off, or what keeps it from being asked
+	TxIndex    string        // on or off, as its CometBFT says: whether it finds transactions; "" unknown
 	GRPC       string        // how its gRPC is: ok, off, or what keeps it from being asked
 	LastError  string        // what goes wrong now, "" for nothing
 	Unfit      string        // why it is not fit to be read from, "" where it is

@@ -32,16 +32,19 @@ func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	probes := probesOf(cfg)
 	lines := make([]string, len(probes))
 	var (
-		all    sync.WaitGroup
-		failed atomic.Int32
+		all          sync.WaitGroup
+		named, wrong atomic.Int32 // parts that are configured
 	)
 	for i, p := range probes {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			found, err := p.find(ctx)
-			if err != nil {
-				failed.Add(1)
+			if !isOff(err) {
+				named.Add(1)
+				if err != nil {
+					wrong.Add(1)
+				}
 			}
 			lines[i] = fmt.Sprintf("  %s\t%s\t%s\n", p.part, p.address, outcome(found, err))
 		})
@@ -49,20 +52,35 @@ func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	all.Wait()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, strings.Join(lines, ""))
-	if err := tw.Flush(); err != nil || failed.Load() == 0 {
+	if err := tw.Flush(); err != nil || wrong.Load() == 0 {
 		return err
 	}
-	return fmt.Errorf("%d of %d parts are not as the configuration says", failed.Load(), len(probes))
+	return fmt.Errorf("%d of %d parts are not as the configuration says", wrong.Load(), named.Load())
 }
 
 func outcome(found string, err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("FAILED: no answer in %v", timeout)
+	case isOff(err):
+		return "off: " + err.Error()
 	case err != nil:
 		return "FAILED: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	return "ok: " + found
+}
+
+// off is what is to be said of a part that is not configured. It is no failure.
+type off string
+
+// Error is the text.
+func (o off) Error() string { return string(o) }
+
+func isOff(err error) bool { return errors.As(err, new(off)) }
+
+// absent is the probe of a part that is not configured.
+func absent(part, text string) probe {
+	return probe{part, "none", func(context.Context) (string, error) { return "", off(text) }}
 }
 
 func probesOf(cfg config.Config) []probe {
@@ -74,6 +92,9 @@ func probesOf(cfg config.Config) []probe {
 		if comet != "" {
 			probes = append(probes, probe{"comet", parts.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, comet) }})
 		}
+	}
+	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {
+		probes = append(probes, absent("grpc", "chain.grpc is not set: values of the state are read by abci_query, during which a node does not make blocks"))
 	}
 	for _, address := range cfg.Chain.GRPC {
 		if address != "none" {

@@ -105,7 +105,12 @@ func findComet(ctx context.Context, address string) (string, error) {
 	}
 	var answer struct {
 		Result struct {
-			NodeInfo struct{ Network string } `json:"node_info"`
+			NodeInfo struct {
+				Network string
+				Other   struct {
+					TxIndex string `json:"tx_index"`
+				}
+			} `json:"node_info"`
 			SyncInfo struct {
 				Height string `json:"latest_block_height"`
 			} `json:"sync_info"`
@@ -115,6 +120,10 @@ func findComet(ctx context.Context, address string) (string, error) {
 		if answer.Result.SyncInfo.Height == "" {
 			return "", fmt.Errorf("%s: /status names no block: it is no CometBFT", status)
 		}
-		return fmt.Sprintf("chain %s, block %s", answer.Result.NodeInfo.Network, answer.Result.SyncInfo.Height), nil
+		text := fmt.Sprintf("chain %s, block %s", answer.Result.NodeInfo.Network, answer.Result.SyncInfo.Height)
+		if index := answer.Result.NodeInfo.Other.TxIndex; index != "" {
+			text += ", transaction index " + index
+		}
+		return text, nil
 	})
 }

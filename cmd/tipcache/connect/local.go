@@ -23,7 +23,7 @@ import (
 func Local(ctx context.Context, cfg config.Config) (problems []error) {
 	for _, p := range localProbes(cfg) {
 		within, cancel := context.WithTimeout(ctx, timeout)
-		if _, err := p.find(within); err != nil {
+		if _, err := p.find(within); err != nil && !isOff(err) {
 			problems = append(problems, fmt.Errorf("%s %s: %w", p.part, p.address, err))
 		}
 		cancel()
@@ -39,11 +39,15 @@ func localProbes(cfg config.Config) []probe {
 	if cfg.Admin != "none" {
 		probes = append(probes, listen("admin", cfg.Admin))
 	}
-	if cfg.RPC.Listen != "" {
-		probes = append(probes, listen("rpc.listen", cfg.RPC.Listen))
-	}
-	if cfg.GRPC.Listen != "" {
-		probes = append(probes, listen("grpc.listen", cfg.GRPC.Listen))
+	for _, p := range []struct{ part, address, serves string }{
+		{"rpc.listen", cfg.RPC.Listen, "the CometBFT RPC of the nodes"}, {"grpc.listen", cfg.GRPC.Listen, "the gRPC of the nodes"},
+	} {
+		switch {
+		case p.address != "":
+			probes = append(probes, listen(p.part, p.address))
+		case len(cfg.Chain.Nodes) > 0:
+			probes = append(probes, absent(p.part, p.serves+" is not served"))
+		}
 	}
 	if files := cfg.HTTP.TLS; files.Cert != "" {
 		probes = append(probes, probe{"certificate", files.Cert, func(context.Context) (string, error) { return findCertificate(files) }})

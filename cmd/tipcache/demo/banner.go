@@ -79,11 +79,13 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 		break
 	}
 	fmt.Fprintf(w, "tipcache demo: chain %s and all around it, simulated in this process.\n\n", d.ChainID())
-	fmt.Fprintf(w, "  public   %s\n  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n", base, base, admin, d.ControlURL(), key)
-	if grpc := s.GRPCAddr(); grpc != "none" {
-		fmt.Fprintf(w, "  gRPC     %s\n", grpc)
+	fmt.Fprintf(w, "  public   %s\n", base)
+	for _, listener := range [][2]string{{"RPC", s.RPCAddr()}, {"gRPC", s.GRPCAddr()}} {
+		if listener[1] != "none" {
+			fmt.Fprintf(w, "  %-8s %s\n", listener[0], listener[1])
+		}
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n\n", base, admin, d.ControlURL(), key)
 	fmt.Fprintf(w, "Look first at %s/ (what it does, as charts), %s/docs (what it answers, to try) and %s/docs/live (answers that come by themselves).\n\n", admin, base, base)
 	fmt.Fprintln(w, "Chain queries:")
 	shown := queriesOf(d.Dialect())
@@ -98,6 +100,12 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 		if d.Dialect() == devnet.Cosmos {
 			fmt.Fprintf(w, cosmJS, rpc, cosmos.WideDelegator)
 		}
+	}
+	if at := s.GRPCAddr(); at != "none" && d.Dialect() == devnet.Cosmos {
+		fmt.Fprintln(w, "\nThe gRPC of the node, and gRPC-Web at the public address. This node has no reflection, so that grpcurl needs the chain's .proto files:")
+		const call = "  printf '\\0\\0\\0\\0\\0' | curl -s%s 'http://%s/cosmos.staking.v1beta1.Query/Params' -H 'Content-Type: application/grpc%s' --data-binary @- | od -c\n"
+		fmt.Fprintf(w, call, " --http2-prior-knowledge -H 'TE: trailers'", at, "")
+		fmt.Fprintf(w, call, "", s.Addr(), "-web+proto")
 	}
 	fmt.Fprintln(w, "\nCollections, a page and one:")
 	for _, body := range []string{

@@ -33,7 +33,11 @@ func Simulate(ctx context.Context, o devnet.Options, dump string, out, log io.Wr
 	if err := d.Start(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL(), d.EVMURL())
+	listens, flag := "", ""
+	if at := d.Node().GRPCAddr(); at != "" && !o.NoGRPC {
+		listens, flag = "\n  grpc      "+at, " --grpc "+at
+	}
+	fmt.Fprintf(out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL(), d.EVMURL(), listens, flag)
 	<-ctx.Done()
 	return d.Close()
 }
@@ -41,12 +45,12 @@ func Simulate(ctx context.Context, o devnet.Options, dump string, out, log io.Wr
 const devnetBanner = `The simulated chain runs.
 
   node      %[1]s
-  comet     %[2]s
+  comet     %[2]s%[6]s
   evm       %[5]s
   metadata  %[3]s/nft/v3/KEY, for any KEY
   control   %[4]s
 
-Serve from it:  tipcache serve --node %[1]s --comet %[2]s
+Serve from it:  tipcache serve --node %[1]s --comet %[2]s%[7]s
 Fail it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{"latency":"300ms"}}'
 Mend it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{}}'
 Count it:       curl %[4]s/devnet/stats

@@ -38,9 +38,28 @@ type Readiness struct {
 	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
 	Nodes    []nodeHealth      `json:"nodes"`
 
+	Interfaces interfaces `json:"interfaces"`
+
 	Audit map[string]audit.Finding `json:"audit,omitempty"` // of the nodes, and of redis, whose answers differ from what was read again
 
 	Certificate *certificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
+}
+
+// interfaces are what is served to clients, each with the address of its listener, "none" for one
+// that is not served.
+type interfaces struct {
+	REST    string `json:"rest"`
+	RPC     string `json:"rpc"` // with its WebSocket
+	GRPC    string `json:"grpc"`
+	GRPCWeb string `json:"grpc_web"`
+}
+
+func (s *Service) interfaces() interfaces {
+	all := interfaces{REST: s.Addr(), RPC: s.RPCAddr(), GRPC: s.GRPCAddr(), GRPCWeb: "none"}
+	if s.proxy.ServesWeb() {
+		all.GRPCWeb = s.Addr()
+	}
+	return all
 }
 
 // certificateHealth is how long a certificate holds on. One that has expired does not
@@ -70,21 +89,23 @@ type nodeHealth struct {
 	CatchingUp bool   `json:"catching_up"`
 	Connected  bool   `json:"connected"` // block headers stream in
 	Breaker    string `json:"breaker"`
-	GRPC       string `json:"grpc"` // ok, off, or what keeps it from being asked
+	RPC        string `json:"rpc"`                // of CometBFT: ok, off, or what keeps it from being asked
+	TxIndex    string `json:"tx_index,omitempty"` // on or off: whether its CometBFT finds transactions
+	GRPC       string `json:"grpc"`               // as rpc
 	LastError  string `json:"last_error,omitempty"`
 }
 
 func (s *Service) nodes() []nodeHealth {
 	var all []nodeHealth
 	for _, h := range s.pool.Health() {
-		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.GRPC, h.LastError})
+		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.RPC, h.TxIndex, h.GRPC, h.LastError})
 	}
 	return all
 }
 
 // ready tells how the parts are; those excluded do not count.
 func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
-	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(), Audit: s.auditor.Findings()}
+	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(), Interfaces: s.interfaces(), Audit: s.auditor.Findings()}
 	said, failure := s.metadata.State()
 	if state.Metadata = stateOf(said); failure != nil {
 		state.Failure = failure.Error()

@@ -191,7 +191,9 @@ function drawNodes(state) {
     const fact = (name, value) => node("span", {}, `${name} `, node("b", {}, value));
     view.facts.replaceChildren(
       fact("asked", `${format.rate(figures.rate)}/s`), fact("takes", mean ? format.seconds(mean) : "–"), fact("in flight", format.whole(figures.in_flight)),
-      fact("limit", format.whole(figures.limit)), fact("waiting", format.whole(figures.queue)), fact("expected wait", format.seconds(figures.wait)), fact("chain", n.chain || "–"));
+      fact("limit", format.whole(figures.limit)), fact("waiting", format.whole(figures.queue)), fact("expected wait", format.seconds(figures.wait)), fact("chain", n.chain || "–"),
+      ...["rpc", "grpc"].filter((name) => name in n).map((name) => fact(interfaceNames[name], ["ok", "off"].includes(n[name]) ? breakerText[n[name]] : "cannot be asked")),
+      ...(n.tx_index ? [fact("transaction index", n.tx_index)] : []));
     view.error.replaceChildren(n.last_error ?? "");
     view.error.hidden = !n.last_error;
     view.chart.set(times(), [{ name: "requests", color: "var(--c-miss)", values: column((s) => s.nodes?.[n.name]?.rate ?? null) }]);
@@ -223,11 +225,16 @@ function drawRoutes() {
 const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad", unauthorized: "bad" };
 const breakerText = { closed: "well", ok: "well", off: "off", "half-open": "tried again", trying: "tried again", open: "left alone", failing: "fails", rate_limited: "limits us", unauthorized: "refuses the key" };
 
+const interfaceNames = { rest: "REST", rpc: "CometBFT RPC", grpc: "gRPC", grpc_web: "gRPC-Web" };
+
 function drawParts(state) {
   const rows = [];
   const part = (name, tone, text) => rows.push(node("li", {}, node("span", { title: name }, name), node("span", { class: `pill ${tone}` }, text)));
   const breaker = (name, value) => part(name, breakerTone[value] ?? "warn", breakerText[value] ?? value);
   for (const n of state.nodes ?? []) breaker(`Node ${n.name}`, n.breaker);
+  for (const [name, at] of Object.entries(state.interfaces ?? {})) {
+    part(`${interfaceNames[name] ?? name} for clients`, at === "none" ? "" : "good", at === "none" ? "not served" : `at ${at}`);
+  }
   if (state.redis) breaker("Redis", state.redis);
   for (const [name, found] of Object.entries(state.audit ?? {})) part(`Audit of ${name}`, "bad", `${format.whole(found.differences)} answers differ`);
   if (state.metadata) breaker("Metadata provider", state.metadata);

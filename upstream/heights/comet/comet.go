@@ -63,6 +63,7 @@ type Status struct {
 	Time       time.Time // of that block's header
 	Earliest   int64     // oldest block the node has
 	CatchingUp bool      // the node is behind its peers
+	TxIndex    string    // on or off: whether transactions are found; "" where it does not say
 }
 
 // Status asks for /status, which is answered at once even while the execution
@@ -71,6 +72,9 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s struct {
 		NodeInfo struct {
 			Network string `json:"network"`
+			Other   struct {
+				TxIndex string `json:"tx_index"`
+			} `json:"other"`
 		} `json:"node_info"`
 		SyncInfo struct {
 			Latest     int64     `json:"latest_block_height,string"`
@@ -88,7 +92,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		return Status{}, errors.New("/status names no chain")
 	}
 	i := s.SyncInfo
-	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp}, nil
+	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp, s.NodeInfo.Other.TxIndex}, nil
 }
 
 // Committed is the newest height that can be read, of /abci_info.

@@ -24,7 +24,7 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Status{ChainID: "story-1001511", Height: 290, Earliest: 1, Time: time.Date(2026, 11, 20, 11, 38, 19, 89729905, time.UTC)}
+	want := Status{ChainID: "story-1001511", Height: 290, Earliest: 1, TxIndex: "off", Time: time.Date(2026, 11, 20, 11, 38, 19, 89729905, time.UTC)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+func TestAnOperatorIsToldOfTheInterfacesOfNodesAndOfThoseForClients(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	s := startRunning(t, d, func(c *config.Config) {
+		c.RPC.Listen, c.GRPC.Listen, c.Chain.GRPC = "127.0.0.1:0", "127.0.0.1:0", []string{d.Node().GRPCAddr()}
+	})
+	state := func(path string) string { return gjson.Get(s.get(s.admin+"/readyz").body, path).String() }
+	s.eventually("gRPC of the node", func() bool { return state("nodes.0.grpc") == "ok" })
+	for path, want := range map[string]string{
+		"nodes.0.rpc": "ok", "nodes.0.tx_index": "on",
+		"interfaces.rest": s.Addr(), "interfaces.rpc": s.RPCAddr(), "interfaces.grpc": s.GRPCAddr(), "interfaces.grpc_web": s.Addr(),
+	} {
+		if got := state(path); got != want {
+			t.Errorf("/readyz has %s %q, want %q", path, got, want)
+		}
+	}
+	metrics := s.get(s.admin + "/metrics").body
+	for _, name := range []string{"rpc_answering", "grpc_answering", "tx_index"} {
+		if !strings.Contains(metrics, "tipcache_node_"+name+`{node="`) || strings.Contains(metrics, "tipcache_node_"+name+`{node="`+strings.TrimPrefix(d.NodeURL(), "http://")+`"} 0`) {
+			t.Errorf("no %s of 1 in the metrics", name)
+		}
+	}
+	if err := d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Refuse}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("without the RPC of the node", func() bool { return state("nodes.0.rpc") != "ok" })
+	if r := s.get(s.admin + "/readyz"); r.status != http.StatusOK {
+		t.Errorf("a node that has only REST makes it unready: %s", r.body)
+	}
+}
+
+func TestInterfacesThatAreNotConfiguredAreNamedAsOff(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	s := startRunning(t, d, func(c *config.Config) { c.GRPC.Web = false })
+	readyz := s.get(s.admin + "/readyz").body
+	if got := gjson.Get(readyz, "interfaces").Raw; got != `{"rest":"`+s.Addr()+`","rpc":"none","grpc":"none","grpc_web":"none"}` || gjson.Get(readyz, "nodes.0.tx_index").String() != "off" {
+		t.Errorf("/readyz: %s", readyz)
+	}
+	check := []string{"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--collections-auth", "none", "--store", "sqlite::memory:", "--node", d.NodeURL(), "--comet", d.CometURL()}
+	for want, args := range map[string][]string{
+		"the CometBFT RPC of the nodes is not served": nil,
+		"transaction index off":                       nil,
+		"during which a node does not make blocks":    {"--rpc-listen", "127.0.0.1:0"},
+	} {
+		if out, err := runs(t, append(check, args...)...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("check --connect does not say %q: %v\n%s", want, err, out)
+		}
+	}
+}
