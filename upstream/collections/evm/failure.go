@@ -38,7 +38,8 @@ type Failure struct {
 	After  time.Duration // of Limited: when to ask again, 0 unknown
 	Code   int64         // of Refused: JSON-RPC's, 0 if it was not that
 
-	permanent bool // of Refused: asking the same again does not help
+	permanent bool   // of Refused: asking the same again does not help
+	doubted   []Call // of Inconsistent: whose answers are in doubt; none: all of them
 	err       error
 }
 
@@ -62,6 +63,21 @@ func Lag(format string, args ...any) *Failure {
 // do not fit what is known.
 func Contradiction(format string, args ...any) *Failure {
 	return &Failure{Reason: Inconsistent, err: fmt.Errorf(format, args...)}
+}
+
+// Doubting names the calls whose answers a contradiction is about. A Session keeps
+// the answers to all others.
+func (f *Failure) Doubting(calls ...Call) *Failure {
+	f.doubted = calls
+	return f
+}
+
+// Doubted tells one contradiction from another: it is about the first call in doubt.
+func (f *Failure) Doubted() string {
+	if len(f.doubted) == 0 {
+		return ""
+	}
+	return f.doubted[0].key()
 }
 
 // statusFailure classifies an HTTP status other than 200.

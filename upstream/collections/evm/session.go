@@ -3,6 +3,7 @@ package evm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -16,15 +17,24 @@ type Session struct {
 	kept    map[string]Answer // by call
 	head    int64             // the newest that was told; -1: none was
 	lacking bool              // not all that was asked for in this try was answered
+	alone   bool              // an answer came without the head of its server
 }
 
-func newSession(e *Endpoint) *Session { return &Session{e, map[string]Answer{}, -1, false} }
+func newSession(e *Endpoint) *Session {
+	return &Session{Endpoint: e, kept: map[string]Answer{}, head: -1}
+}
 
-// try does the work. Where all was answered, and yet is of no use, it is not kept.
+// try does the work. Where all was answered, and yet is of no use, what is in doubt
+// is not kept: an endpoint before two servers of different chains would otherwise
+// have to give all answers from the same one.
 func (s *Session) try(work func(*Session) error) error {
 	s.lacking = false
 	err := work(s)
-	if err != nil && !s.lacking {
+	if f, ok := errors.AsType[*Failure](err); ok && len(f.doubted) > 0 {
+		for _, c := range f.doubted {
+			delete(s.kept, c.key())
+		}
+	} else if err != nil && !s.lacking {
 		*s = *newSession(s.Endpoint)
 	}
 	return err
@@ -94,6 +104,7 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 func (s *Session) ask(ctx context.Context, timeout time.Duration, block int64, calls []Call) ([]Answer, error) {
 	if s.Single() {
 		if s.head >= block && len(calls) > 0 {
+			s.alone = true
 			return s.each(ctx, timeout, calls...)
 		}
 		calls = nil
@@ -109,6 +120,10 @@ func (s *Session) ask(ctx context.Context, timeout time.Duration, block int64, c
 	s.head = head
 	return all[1:], err
 }
+
+// Alone reports whether the head may have come from another server than the answers:
+// that the endpoint takes a single call may have been found out meanwhile.
+func (s *Session) Alone() bool { return s.alone }
 
 // keep keeps an answer. null says that there is nothing yet, or nothing at all.
 func (s *Session) keep(key string, a Answer) {

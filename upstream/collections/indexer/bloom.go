@@ -89,9 +89,9 @@ func (x *Indexer) question(ctx context.Context, b *blocks) error {
 // logsOf reads the events of the block with a hash of another endpoint than one.
 // They are none where none of them takes a hash.
 func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
-	refusals := 0
+	refusals, logs := 0, getLogs(x.filterHash(hash.String()))
 	err = x.within(ctx, than, func(e *evm.Session) error {
-		_, answers, err := e.AtHeadOnce(ctx, block, getLogs(x.filterHash(hash.String())))
+		_, answers, err := e.AtHeadOnce(ctx, block, logs)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, h
 		}
 		found := blocks{headers: map[int64]header{block: {hash: hash}}}
 		if found.events, err = x.readEvents(nil, answers[0].Result, span{block, block}); err == nil {
-			err = found.agree()
+			err = found.agree(func(int64) evm.Call { return logs })
 		}
 		events = found.events
 		return err

@@ -21,6 +21,6 @@
 //
 // So every event counts once, whenever the process dies and however many
 // indexers work for one store. One answer of one endpoint settles nothing: hashes,
-// parents and logs have to agree, what stays for good is asked for twice, and what
-// contradicts the store is asked for again.
+// parents and logs have to agree, what stays for good is asked for again, and of what
+// contradicts itself or the store that which is in doubt.
 package indexer

@@ -2,6 +2,9 @@ package indexer_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
+
 	"net/http"
 	"testing"
 
@@ -184,5 +187,45 @@ func TestOneWrongAnswerAboutAContractIsNotBelieved(t *testing.T) {
 			await(t, store, h.head())
 			expect(t, store, h.count(from))
 		}
+	}
+}
+
+// It is two servers behind one address, one of them on a fork.
+func TestAnEndpointOfWhichEverySecondAnswerIsOfAForkIsRead(t *testing.T) {
+	for _, most := range []int{0, 1, 2, 3} {
+		for what, blocks := range map[string]int{"a block at a time": 1, "ten blocks at a time": 10, "many blocks": 100, "from nothing": 0} {
+			t.Run(fmt.Sprintf("%d calls at most, %s", most, what), func(t *testing.T) {
+				t.Parallel()
+				h := newHistory(7) // without times in its logs
+				h.grow(30)
+				store := open(t, memory(t))
+				evm := serveEVM(t, h, faults{maxCalls: most})
+				if blocks > 0 {
+					run(t, quick(store, evm))
+				}
+				evm.set(faults{maxCalls: most, forkFrom: 1, every: 2})
+				o := quick(store, evm)
+				o.Follow = true
+				follow(t, o)
+				for range 2 {
+					h.grow(blocks)
+					await(t, store, h.head())
+				}
+				expect(t, store, h.count(0))
+			})
+		}
+	}
+}
+
+func TestEverySecondAnswerMayTellOfNoContract(t *testing.T) {
+	h := newHistory(7)
+	h.grow(300)
+	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
+		store := open(t, memory(t))
+		o := quick(store, serveEVM(t, h, faults{lies: math.MaxInt, every: 2}))
+		o.From, o.Follow = from, true
+		follow(t, o)
+		await(t, store, h.head())
+		expect(t, store, h.count(from))
 	}
 }

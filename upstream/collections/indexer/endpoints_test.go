@@ -45,7 +45,7 @@ func TestTheStartIsFoundWhereTheContractsAppear(t *testing.T) {
 	if s := x.Status(); s.First != 5 || s.Cursor.Block != h.head() || s.Head != h.head() {
 		t.Errorf("status = %+v", s)
 	}
-	if n := evm.called("eth_getCode"); n > 3*14 {
+	if n := evm.called("eth_getCode"); n > 3*20 {
 		t.Errorf("%d calls of eth_getCode", n)
 	}
 }

@@ -51,6 +51,7 @@ type faults struct {
 	drops        int     // answers with logs hold none of them: dropsRanges, dropsAll
 	ahead        int64   // the head is told to be so many blocks above
 	lies         int     // so many calls of eth_getCode and of eth_call, each, tell of no contract
+	every        int     // forkFrom and lies are only for one in so many requests; 0: for each
 	listless     bool    // the logs are no array
 	hangs        bool    // no answer comes
 	echoes       string  // the body of refusals, by status
@@ -153,6 +154,9 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.status != 0 && (f.failures == 0 || requests <= f.failures) {
 		http.Error(w, cmp.Or(f.echoes, "not for you"), f.status)
 		return
+	}
+	if f.every > 0 && requests%f.every != 0 {
+		f.forkFrom, f.lies = 0, 0
 	}
 	raves := f.sense > 0 && requests%f.sense != 0
 	if rand.Float64() < f.rate && !misbehave(w, rand.IntN(8)) || raves && !misbehave(w, f.way) {

@@ -92,18 +92,15 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	return nil
 }
 
-// confirm has another endpoint, where there is one, say the hash of the last block:
-// there is no way back over what counts something. One that does not have the block
-// that the store is at has no say.
+// confirm has the hash of the last block said again, by another endpoint where there
+// is one: there is no way back over what counts something. One that does not have the
+// block that the store is at has no say.
 func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) error {
 	numbers := []int64{b.to}
 	if cursor.Chain != 0 {
 		numbers = []int64{cursor.Block, b.to}
 	}
-	return x.pool.TryOther(ctx, b.source, func(e *evm.Session) error {
-		if e.Endpoint == b.source {
-			return nil // there is no other at present
-		}
+	return x.within(ctx, b.source, func(e *evm.Session) error {
 		_, answers, err := e.Poll(ctx, b.to, getHeaders(numbers)...)
 		if err != nil {
 			return err
@@ -114,13 +111,16 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) 
 		}
 		at, err := readHeader(results[0], numbers[0])
 		if err == nil && cursor.Chain != 0 && at.hash != cursor.Hash {
-			return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, at.hash, cursor.Hash)
+			return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, at.hash, cursor.Hash).Doubting(getHeader(cursor.Block))
 		}
 		last, err := readHeader(results[len(results)-1], b.to)
-		if err == nil && last.hash != b.last.Hash {
-			err = fmt.Errorf("%w: block %d is %v at %s and %v at %s", errInconsistent, b.to, b.last.Hash, b.source.Name(), last.hash, e.Name())
+		switch {
+		case err != nil || last.hash == b.last.Hash:
+			return err
+		case e.Endpoint == b.source:
+			return evm.Contradiction("block %d is %v, and was %v before", b.to, last.hash, b.last.Hash).Doubting(getHeader(b.to))
 		}
-		return err
+		return fmt.Errorf("%w: block %d is %v at %s and %v at %s", errInconsistent, b.to, b.last.Hash, b.source.Name(), last.hash, e.Name())
 	})
 }
 

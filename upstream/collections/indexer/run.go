@@ -55,13 +55,13 @@ func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
 	x.status.change(func(s *Status) { *s = Status{Running: true} })
 	defer x.status.change(func(s *Status) { s.Running = false })
-	retry, began := x.o.Pause, time.Time{} // of failures in a row
-	for {
+	retry, began := x.o.Pause, time.Time{} // of failures in a row, without a block taken over
+	for at := int64(0); ; {
 		caughtUp, err := x.advance(ctx)
-		switch {
-		case err == nil:
-			began = time.Time{}
-		case began.IsZero():
+		if now := x.Status().Cursor.Block; err == nil || now > at {
+			at, retry, began = now, x.o.Pause, time.Time{}
+		}
+		if err != nil && began.IsZero() {
 			began = time.Now()
 		}
 		switch {
@@ -79,7 +79,6 @@ func (x *Indexer) Run(ctx context.Context) error {
 			continue
 		}
 		x.resume()
-		retry = x.o.Pause
 		if !caughtUp {
 			continue
 		}
@@ -167,10 +166,10 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		if err != nil || h.hash == cursor.Hash {
 			return err
 		}
-		if contradictions++; contradictions >= 2*x.pool.Len() { // each endpoint that answers was asked twice
+		if contradictions++; contradictions >= maxContradictions*x.pool.Len() {
 			return diverged(cursor, h.hash)
 		}
-		return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, h.hash, cursor.Hash)
+		return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, h.hash, cursor.Hash).Doubting(calls...)
 	})
 	return head, err
 }

@@ -12,9 +12,9 @@ import (
 
 // start is the first block to read for a store without a cursor: the one in
 // which the first of the contracts appears. It takes as many requests as the
-// number of the head has binary digits. Of an endpoint that keeps no state of old
-// blocks it is found out as far as that goes: logs are kept longer, and blocks
-// without any are read quickly.
+// number of the head has binary digits, and one more for each block that is told to
+// have none. Of an endpoint that keeps no state of old blocks it is found out as far
+// as that goes: logs are kept longer, and blocks without any are read quickly.
 func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	if err := x.checkContracts(ctx, head); err != nil {
 		return 0, err
@@ -22,57 +22,64 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	if x.o.From > 0 {
 		return x.o.From, nil
 	}
-	low, high := int64(0), head // high: a contract is there; below low: none is
-	var by *evm.Endpoint
+	first, err := x.search(ctx, head)
+	for err == nil && first > 0 {
+		var codes []bool
+		if codes, err = x.deployed(ctx, first-1, 4); err != nil || !slices.Contains(codes, true) {
+			break
+		}
+		first, err = x.search(ctx, first-1) // some wrong answers led astray
+	}
+	if errors.Is(err, errNoState) {
+		x.log.Info("old state is not kept: logs are read from the first block in which a contract may be", "block", first, "head", head, "error", err)
+		return first, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	x.log.Info("found the first block", "block", first)
+	return first, nil
+}
+
+// search returns the first block up to one at which a contract is. With errNoState
+// it is one that is not above it.
+func (x *Indexer) search(ctx context.Context, high int64) (int64, error) {
+	low := int64(0) // below it none is; at high one is
 	for low < high {
 		middle := low + (high-low)/2
-		var codes []bool
-		var err error
-		codes, by, err = x.codes(ctx, nil, middle)
+		codes, err := x.deployed(ctx, middle, 2)
 		switch {
-		case errors.Is(err, errNoState):
-			x.log.Info("old state is not kept: logs are read from the first block in which a contract may be", "block", low, "head", head, "error", err)
-			return low, nil
 		case err != nil:
-			return 0, err
+			return low, err
 		case slices.Contains(codes, true):
 			high = middle
 		default:
 			low = middle + 1
 		}
 	}
-	if err := x.checkStart(ctx, by, high); err != nil {
-		return 0, err
-	}
-	x.log.Info("found the first block", "block", high)
 	return high, nil
 }
 
-// checkStart asks again, another endpoint where there is one, whether contracts
-// begin at a block: one wrong answer would have led astray, for good.
-func (x *Indexer) checkStart(ctx context.Context, by *evm.Endpoint, first int64) error {
-	for block := max(first-1, 0); block <= first; block++ {
-		codes, other, err := x.codes(ctx, by, block)
-		if errors.Is(err, errNoState) {
-			return nil // no other can tell
-		}
-		if err != nil {
-			return err
-		}
-		if slices.Contains(codes, true) != (block == first) {
-			return fmt.Errorf("%w: whether there is a contract at block %d: %s says that there is, or not, unlike before", errInconsistent, block, other.Name())
+// deployed reports of each contract whether it has code at a block. That one has none
+// is asked so many times, of other endpoints where there are some: those of another
+// chain, or that lag, tell of none. Logs that come before the first contract are none,
+// and those behind it would be missing for good.
+func (x *Indexer) deployed(ctx context.Context, block int64, times int) ([]bool, error) {
+	codes, by, err := x.codes(ctx, nil, block)
+	for ; err == nil && times > 1 && slices.Contains(codes, false); times-- {
+		var more []bool
+		more, by, err = x.codes(ctx, by, block)
+		for i := range more {
+			codes[i] = codes[i] || more[i]
 		}
 	}
-	return nil
+	return codes, err
 }
 
 // checkContracts makes sure that each address is one of a contract, as far as the
 // endpoints tell.
 func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
-	codes, by, err := x.codes(ctx, nil, head)
-	if err == nil && slices.Contains(codes, false) {
-		codes, _, err = x.codes(ctx, by, head)
-	}
+	codes, err := x.deployed(ctx, head, 2)
 	if errors.Is(err, errNoState) {
 		return nil
 	}
