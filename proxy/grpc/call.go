@@ -94,7 +94,7 @@ func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request
 	if _, err := k.reader.Settle(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
 	}
-	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Client: k.reader.Stack.Client(k.from, k.rec)}
+	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: state.CostOf(k.name), Client: k.reader.Stack.Client(k.from, k.rec)}
 	if posts {
 		if err := k.o.Posting.Take(limit, r.Client); err != nil {
 			return 0, err

@@ -42,13 +42,14 @@ type answered struct {
 
 // plan is the query that a call comes to.
 func (k *asking) plan() *blocks.Query {
-	class, pinned := k.m.class, int64(0)
+	class, cost, pinned := k.m.class, k.m.cost, int64(0)
 	a := k.a
 	switch {
 	case k.unread != nil || k.target != "":
 		class = blocks.Never
 	case k.m.name == abciQuery:
 		path := unquoted(a.of(k.m, "path"))
+		cost = state.CostOf(path)
 		if class = classOf(path); class == blocks.Live {
 			pinned = number(a.of(k.m, "height"))
 			if state.Tells(path) && a.of(k.m, "prove") == nil {
@@ -61,7 +62,7 @@ func (k *asking) plan() *blocks.Query {
 	case class == blocks.Block && (number(a.of(k.m, "height")) == 0 || k.mayChange()):
 		class = blocks.Latest
 	}
-	q := &blocks.Query{Kind: k.kinds[class], Cost: k.m.cost, Heights: k.pinned(pinned)}
+	q := &blocks.Query{Kind: k.kinds[class], Cost: cost, Heights: k.pinned(pinned)}
 	if class != blocks.Live {
 		q.Pinned = 0
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -62,6 +63,7 @@ type recordedNode struct {
 	silent bool          // calls by POST are dropped
 	absent int           // calls of abci_query that all others of them wait for
 	met    chan struct{} // closed when there is none; nil: nothing waits
+	turns  chan struct{} // of searches, each of which takes one; nil: they wait for none
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
@@ -197,7 +199,7 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	n.mu.Lock()
 	n.asked[what]++
 	n.order = append(n.order, what)
-	silent, met := n.silent, n.met
+	silent, met, turns := n.silent, n.met, n.turns
 	if met != nil && c.Method == "abci_query" {
 		if n.absent--; n.absent == 0 {
 			close(met)
@@ -206,6 +208,9 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	n.mu.Unlock()
 	if met != nil && c.Method == "abci_query" {
 		<-met
+	}
+	if turns != nil && strings.HasSuffix(c.Method, "_search") {
+		<-turns
 	}
 	if silent {
 		panic(http.ErrAbortHandler)
@@ -251,13 +256,15 @@ func (n *recordedNode) wrote(method string) []string {
 // newDoor starts a door before the node, with metrics.
 func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
-	pool := nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20}, 746)
+	metrics := prometheus.NewRegistry()
+	pool := nodetest.Run(t, node.Options{
+		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute, Registerer: metrics,
+	}, 746)
 	c, err := cache.New(cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	metrics := prometheus.NewRegistry()
 	reader, err := blocks.New(blocks.Options{Nodes: pool}, web.New(web.Options{Registerer: metrics}, c), c)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,81 @@
+package rpc_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy/rpc"
+)
+
+// queued waits until so many requests wait for their turn at the node.
+func queued(t testing.TB, metrics *prometheus.Registry, want float64) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		families, err := metrics.Gather()
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("%v requests never wait: %v", want, err)
+		}
+		for _, family := range families {
+			if family.GetName() == "tipcache_node_queue_length" && family.GetMetric()[0].GetGauge().GetValue() == want {
+				return
+			}
+		}
+	}
+}
+
+func TestSearchesOfOneClientHoldUpNeitherReadsNorSearchesOfAnother(t *testing.T) {
+	n := newRecordedNode(t)
+	n.learnParams()
+	n.turns = make(chan struct{})
+	answer := sync.OnceFunc(func() { close(n.turns) })
+	defer answer()
+	server, metrics := newDoor(t, n, rpc.Options{})
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	other := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
+	defer other.CloseIdleConnections()
+	var clients sync.WaitGroup
+	search := func(by *http.Client, method, param, value string) {
+		clients.Go(func() {
+			resp, err := by.Post(server.URL, "application/json", strings.NewReader(fmt.Sprintf(`{"id":1,"method":%q,"params":{%q:%q}}`, method, param, value)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = resp.Body.Close()
+		})
+	}
+	const all = 20
+	for i := range all - 1 {
+		search(other, "block_search", "query", fmt.Sprintf("block.height > %d", i))
+	}
+	queued(t, metrics, all-2) // one is under way, and stays there
+	search(other, "abci_query", "path", "/cosmos.tx.v1beta1.Service/GetTxsEvent")
+	queued(t, metrics, all-1)
+	for i := range 5 {
+		call := fmt.Sprintf(`{"id":%d,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Params","height":"%d"}}`, i, 700+i)
+		if _, body := post(t, server.URL, call); !strings.HasPrefix(body, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`, i)) {
+			t.Error(body)
+		}
+	}
+	search(http.DefaultClient, "tx_search", "query", "tx.height = 5")
+	queued(t, metrics, all)
+	if asked := n.times("abci_query"); asked != 5 || n.times("block_search") != 1 {
+		t.Errorf("with %d searches at the node it was asked for %d reads", n.times("block_search"), asked)
+	}
+	answer()
+	clients.Wait()
+	if order := append(n.wrote("block_search"), n.wrote("tx_search")...); len(order) != all {
+		t.Errorf("%d searches were made", len(order))
+	}
+	if place := slices.IndexFunc(n.wrote(""), func(what string) bool { return strings.HasPrefix(what, "tx_search") }) - 5; place > 2 {
+		t.Errorf("the search of the client that made one was number %d", place+1)
+	}
+}
