@@ -97,6 +97,9 @@ func (r *reconciler) compare(ctx context.Context, agreed upstream.Agreement, now
 	}
 	r.turned = time.Now()
 	r.chain.changeEpoch(ctx, now.Epoch, cause)
+	if r.chain.Tip().Epoch > now.Epoch {
+		r.chain.anchors.recall(agreed.Anchors)
+	}
 }
 
 // differs says how the anchors show another chain, "" if they do not: the newest

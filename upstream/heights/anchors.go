@@ -82,6 +82,21 @@ func (a *anchors) turn() {
 	a.high = 0
 }
 
+// recall remembers hashes of the epoch before, which this replica has not seen.
+func (a *anchors) recall(hashes map[int64]string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.before.Load() == nil {
+		a.before.Store(new(blockHashes))
+	}
+	before := a.before.Load()
+	for height, hash := range hashes {
+		if height > 0 && before.at(height) == "" {
+			before[height%rememberedHashes].Store(&anchor{height, hash})
+		}
+	}
+}
+
 // HashOf is the hash of a block, in hex, "" if it is not known. That of a block that is above
 // the tip is of the chain before it was set back. It takes no lock and does not allocate.
 func (c *Chain) HashOf(height int64) string {

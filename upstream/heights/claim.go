@@ -21,17 +21,19 @@ var (
 	errNoProbe = errors.New("it does not serve what it is probed with")
 	errNoBlock = errors.New("it has no such block")
 	errLow     = errors.New("what is above it can be read")
+	errFork    = errors.New("it has another block than another node")
 )
 
 // A claimant is one source of heights of one endpoint: what stands between what
 // it says and what is believed.
 type claimant struct {
-	chain  *Chain
-	node   *Node
-	source int           // its number in the tracker
-	tried  time.Time     // when a claim was last put to the proof
-	round  broadcast     // the source was asked, which is done once at a time
-	sought chan struct{} // has a value if another round is to begin at once
+	chain    *Chain
+	node     *Node
+	source   int           // its number in the tracker
+	tried    time.Time     // when a claim was last put to the proof
+	hashless int           // times in a row that it told no hash
+	round    broadcast     // the source was asked, which is done once at a time
+	sought   chan struct{} // has a value if another round is to begin at once
 }
 
 // claim takes in what the source names as the newest block, and says whether it

@@ -37,6 +37,10 @@ type fakeNode struct {
 	latest     int64                     // what refusals name as the newest block; 0: that the height is in the future
 	hash       func(height int64) string // of a block
 	old        time.Duration             // what headers are when they come
+	polled     bool                      // there are no headers
+	alone      bool                      // there is no CometBFT
+	unnamed    bool                      // the REST server tells no hash
+	named      int                       // times that the REST server was asked for a hash
 	sockets    []*socket
 	reads      []read
 	asked      int // for /status
@@ -123,6 +127,9 @@ func (n *fakeNode) Subscribe(ctx context.Context) (heights.Headers, error) {
 	if err := n.answers(ctx, 2*time.Second); err != nil {
 		return nil, err
 	}
+	if n.polled {
+		return nil, errors.New("no subscriptions")
+	}
 	s := &socket{make(chan comet.Header, 1000)}
 	n.change(func() { n.sockets = append(n.sockets, s) })
 	return s, nil
@@ -159,6 +166,16 @@ func (n *fakeNode) Read(_ context.Context, height int64) (heights.Reading, error
 	return r, nil
 }
 
+func (n *fakeNode) BlockHash(_ context.Context, height int64) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.named++
+	if n.silent || n.unnamed || height >= n.height {
+		return "", errors.New("no such block")
+	}
+	return n.hash(height), nil
+}
+
 // readsSince are the reads since a time, of which it forgets the earlier ones.
 func (n *fakeNode) readsSince(t time.Time) (after []time.Duration) {
 	n.mu.Lock()
@@ -190,7 +207,10 @@ func following(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fak
 		logger := slog.New(slog.NewTextHandler(c.log, nil))
 		var all []*heights.Node
 		for i, n := range nodes {
-			all = append(all, &heights.Node{Name: fmt.Sprint("node", i), Comet: n, Reader: n, Tells: func() bool { return false }, Logger: logger})
+			all = append(all, &heights.Node{Name: fmt.Sprint("node", i), Reader: n, Tells: func() bool { return false }, Logger: logger})
+			if !n.alone {
+				all[i].Comet = n
+			}
 		}
 		c.known = all
 		c.Chain = heights.New(heights.Options{

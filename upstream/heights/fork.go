@@ -1,21 +1,37 @@
 package heights
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // hashOf is the hash that our nodes have of a block, "" where none can be asked.
 func (c *Chain) hashOf(ctx context.Context, height int64) string {
 	if hash := c.anchors.at(height); hash != "" {
 		return hash
 	}
-	for _, f := range c.followers {
-		if v := f.node.Look(); v.Foreign() || v.CometDown || v.Unseen {
-			continue
-		}
-		if hash, err := f.node.Comet.Hash(ctx, height); err == nil {
+	for _, f := range c.rest {
+		if hash, err := f.node.hash(ctx, height); err == nil && hash != "" {
 			return hash
 		}
 	}
 	return ""
+}
+
+var errUnfit = errors.New("it is not asked for blocks now")
+
+// hash asks a node of our chain for the hash of a block, "" where it tells none.
+func (n *Node) hash(ctx context.Context, height int64) (string, error) {
+	v := n.Look()
+	switch {
+	case v.Foreign() || v.Unseen:
+		return "", errUnfit
+	case n.Comet != nil && !v.CometDown:
+		return n.Comet.Hash(ctx, height)
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxProof)
+	defer cancel()
+	return n.Reader.BlockHash(ctx, height)
 }
 
 // recognize compares what an endpoint says of a block with what is remembered,
@@ -34,7 +50,7 @@ func (f *follower) recognize(ctx context.Context, epoch, height int64, hash stri
 		f.rejoin()
 		return true
 	}
-	if known != "" && f.chain.othersHave(ctx, f, height, known) {
+	if known != "" && f.chain.othersHave(ctx, f.node, height, known) {
 		f.excludeFork(height)
 		return false
 	}
@@ -79,12 +95,12 @@ func (f *follower) rejoin() {
 }
 
 // othersHave says whether another node has a block with this hash.
-func (c *Chain) othersHave(ctx context.Context, except *follower, height int64, hash string) bool {
-	for _, f := range c.followers {
-		if v := f.node.Look(); f == except || v.Foreign() || v.CometDown || v.Unseen {
+func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) bool {
+	for _, f := range c.rest {
+		if f.node == except {
 			continue
 		}
-		if got, err := f.node.Comet.Hash(ctx, height); err == nil && got == hash {
+		if got, err := f.node.hash(ctx, height); err == nil && got == hash {
 			return true
 		}
 	}

@@ -32,6 +32,9 @@ type Headers interface {
 type reader interface {
 	// Read reads something cheap at a height, 0 for the node's latest.
 	Read(ctx context.Context, height int64) (Reading, error)
+	// BlockHash is the hash of a block that has another after it, in hex, "" where the REST
+	// server of such a node tells none.
+	BlockHash(ctx context.Context, height int64) (string, error)
 }
 
 // A Reading is what a read says of a node's blocks.

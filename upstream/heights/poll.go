@@ -115,8 +115,8 @@ func (f *follower) accept(ctx context.Context, s survey) error {
 			v.TxIndex = s.status.TxIndex
 		})
 	}
-	if err == nil && f.fork == 0 {
-		f.claim(ctx, tip.Claim{Height: s.height, CatchingUp: s.status.CatchingUp})
+	if err == nil {
+		f.claimHashed(ctx, f, tip.Claim{Height: s.height, CatchingUp: s.status.CatchingUp})
 	}
 	f.node.update(func(v *State) { v.CometErr, v.CometDown, v.Unseen = err, err != nil, false })
 	f.chain.moved.notify()

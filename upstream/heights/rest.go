@@ -82,7 +82,7 @@ func (f *restFollower) check(ctx context.Context) error {
 		said.Time = time.Now() // about when it was made
 	}
 	f.known, f.stood = height, true
-	f.claim(ctx, said)
+	f.claimHashed(ctx, f, said)
 	return nil
 }
 

@@ -27,6 +27,7 @@ const (
 type protocol struct {
 	height string // the header that asks for a height
 	probe  string // a path that is cheap and reads a state
+	blocks string // what the path of a block begins with, before its height; "" for none
 	// read makes an answer of what came, as far as that can be told from it alone; not ok is
 	// what a node does not say. asked is the height that was asked for.
 	read func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
@@ -41,7 +42,7 @@ func (d Dialect) protocol() (*protocol, error) {
 	case Story, "":
 		return &protocol{height: "X-Block-Height", probe: "/auth/params", read: readStory, refusal: storyRefusal}, nil
 	case Cosmos:
-		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
+		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func (l *memoryLedger) NextEpoch(_ context.Context, _ string, from, to int64) (e
 
 func (l *memoryLedger) AddAnchor(_ context.Context, _ string, epoch, height int64, hash string) error {
 	return l.do(func() {
-		if epoch != l.agreed.Epoch {
+		if epoch != l.agreed.Epoch || slices.ContainsFunc(slices.Collect(maps.Keys(l.agreed.Anchors)), func(other int64) bool { return other > height }) {
 			return
 		}
 		if l.agreed.Anchors == nil {
@@ -198,11 +199,15 @@ func TestWhoStartsLearnsWhichChainTheOthersHadRead(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := anchored(t)
+			lost := l.agreed.Anchors[99]
 			n := newFakeNode(t, 1)
 			tt.node(n)
 			p := sharing(t, l, n)
 			if !tt.same {
 				eventually(t, "another epoch", func() bool { return p.Tip().Epoch > 0 && epochOf(t, l) == p.Tip().Epoch })
+				if n.height < 99 {
+					eventually(t, "that the others' block is lost", func() bool { return p.Replaced(99, lost) })
+				}
 				return
 			}
 			heardFor(t, time.Second, p)

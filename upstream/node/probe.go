@@ -2,7 +2,12 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"strconv"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/heights"
 )
@@ -20,6 +25,29 @@ func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, err
 		return heights.Reading{}, err
 	}
 	return a.reading(), nil
+}
+
+// BlockHash implements heights.Reader.
+func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) {
+	base := e.client.protocol.blocks
+	if base == "" {
+		return "", nil
+	}
+	r := Request{Path: base + strconv.FormatInt(height+1, 10), Unpinned: true, Cost: Page}
+	turn, err := e.queue.Acquire(ctx, r.queued())
+	if err != nil {
+		return "", e.busy(err)
+	}
+	a, err := e.ask(ctx, r, 0)
+	turn.End(tellsOfLoad(err))
+	if err != nil {
+		return "", err
+	}
+	hash, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "block.header.last_block_id.hash").Str)
+	if err == nil && (a.Reason != OK || len(hash) == 0) {
+		err = fmt.Errorf("%s names no block before block %d", r.Path, height+1)
+	}
+	return fmt.Sprintf("%X", hash), err
 }
 
 // sounds tells of a failure whether the node reads something else at that height. A
