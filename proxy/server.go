@@ -52,6 +52,7 @@ type Options struct {
 	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's
 	RPC         *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
 	Posts       blocks.Posts         // of all interfaces together
+	Listeners   docs.Listeners       // of the other interfaces, as the manual names them
 	GRPC        *grpc.Options        // nil: neither gRPC nor gRPC-Web is served. As for the RPC
 	ReadAhead   ReadAhead
 }
@@ -163,7 +164,7 @@ func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]ca
 
 // described is what the documents tell of.
 func (o Options) described() docs.Options {
-	d := docs.Options{Chain: o.Chain, Collections: o.Collections}
+	d := docs.Options{Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
 	if o.Cosmos != nil {
 		d.Cosmos = cosmos.Rows(o.Cosmos.Rows)
 	}

@@ -83,7 +83,9 @@ func TestAxeFindsNothingOnThePages(t *testing.T) {
 	}
 	const token = "a token that is long"
 	script, d := string(text), newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond})
-	r := startRunning(t, d, func(c *config.Config) { c.AdminToken = token })
+	r := startRunning(t, d, func(c *config.Config) {
+		c.AdminToken, c.RPC.Listen, c.GRPC.Listen = token, "127.0.0.1:0", "127.0.0.1:0"
+	})
 
 	manual := openTab(t, r.base+"/docs")
 	manual.until("to be tried", `document.querySelector('form.try:not([hidden])') !== null`)

@@ -110,6 +110,10 @@ func TestTheManualRunsInABrowser(t *testing.T) {
 	page.until("to be searched", `document.querySelector('p.find') !== null`)
 	page.until("to be tried", `document.querySelector('form.try') !== null`)
 	page.until("unfolded at the operation that the address names", `document.querySelector('article#validator details')?.open`)
+	const shown = `[...document.querySelectorAll('.samples:has(.bar)')].every(s => s.querySelector('figure:not([hidden])').dataset.language === `
+	page.until("showing samples in one language", shown+`'curl')`)
+	page.value(`document.querySelector('article#validator .bar button[value=Go]').click()`)
+	page.until("showing all samples in another", shown+`'Go') && document.querySelector('header figure:not([hidden])').innerText.includes('package main')`)
 	if got := page.complained(); len(got) > 0 {
 		t.Errorf("the browser complains of %+v", got)
 	}

@@ -19,6 +19,9 @@ const (
 	denomExample     = "ibc/27394FB092D2ECCD56123C74F36E4C1F926001CEADA9CA97EA622B25F41E5EB2"
 )
 
+// poolOfSDK is an answer to the path of examplePath.
+var poolOfSDK = json.RawMessage(`{"pool": {"not_bonded_tokens": "4838201123432189", "bonded_tokens": "106003378000974350"}}`)
+
 // valuesOfSDK are the parameters of the examples of a chain of the SDK, by name. Those of
 // the query are given where a row needs them.
 var valuesOfSDK = map[string]string{

@@ -13,7 +13,8 @@
 //     operation.
 //
 // manual.go fills the page (manual.html, manual.css) from the document, and
-// manual_text.go renders its texts. live.go serves a page that shows answers as
+// manual_text.go renders its texts. samples.go
+// writes the programs beside each operation, and interfaces.go those of the RPC and the gRPC. live.go serves a page that shows answers as
 // they are streamed.
 package docs
 
@@ -22,6 +23,8 @@ import (
 	"encoding/json"
 	"html"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +42,7 @@ type Options struct {
 	Chain       chain.Options
 	Cosmos      []dialect.Row        // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
 	Collections *collections.Options // nil: the listing is not served
+	Listeners   Listeners            // of the other interfaces
 }
 
 // derivingCache is what the documents need of the cache; *cache.Cache has it.
@@ -123,8 +127,18 @@ func once(made func() (*description, error), typ string, render func(*descriptio
 func (h *Handler) placed(page *cache.Content, base string) *cache.Content {
 	return h.cache.Derived("docs", page, base, func(page *cache.Content, base string) *cache.Content {
 		text := bytes.ReplaceAll(page.Body, []byte(somewhere), []byte(html.EscapeString(base)))
+		text = bytes.ReplaceAll(text, []byte(elsewhere), []byte(html.EscapeString(hostOf(base))))
 		return cache.NewContent(page.Status, page.Type, "", text, 0)
 	})
+}
+
+// hostOf is the host of an address, as it stands before a port.
+func hostOf(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return "localhost"
+	}
+	return strings.TrimSuffix(u.Host, ":"+u.Port())
 }
 
 // route serves what is the same for as long as the server runs. The policy says to browsers what a

@@ -50,6 +50,12 @@ func hashOf(text string) string {
 func renderManual(d *description) ([]byte, error) {
 	page, err := template.New("manual").Funcs(template.FuncMap{
 		"prose": prose, "breakable": breakable, "indented": indented, "members": members, "schemaName": schemaName,
+		"samples": func(of string, all []sample) any {
+			return struct {
+				Of      string
+				Samples []sample
+			}{of, all}
+		},
 		"style":  func() template.CSS { return template.CSS(manualStyle) },
 		"script": func() template.JS { return template.JS(manualScript) },
 	}).Parse(manualPage)

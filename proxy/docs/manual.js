@@ -56,6 +56,48 @@ all.addEventListener("click", () => {
   all.textContent = closed ? "Fold all" : "Unfold all";
 });
 
+// --- samples --------------------------------------------------------------
+
+let language = "curl"; // that is shown wherever there is a sample of it
+
+function choose(samples) {
+  const figures = [...samples.querySelectorAll("figure")];
+  const shown = figures.find((f) => f.dataset.language === language) ?? figures[0];
+  for (const f of figures) f.hidden = f !== shown;
+  for (const b of samples.querySelectorAll("[aria-pressed]")) b.setAttribute("aria-pressed", b.value === shown.dataset.language);
+}
+
+function button(text, click) {
+  const b = Object.assign(document.createElement("button"), { type: "button", textContent: text });
+  b.addEventListener("click", () => click(b));
+  return b;
+}
+
+async function copy(b) {
+  const code = b.closest(".samples").querySelector("figure:not([hidden]) code");
+  getSelection().selectAllChildren(code);
+  try { await navigator.clipboard.writeText(code.textContent); } catch { return; } // it is selected
+  b.textContent = "Copied";
+  setTimeout(() => { b.textContent = "Copy"; }, 1500);
+}
+
+// A bar chooses the language and copies; samples get theirs when they are unfolded.
+function addBar(samples) {
+  if (samples.querySelector(".bar")) return choose(samples);
+  const bar = Object.assign(document.createElement("div"), { className: "bar" });
+  for (const f of samples.querySelectorAll("figure")) {
+    const b = button(f.querySelector("figcaption").textContent, () => { language = b.value; document.querySelectorAll(".samples:has(.bar)").forEach(choose); });
+    b.value = f.dataset.language;
+    b.setAttribute("aria-pressed", "false");
+    bar.append(b);
+  }
+  bar.append(button("Copy", copy));
+  samples.prepend(bar);
+  choose(samples);
+}
+for (const samples of document.querySelectorAll("header .samples, details[open] .samples")) addBar(samples);
+document.addEventListener("toggle", (event) => event.target.querySelectorAll(".samples").forEach(addBar), true);
+
 // --- trying ---------------------------------------------------------------
 
 const shown = ["x-block-height", "cache-status", "age", "etag", "retry-after", "ratelimit", "x-unknown-parameters", "link", "content-encoding"];

@@ -8,6 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
@@ -49,6 +50,7 @@ func Proxy(cfg config.Config) proxy.Options {
 		RPC:       rpcOptions(cfg),
 		Posts:     posts(cfg),
 		GRPC:      grpcOptions(cfg),
+		Listeners: docs.Listeners{RPC: cfg.RPC.Listen, GRPC: cfg.GRPC.Listen, GRPCWeb: cfg.GRPC.Web},
 		ReadAhead: proxy.ReadAhead{Share: cfg.Cache.ReadAhead},
 	}
 }

@@ -1,0 +1,116 @@
+package docs
+
+import (
+	"net"
+	"strings"
+)
+
+// Listeners are the addresses of the interfaces that have no paths; "" for one that is not served.
+type Listeners struct {
+	RPC, GRPC string
+	GRPCWeb   bool // served beside REST
+}
+
+// An otherInterface is one of the node's beside REST.
+type otherInterface struct {
+	ID, Name, Text string
+	Samples        []sample
+}
+
+// elsewhere stands for the host of a listener, whose port alone is known.
+const elsewhere = "elsewhere.invalid"
+
+// Interfaces are those that are served beside REST.
+func (m manual) Interfaces() (all []otherInterface) {
+	at := m.o.Listeners
+	if at.RPC != "" {
+		all = append(all, m.rpc(elsewhere+portOf(at.RPC)))
+	}
+	if at.GRPC != "" {
+		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes, without its schema. " +
+			"`x-cosmos-block-height` asks for a height and tells one. `grpcurl` reads the schemas by reflection, which a node has whose gRPC this server reads (`chain.grpc`).", grpcSamples(elsewhere + portOf(at.GRPC))})
+	}
+	if at.GRPCWeb {
+		all = append(all, otherInterface{"grpc-web", "gRPC-Web", "The same for browsers, at the address of the REST API.", []sample{
+			{"curl", "curl", strings.Replace(callByCurl, "%s", somewhere, 1) + " -H 'Content-Type: application/grpc-web+proto' | od -c"},
+		}})
+	}
+	return all
+}
+
+// portOf is the port of an address with the colon before it, "" where any may be taken.
+func portOf(address string) string {
+	if _, port, err := net.SplitHostPort(address); err == nil && port != "0" {
+		return ":" + port
+	}
+	return ""
+}
+
+func (m manual) rpc(at string) otherInterface {
+	read := "await client.getBlock()"
+	if m.o.Cosmos != nil {
+		read = "await client.getAllBalances('" + delegatorExample + "')"
+	}
+	return otherInterface{"rpc", "CometBFT RPC", "As CosmJS, Keplr and relayers use it: by POST, in batches, by URI, and over the WebSocket at `/websocket`, whose events come when their block can be read.", []sample{
+		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
+		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
+		{"Go", "Go", strings.Replace(cometProgram, "%s", at, 1)},
+	}}
+}
+
+// callByCurl sends a message without fields, in its frame.
+const callByCurl = `printf '\0\0\0\0\0' | curl -s '%s/cosmos.staking.v1beta1.Query/Params' --data-binary @-`
+
+func grpcSamples(at string) []sample {
+	return []sample{
+		{"curl", "grpcurl", "grpcurl -plaintext " + at + " cosmos.staking.v1beta1.Query/Params"},
+		{"Go", "Go", strings.Replace(grpcProgram, "%s", at, 1)},
+	}
+}
+
+const cometProgram = `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/cometbft/cometbft/rpc/client/http"
+)
+
+func main() {
+	client, err := http.New("http://%s", "/websocket")
+	if err != nil {
+		log.Fatal(err)
+	}
+	status, err := client.Status(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(status.NodeInfo.Network, status.SyncInfo.LatestBlockHeight)
+}`
+
+const grpcProgram = `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	staking "cosmossdk.io/api/cosmos/staking/v1beta1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+func main() {
+	conn, err := grpc.NewClient("%s", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	reply, err := staking.NewQueryClient(conn).Params(context.Background(), &staking.QueryParamsRequest{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(reply.Params)
+}`

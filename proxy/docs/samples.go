@@ -1,0 +1,160 @@
+package docs
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A sample is a program that sends a request, to be copied.
+type sample struct {
+	Language string // curl, TypeScript or Go
+	Name     string // of what is to be installed for it, or the language
+	Source   string
+}
+
+// Lead is the beginning of what introduces the document.
+func (m manual) Lead() string {
+	lead, _, _ := strings.Cut(m.Info.Description, "\n")
+	return lead
+}
+
+// Opening is the operation that the page begins with.
+func (m manual) Opening() *huma.Operation {
+	for _, op := range m.operations {
+		if op.Path == m.examplePath() {
+			return op
+		}
+	}
+	return m.operations[0]
+}
+
+// OpeningAnswer is what is answered to its example.
+func (m manual) OpeningAnswer() string {
+	answer := m.examples[m.Opening().OperationID].Answer
+	if answer == nil {
+		answer = poolOfSDK
+	}
+	text := "HTTP/1.1 200 OK\nContent-Type: " + web.JSON + "\n"
+	for _, name := range []string{web.HeightHeader, cacheStatusHeader, etagHeader} {
+		text += name + ": " + headerTexts[name].example + "\n"
+	}
+	return text + "\n" + indented(answer)
+}
+
+// Samples are programs that send the example of an operation.
+func (m manual) Samples(op *huma.Operation) []sample {
+	return []sample{{"curl", "curl", m.Command(op)}, {"TypeScript", "TypeScript", m.typeScript(op)}, {"Go", "Go", m.goProgram(op)}}
+}
+
+// typeScript uses the client that is delivered with the server.
+func (m manual) typeScript(op *huma.Operation) string {
+	var options []string
+	if m.o.Cosmos != nil && op.RequestBody == nil {
+		options = append(options, "dialect: 'cosmos'")
+	}
+	if op.Security != nil {
+		options = append(options, "apiKey: '<API_KEY>'")
+	}
+	given := ""
+	if options != nil {
+		given = ", { " + strings.Join(options, ", ") + " }"
+	}
+	return "import { Tipcache } from '@tipcache/client'\n\nconst chain = new Tipcache('" + somewhere + "'" + given + ")\n" + m.typeScriptCall(op)
+}
+
+func (m manual) typeScriptCall(op *huma.Operation) string {
+	switch {
+	case op.Path == stream.LivePath:
+		return "chain.frames(['" + m.examplePath() + "'], ({ height, answers }) => console.log(height, answers))"
+	case op.Path == chain.BatchPath:
+		return "const { height, answers } = await chain.batch(['" + m.examplePath() + "', '" + m.otherPath() + "'])\nconsole.log(height, answers)"
+	case op.RequestBody != nil:
+		return "const { data, pagination } = await chain.collections(" + indented(m.examples[op.OperationID].Request) + ")\nconsole.log(pagination, data)"
+	}
+	given := ""
+	switch params := m.given(op); len(params) {
+	case 0:
+	case 1:
+		given = ", { params: { " + params[0] + " } }"
+	default:
+		given = ", { params: {\n  " + strings.Join(params, ",\n  ") + ",\n} }"
+	}
+	return "const { msg, height } = await chain.get('" + op.Path + "'" + given + ")\nconsole.log(height, msg)"
+}
+
+// given are the parameters of an operation's example, as members of an object.
+func (m manual) given(op *huma.Operation) (params []string) {
+	u, err := url.Parse(m.Target(op))
+	if err != nil {
+		return nil
+	}
+	segments, last := strings.Split(u.Path, "/"), strings.Count(op.Path, "/")
+	add := func(name, value string) {
+		literal := "'" + strings.ReplaceAll(value, "'", `\'`) + "'"
+		for _, p := range op.Parameters {
+			if p.Name == name && p.Schema != nil && p.Schema.Type == huma.TypeInteger || p.Ref == parameterRefs+name && m.Components.Parameters[name].Schema.Type == huma.TypeInteger {
+				literal = value
+			}
+		}
+		params = append(params, "'"+name+"': "+literal)
+	}
+	for i, part := range strings.Split(op.Path, "/") {
+		switch match := variable.FindStringSubmatch(part); {
+		case match == nil:
+		case i == last: // it may have slashes
+			add(match[1], strings.Join(segments[i:], "/"))
+		default:
+			add(match[1], segments[i])
+		}
+	}
+	for name, values := range u.Query() {
+		add(name, values[0])
+	}
+	return params
+}
+
+// goProgram needs the standard library alone.
+func (m manual) goProgram(op *huma.Operation) string {
+	body, imports, header := "nil", "", ""
+	if op.RequestBody != nil {
+		body, imports = "strings.NewReader(`"+indented(m.examples[op.OperationID].Request)+"`)", "\n\t\"strings\""
+		header = "\n\trequest.Header.Set(\"Content-Type\", \"" + web.JSON + "\")"
+	}
+	if op.Security != nil {
+		header += "\n\trequest.Header.Set(\"" + web.APIKeyHeader + "\", \"<API_KEY>\")"
+	}
+	return fmt.Sprintf(goText, imports, op.Method, somewhere+m.Target(op), body, header)
+}
+
+const goText = `package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"%s
+)
+
+func main() {
+	request, err := http.NewRequest(%q, %q, %s)
+	if err != nil {
+		log.Fatal(err)
+	}%s
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	fmt.Println(response.Status, response.Header.Get("X-Block-Height"))
+	if _, err := io.Copy(os.Stdout, response.Body); err != nil {
+		log.Fatal(err)
+	}
+}`
