@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/andybalholm/brotli"
@@ -27,52 +28,50 @@ const (
 )
 
 // The Window is, in bytes, how far back encoders of brotli and zstd look. They hold a multiple of it
-// while they are pooled, which counts in no bound of memory. Lists of delegations of 0.3 and
-// 6 MB come to no more bytes with it than with the usual 4 and 8 MiB.
+// while they are kept. Lists of delegations of 0.3 and 6 MB come to no more bytes with it than with the
+// usual 4 and 8 MiB.
 const (
 	windowBits = 19
 	Window     = 1 << windowBits
 )
 
-// Encoders make the encoded bodies, as many at once as there are processors:
-// each holds some megabytes. They are safe for concurrent use.
+// maxAtOnce is how many bodies are encoded at once on a machine of many processors, and
+// leastKept how many encoders there may be on one of few, so that each kind has its own.
+// An encoder holds 1 to 4.5 MiB, which counts in no bound of memory but this one.
+const (
+	maxAtOnce = 8
+	leastKept = 5
+)
+
+// Encoders make the encoded bodies, as many at once as there are processors, up to
+// maxAtOnce. They are safe for concurrent use.
 type Encoders struct {
 	places chan struct{} // one for each encoder at work
-	kept   streamPools
-	quick  streamPools // for bodies that may be sent once
-	zstd   *zstd.Encoder
+
+	mu   sync.Mutex
+	made int    // how many there are, at work and idle
+	idle []idle // the one that was used last is the last
 }
 
-// streamPools have writers of one level each.
-type streamPools struct {
-	gzip, brotli sync.Pool // of streamEncoder
+// A kind of encoders can stand in for each other.
+type kind struct {
+	coding Coding
+	quick  bool // for bodies that may be sent once
 }
 
-func (p *streamPools) init(gzipLevel, brotliLevel int) {
-	p.gzip.New = func() any {
-		w, _ := gzip.NewWriterLevel(io.Discard, gzipLevel) // a valid level
-		return w
-	}
-	p.brotli.New = func() any {
-		return brotli.NewWriterOptions(io.Discard, brotli.WriterOptions{Quality: brotliLevel, LGWin: windowBits})
-	}
+type idle struct {
+	kind
+	encoder encoder
 }
 
-// streamEncoder is what the writers of gzip and brotli have in common.
-type streamEncoder interface {
-	io.WriteCloser
-	Reset(w io.Writer)
+// An encoder works for one body at a time.
+type encoder interface {
+	encode(body []byte) []byte
 }
 
 // NewEncoders returns encoders that hold nothing yet.
 func NewEncoders() *Encoders {
-	e := &Encoders{places: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	e.kept.init(gzipLevel, brotliLevel)
-	e.quick.init(quickLevel, quickLevel)
-	// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
-	e.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(Window),
-		zstd.WithEncoderConcurrency(cap(e.places)), zstd.WithLowerEncoderMem(true))
-	return e
+	return &Encoders{places: make(chan struct{}, min(runtime.GOMAXPROCS(0), maxAtOnce))}
 }
 
 // Encode encodes a body in a coding other than [Identity], or quickly, for one that
@@ -82,18 +81,11 @@ func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded
 		return nil, false
 	}
 	defer func() { <-e.places }()
-	pools := &e.kept
-	if quick {
-		pools = &e.quick
-	}
-	switch coding {
-	case Gzip:
-		return stream(&pools.gzip, body), true
-	case Brotli:
-		return stream(&pools.brotli, body), true
-	default:
-		return bytes.Clone(e.zstd.EncodeAll(body, nil)), true // its own has room for the plain body
-	}
+	k := kind{coding, quick && coding != Zstd}
+	worker := e.take(k)
+	encoded = worker.encode(body)
+	e.put(idle{k, worker})
+	return encoded, true
 }
 
 func (e *Encoders) acquire(wait bool) bool {
@@ -109,14 +101,73 @@ func (e *Encoders) acquire(wait bool) bool {
 	}
 }
 
-// stream encodes with a writer of the pool.
-func stream(pool *sync.Pool, body []byte) []byte {
-	w := pool.Get().(streamEncoder)
+// take returns an encoder that is idle, or a new one, for which the one that was used
+// longest ago is dropped where there are enough.
+func (e *Encoders) take(k kind) encoder {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := slices.IndexFunc(e.idle, func(i idle) bool { return i.kind == k })
+	if i >= 0 {
+		found := e.idle[i].encoder
+		e.idle = slices.Delete(e.idle, i, i+1)
+		return found
+	}
+	if len(e.idle) > 0 && e.made >= max(cap(e.places), leastKept) {
+		e.idle = slices.Delete(e.idle, 0, 1)
+		e.made--
+	}
+	e.made++
+	return newEncoder(k)
+}
+
+func (e *Encoders) put(i idle) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = append(e.idle, i)
+}
+
+func newEncoder(k kind) encoder {
+	switch k.coding {
+	case Gzip:
+		w, _ := gzip.NewWriterLevel(io.Discard, levelOf(k, gzipLevel)) // a valid level
+		return stream{w}
+	case Brotli:
+		return stream{brotli.NewWriterOptions(io.Discard, brotli.WriterOptions{Quality: levelOf(k, brotliLevel), LGWin: windowBits})}
+	default:
+		// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
+		w, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(Window),
+			zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		return whole{w}
+	}
+}
+
+func levelOf(k kind, usual int) int {
+	if k.quick {
+		return quickLevel
+	}
+	return usual
+}
+
+// whole is an encoder of zstd.
+type whole struct{ *zstd.Encoder }
+
+func (w whole) encode(body []byte) []byte {
+	return bytes.Clone(w.EncodeAll(body, nil)) // its own has room for the plain body
+}
+
+// stream is an encoder of gzip or brotli.
+type stream struct {
+	w interface {
+		io.WriteCloser
+		Reset(w io.Writer)
+	}
+}
+
+func (s stream) encode(body []byte) []byte {
 	var out bytes.Buffer
-	w.Reset(&out)
-	_, _ = w.Write(body) // a buffer takes it all
-	_ = w.Close()
-	w.Reset(io.Discard)
-	pool.Put(w)
+	s.w.Reset(&out)
+	_, _ = s.w.Write(body) // a buffer takes it all
+	_ = s.w.Close()
+	s.w.Reset(io.Discard)
 	return bytes.Clone(out.Bytes()) // without the buffer's spare room
 }

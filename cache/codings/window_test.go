@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// Encoders are pooled, and what they hold counts in no bound: of a long body each keeps
+// Encoders are kept, and what they hold counts in no bound of memory: of a long body each keeps
 // what its window spans, not the body.
 func TestAnEncoderHoldsAFewMegabytesWhateverItEncodes(t *testing.T) {
 	const most = 8 << 20 // beside what it made, and copies of that
@@ -31,4 +32,32 @@ func TestAnEncoderHoldsAFewMegabytesWhateverItEncodes(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Whatever kinds are wanted in turn and at once, few encoders are held.
+func TestEncodersAreFew(t *testing.T) {
+	const most = 48 << 20 // though sixteen of each kind would take 200 MiB
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16))
+	held := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	e := codings.NewEncoders()
+	body := []byte(strings.Repeat("0123456789abcdef", 1<<14))
+	for range 3 {
+		var all sync.WaitGroup
+		for coding := codings.Gzip; coding < codings.Count; coding++ {
+			for i := range 32 {
+				all.Go(func() { e.Encode(coding, body, i%2 == 0, true) })
+			}
+		}
+		all.Wait()
+	}
+	if took := held() - before; took > most {
+		t.Errorf("%d KiB are held", took>>10)
+	}
+	runtime.KeepAlive(e)
 }

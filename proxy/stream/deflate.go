@@ -3,7 +3,7 @@ package stream
 import (
 	"bytes"
 	"io"
-	"sync"
+	"runtime"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -26,19 +26,28 @@ func stored(b, text []byte) []byte {
 	return b
 }
 
-// deflaters are compressors that wait for work. Level 6 is what answers in gzip have.
-var deflaters = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(io.Discard, 6) // a valid level
-	return w
-}}
+// deflaters are compressors that wait for work, nil where one is to be made: as many as there
+// are processors, up to four. Each holds a megabyte. Level 6 is what answers in gzip have.
+var deflaters = func() chan *flate.Writer {
+	all := make(chan *flate.Writer, min(runtime.GOMAXPROCS(0), 4))
+	for range cap(all) {
+		all <- nil
+	}
+	return all
+}()
 
 // deflate is a text in blocks that refer to nothing before them, and are whole bytes.
 func deflate(text []byte) []byte {
 	var to bytes.Buffer
-	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // the pool has no others
-	w.Reset(&to)
+	w := <-deflaters
+	defer func() { deflaters <- w }()
+	if w == nil {
+		w, _ = flate.NewWriter(&to, 6) // a valid level
+	} else {
+		w.Reset(&to)
+	}
 	_, _ = w.Write(text) // a buffer takes all
 	_ = w.Flush()
-	deflaters.Put(w)
+	w.Reset(io.Discard) // it would keep the text
 	return bytes.Clone(to.Bytes())
 }
