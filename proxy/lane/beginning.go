@@ -16,6 +16,10 @@ type beginning struct {
 
 var beginnings = sync.Pool{New: func() any { return new(beginning) }}
 
+// maxHeld is how many beginnings are held at a time: they count in no bound of memory. Net/http waits
+// for the rest of the others.
+const maxHeld = 256
+
 // restTime is how long the rest of a request is waited for. Then net/http gets what has come, and gives
 // the client its own time.
 const restTime = time.Second
@@ -34,14 +38,28 @@ func (c *Conn) room(p []byte) []byte {
 	return c.held.text[c.held.n:]
 }
 
-// hold keeps the beginning of a request. One that is held leaves room for the rest: heads and bodies have
-// their bounds.
-func (c *Conn) hold(text []byte, now time.Time) {
+// hold keeps the beginning of a request, unless too many are held. One that is held leaves room for the
+// rest: heads and bodies have their bounds.
+func (c *Conn) hold(text []byte, now time.Time) (ok bool) {
 	if c.held == nil {
+		if c.lane.held.Add(1) > maxHeld {
+			c.lane.held.Add(-1)
+			return false
+		}
 		c.held = beginnings.Get().(*beginning) //nolint:forcetypeassert // the pool has no others
 		c.deadline.shorten(c, now.Add(restTime))
 	}
 	c.held.n = copy(c.held.text[:], text)
+	return true
+}
+
+// drop ends holding.
+func (c *Conn) drop() {
+	if c.held != nil {
+		beginnings.Put(c.held)
+		c.held = nil
+		c.lane.held.Add(-1)
+	}
 }
 
 // release moves what is left of the bytes that came to p, for net/http, of which the first request
@@ -51,10 +69,7 @@ func (c *Conn) release(p, left []byte, first int) int {
 	if n < len(left) {
 		c.ahead.put(left[n:], first-n)
 	}
-	if c.held != nil {
-		beginnings.Put(c.held)
-		c.held = nil
-	}
+	c.drop()
 	return n
 }
 

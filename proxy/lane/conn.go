@@ -110,6 +110,9 @@ func (c *Conn) serve(p []byte) (n int, err error) {
 	case err != nil && c.held != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF)):
 		n, err = c.giveUp(p), nil // net/http waits for the rest, or finds that there is none
 	}
+	if err != nil {
+		c.drop()
+	}
 	return n, err
 }
 
@@ -138,8 +141,10 @@ func (c *Conn) process(p []byte, n int, now time.Time) (int, error) {
 	left, first, came := c.answerAll(text, now)
 	switch came {
 	case short:
-		c.hold(left, now)
-		return 0, nil
+		if c.hold(left, now) {
+			return 0, nil
+		}
+		first = len(left)
 	case failed:
 		return 0, errUseless
 	case notMine, done:

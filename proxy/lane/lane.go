@@ -50,6 +50,7 @@ type Lane struct {
 	o        Options
 	table    atomic.Pointer[table]
 	draining atomic.Bool
+	held     atomic.Int64                                             // beginnings of requests
 	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but not to be answered from memory now
 
 	mu        sync.Mutex

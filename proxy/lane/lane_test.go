@@ -201,6 +201,37 @@ func TestABeginningWithoutItsRestGoesToTheHandler(t *testing.T) {
 	})
 }
 
+// What is held counts in no bound of memory.
+func TestFewBeginningsAreHeldAtATime(t *testing.T) {
+	const most, more = 256, 44
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		know(s, "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+		for range 2 { // the second time there is room again
+			s.handled.Store(0)
+			clients := make([]*wire, most+more)
+			for i := range clients {
+				clients[i] = s.dial()
+				clients[i].send([]byte("POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"))
+			}
+			synctest.Wait()
+			if n := s.handled.Load(); n != more {
+				t.Errorf("the handler has %d of %d", n, len(clients))
+			}
+			for i, c := range clients {
+				if i%2 == 0 {
+					c.send([]byte("hello"))
+				}
+				c.end()
+			}
+			synctest.Wait()
+			if said := clients[0].said() + clients[len(clients)-2].said(); strings.Count(said, "hello") != 2 {
+				t.Errorf("the clients got %q", said)
+			}
+		}
+	})
+}
+
 func TestWhatIsForgottenIsAnsweredByTheHandler(t *testing.T) {
 	s := startServer(t, newLane())
 	know(s, getA)
