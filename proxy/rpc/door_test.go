@@ -7,9 +7,11 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,6 +100,34 @@ func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != 3 || answers[1].ID != "b" || answers[2].Error.Code != -32600 {
 		t.Errorf("%v: %s", err, body)
+	}
+}
+
+// What is kept of a body of very many calls, and of their answers, is hardly more than the body.
+func TestABatchOfVeryManyCallsTakesLittleMemory(t *testing.T) {
+	const calls, most = 80_000, 5 << 20
+	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{})
+	body := "[" + strings.Repeat(`{"id":1234},`, calls-1) + `{"id":"z"}]`
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	resp, err := http.Post(server.URL, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	kept := int64(most + 1)
+	for end := time.Now().Add(10 * time.Second); kept > most && time.Now().Before(end); { // the answer waits for its reader
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		kept = int64(after.HeapAlloc) - int64(before.HeapAlloc)
+	}
+	if kept > most {
+		t.Errorf("%d KiB are kept", kept>>10)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if n := strings.Count(string(text), `{"jsonrpc":"2.0","id":1234,"error":{"code":-32600,`); err != nil || n != calls-1 || int64(len(text)) != resp.ContentLength || !json.Valid(text) {
+		t.Errorf("%d of %d calls are answered, in %d bytes of %d; %v", n, calls, len(text), resp.ContentLength, err)
 	}
 }
 

@@ -14,23 +14,27 @@ import (
 
 // servePost answers a body: a call, or a batch.
 func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
-	calls, batch, err := jsonrpc.ReadBody(body)
-	if err != nil {
-		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error()))
-	}
-	run := calls[:0:0]
-	for _, one := range calls {
-		if one.ID != nil {
+	var run []jsonrpc.Call
+	var room [256]byte
+	calls, size := 0, 0 // of the answers, should there be too many calls
+	batch, err := jsonrpc.Each(body, func(one jsonrpc.Call) {
+		calls++
+		if one.ID == nil {
+			return // a notification, which is not run
+		}
+		if size += len(jsonrpc.AppendAnswer(room[:0], one.ID, tooMany)) + 1; len(run) < d.o.MaxBatch {
 			run = append(run, one)
 		}
-	}
+	})
 	switch {
-	case len(run) == 0: // notifications, which are not run
+	case err != nil:
+		return refuse(c, rec, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+err.Error()))
+	case len(run) == 0:
 		c.Writer.Header().Set("Content-Length", "0")
 		c.Writer.WriteHeader(http.StatusOK)
 		return nil
-	case len(calls) > d.o.MaxBatch:
-		return tooLong(c, run)
+	case calls > d.o.MaxBatch:
+		return tooLong(c, body, size+1)
 	}
 	hs, err := blocks.HeightRules{}.Read(c.Request)
 	if err != nil {
@@ -58,20 +62,30 @@ func routeOf(method string) string {
 	return "rpc " + method
 }
 
+var tooMany = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
+
 // tooLong answers a batch of more calls than are taken, with an error for each of them. The node's one
-// error without an id leaves clients waiting.
-func tooLong(c *gin.Context, calls []jsonrpc.Call) error {
-	refusal := jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
-	b := []byte{'['}
-	for i, one := range calls {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = jsonrpc.AppendAnswer(b, one.ID, refusal)
-	}
-	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, append(b, ']'))
+// error without an id leaves clients waiting. The answers may be thirteen times as long as the body, so
+// that they are made while they are written.
+func tooLong(c *gin.Context, body []byte, size int) error {
+	web.SendParts(c.Writer, c.Request, http.StatusOK, web.JSON, size, func(write func([]byte)) {
+		b, next := make([]byte, 0, partSize+1<<10), byte('[')
+		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) { // it was read before
+			if one.ID == nil {
+				return
+			}
+			b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, tooMany), ','
+			if len(b) > partSize {
+				write(b)
+				b = b[:0]
+			}
+		})
+		write(append(b, ']'))
+	})
 	return nil
 }
+
+const partSize = 16 << 10 // of the answers to a batch that is too long
 
 // answerCalls answers calls that have an id. One alone is answered by an object, also where it came as a batch.
 func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {

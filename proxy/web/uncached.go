@@ -21,6 +21,16 @@ func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body [
 	}
 }
 
+// SendParts is Send for a body of so many bytes that is made while it is written.
+func SendParts(w http.ResponseWriter, r *http.Request, status int, typ string, size int, parts func(write func([]byte))) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Type", typ)
+	h.Set("Content-Length", strconv.Itoa(size))
+	w.WriteHeader(status)
+	parts(func(part []byte) { _, _ = w.Write(part) }) // fails only when the client has left
+}
+
 // SetHeight tells a height on an answer that did not come through the cache.
 func SetHeight(to http.Header, height int64, more []Line) {
 	text := strconv.FormatInt(height, 10)

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"unsafe"
+
+	"github.com/tidwall/gjson"
 )
 
 // A Call is one call as it came.
@@ -60,22 +63,32 @@ func callOf(f fields) (Call, error) {
 	return c, nil
 }
 
-// ReadBody reads a call, or the calls of a batch. The error is the text of the node's.
-func ReadBody(body []byte) (calls []Call, batch bool, err error) {
-	var many []json.RawMessage
-	if json.Unmarshal(body, &many) != nil || many == nil {
+// Each reads a call, or the calls of a batch, and calls f with one after the other: a batch
+// may be of a hundred thousand. The error is the text of the node's, also of a body of which
+// some calls were read before.
+func Each(body []byte, f func(Call)) (batch bool, err error) {
+	all := gjson.Result{}
+	if json.Valid(body) {
+		all = gjson.Parse(unsafe.String(&body[0], len(body))) //nolint:gosec // which is not written meanwhile
+	}
+	if !all.IsArray() {
 		c, err := Read(body)
-		return []Call{c}, false, err
-	}
-	for _, one := range many {
-		c, err := Read(one)
-		if err != nil {
-			_, err = Read(body) // as the node says of a batch that it cannot read
-			return nil, true, err
+		if err == nil {
+			f(c)
 		}
-		calls = append(calls, c)
+		return false, err
 	}
-	return calls, true, nil
+	all.ForEach(func(_, one gjson.Result) bool {
+		var c Call
+		if c, err = Read([]byte(one.Raw)); err == nil {
+			f(c)
+		}
+		return err == nil
+	})
+	if err != nil {
+		_, err = Read(body) // as the node says of a batch that it cannot read
+	}
+	return true, err
 }
 
 // A Code says what kind of error a call came to.
