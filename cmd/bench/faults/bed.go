@@ -89,13 +89,8 @@ func (b *bed) startChain() (err error) {
 	}
 	b.clock, b.lowest = clients.NewClock(b.chain.Height), b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
-	b.nodes = []*devnet.Node{b.chain.Node()}
-	for len(b.nodes) < b.setup.nodes {
-		n, err := b.chain.AddNode(devnet.NodeOptions{})
-		if err != nil {
-			return err
-		}
-		b.nodes = append(b.nodes, n)
+	if b.nodes, err = rig.Nodes(b.chain, b.setup.nodes); err != nil {
+		return err
 	}
 	b.judge, err = b.chain.AddNode(devnet.NodeOptions{})
 	return err

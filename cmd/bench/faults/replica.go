@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -98,16 +97,8 @@ func (r *replica) downDuring(a *clients.Answer) bool {
 // before takes requests again.
 func (b *bed) rollingRestart(ctx context.Context) error {
 	for _, r := range b.replicas {
-		b.note("replica %s told to end", r.URL)
-		r.Signal(syscall.SIGTERM)
-		if err := r.Wait(); err != nil {
-			return err
-		}
-		b.note("replica %s ended, and starts again", r.URL)
-		if err := r.Restart(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
-		if err := r.Ready(ctx); err != nil {
+		b.note("replica %s is told to end, and starts again", r.URL)
+		if err := r.Renew(ctx); err != nil {
 			return fmt.Errorf("it does not come back before the run ends: %w", err)
 		}
 		rig.Pause(ctx, time.Second)

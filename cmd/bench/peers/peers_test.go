@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 )
 
 // TestBodiesThatVaryMeanTheSame has wrk send what the script of a case makes.
@@ -117,14 +118,7 @@ func TestTheNodeFailsOnlyForSomeKeys(t *testing.T) {
 
 // TestVisitorsAskWhatThereIs asks a simulated node for all that a wallet and an explorer ask.
 func TestVisitorsAskWhatThereIs(t *testing.T) {
-	d, err := devnet.New(devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	for _, path := range slices.Concat(walletVisit(cosmos.WideDelegator), explorerVisit()) {
 		if _, err := rig.Get(t.Context(), d.NodeURL()+pathAt(path, "900")); err != nil {
 			t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
+	"syscall"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -51,6 +52,19 @@ func (r *Rig) Replica(ctx context.Context, s Serving) (*Replica, error) {
 // Ready waits until the replica says so.
 func (t *Replica) Ready(ctx context.Context) error {
 	return t.Process.Ready(ctx, Answers(t.Admin+"/readyz"))
+}
+
+// Renew ends the replica in order and starts it again. It is ready by then, or has been
+// told to be where ctx ends.
+func (t *Replica) Renew(ctx context.Context) error {
+	t.Signal(syscall.SIGTERM)
+	if err := t.Wait(); err != nil {
+		return err
+	}
+	if err := t.Restart(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	return t.Ready(ctx)
 }
 
 // Metrics are those of this moment.

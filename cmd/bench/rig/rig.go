@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -183,6 +184,29 @@ func (r *Rig) Chain(o devnet.Options) (*devnet.Devnet, error) {
 	}
 	r.OnStop(func() { _ = d.Close() })
 	return d, nil
+}
+
+// Nodes are the node of a chain and others of it, n together.
+func Nodes(d *devnet.Devnet, n int) ([]*devnet.Node, error) {
+	all := []*devnet.Node{d.Node()}
+	for len(all) < n {
+		one, err := d.AddNode(devnet.NodeOptions{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// Away takes both servers of a node away for a time.
+func Away(ctx context.Context, n *devnet.Node, length time.Duration) error {
+	gone := devnet.Fault{Outage: devnet.Refuse}
+	if err := n.SetFaults(gone, gone); err != nil {
+		return err
+	}
+	Pause(ctx, length)
+	return n.SetFaults(devnet.Fault{}, devnet.Fault{})
 }
 
 // File writes a file into the directory and returns its path.

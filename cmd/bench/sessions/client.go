@@ -55,11 +55,11 @@ func (s *session) read(ctx context.Context, path string) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil || resp.StatusCode >= http.StatusInternalServerError:
-		s.failures.Add(1)
+		s.Add(failures, 1)
 	case resp.StatusCode == http.StatusConflict:
-		s.conflicts.Add(1)
+		s.Add(conflicts, 1)
 	default:
-		s.reads.Add(1)
+		s.Add(reads, 1)
 		s.judge(path, resp.Header, least)
 		s.compare(history, path+" at block "+resp.Header.Get("X-Block-Height"), nextKey.ReplaceAllString(string(body), ""))
 	}
@@ -75,7 +75,7 @@ func (s *session) compare(history int64, what, body string) {
 		return
 	}
 	if first, found := s.bodies.LoadOrStore(strconv.FormatInt(history, 10)+what, body); found && first != body {
-		s.blame(&s.other, "%s has two bodies:\n%s%s", what, first, body)
+		s.Blame(other, "%s has two bodies:\n%s%s", what, first, body)
 	}
 }
 
@@ -83,26 +83,25 @@ func (s *session) compare(history int64, what, body string) {
 func (s *session) judge(path string, h http.Header, least int64) {
 	height, _ := strconv.ParseInt(h.Get("X-Block-Height"), 10, 64)
 	token := h.Get("X-Session")
-	marked := strings.Contains(h.Get("Cache-Status"), "stale-")
 	switch {
 	case height == 0 || token == "":
-		s.blame(&s.backward, "%s has no session: %v", path, h)
+		s.Blame(backward, "%s has no session: %v", path, h)
 		return
 	case h.Get("X-Session-Reset") != "": // the chain was set back, and took writes with it
-		s.anew.Add(1)
+		s.Add(anew, 1)
 		s.token, s.height, s.wrote = token, height, min(s.wrote, height)
 		return
 	case height < least:
-		s.blame(&s.missed, "%s is of block %d, and block %d was waited for: %v", path, height, least, h)
-	case marked:
-		s.marked.Add(1)
+		s.Blame(missed, "%s is of block %d, and block %d was waited for: %v", path, height, least, h)
+	case strings.Contains(h.Get("Cache-Status"), "stale-"):
+		s.Add(marked, 1)
 		if time.Now().UnixMilli() < s.faults.Load() {
-			s.faulty.Add(1)
+			s.Add(faulty, 1)
 		}
 	case height < s.wrote && !s.silent:
-		s.blame(&s.missed, "%s is of block %d, and the session wrote in block %d: %v", path, height, s.wrote, h)
+		s.Blame(missed, "%s is of block %d, and the session wrote in block %d: %v", path, height, s.wrote, h)
 	case height < s.height:
-		s.blame(&s.backward, "%s is of block %d after an answer of %s: %v", path, height, s.token, h)
+		s.Blame(backward, "%s is of block %d after an answer of %s: %v", path, height, s.token, h)
 	}
 	s.wrote = max(s.wrote, least)
 	if height >= s.height {

@@ -7,14 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -22,7 +19,7 @@ import (
 
 const (
 	replicas   = 3
-	clients    = 48
+	sessions   = 48
 	blockTime  = time.Second
 	outage     = 5 * time.Second // of a node
 	setBackBy  = 20              // blocks
@@ -31,9 +28,9 @@ const (
 
 // Sessions counts what clients in a session see.
 func Sessions(ctx context.Context, r *rig.Rig) error {
-	reads := int64(500_000)
+	enough := 500_000
 	if r.Short {
-		reads = 2_000
+		enough = 2_000
 	}
 	var rows [][]string
 	var failed error
@@ -42,7 +39,7 @@ func Sessions(ctx context.Context, r *rig.Rig) error {
 		if err != nil {
 			return err
 		}
-		if err := b.run(ctx, reads); err != nil {
+		if err := b.run(ctx, enough); err != nil {
 			return err
 		}
 		rows = append(rows, b.row())
@@ -50,7 +47,7 @@ func Sessions(ctx context.Context, r *rig.Rig) error {
 		r.Progress("sessions: %s", b.name)
 		r.Stop()
 	}
-	r.Table(fmt.Sprintf("%d sessions through an nginx that pools connections, over %d replicas with a node each: rolling restart, outage of a node, failover of Redis, set-back by %d blocks; blocks of %v", clients, replicas, setBackBy, blockTime),
+	r.Table(fmt.Sprintf("%d sessions through an nginx that pools connections, over %d replicas with a node each: rolling restart, outage of a node, failover of Redis, set-back by %d blocks; blocks of %v", sessions, replicas, setBackBy, blockTime),
 		[]string{"replicas", "reads", "blocks", "backward, unmarked", "own writes missed", "other bodies", "marked", "marked %", "but for the faults %", "begun anew", "409", "other failures"}, rows)
 	r.Note("Each client closes its connection now and then. A write is a block that the chain has: its reader waits for it by X-Min-Block-Height, and each later read of the session is to hold it. What is marked in the %v from a fault on counts as the fault's. Other bodies are those that differ from the first of the same path and block. Clients without X-Session show what the rig finds where nothing keeps the promise; their chain is not set back.", outage+afterFault)
 	return failed
@@ -77,11 +74,8 @@ type bed struct {
 	faults   atomic.Int64  // Unix milliseconds until which marks are of a fault
 	history  atomic.Int64  // of the chain; 0 while it is set back
 
-	reads, backward, missed, other, marked, faulty, anew, conflicts, failures atomic.Int64
-
+	clients.Tally
 	bodies sync.Map // of history, path and block: the first
-	mu     sync.Mutex
-	wrong  error // the first
 }
 
 func start(ctx context.Context, r *rig.Rig, k kind) (*bed, error) {
@@ -91,13 +85,8 @@ func start(ctx context.Context, r *rig.Rig, k kind) (*bed, error) {
 	if b.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: blockTime}); err != nil {
 		return nil, err
 	}
-	b.nodes = []*devnet.Node{b.chain.Node()}
-	for len(b.nodes) < replicas {
-		n, err := b.chain.AddNode(devnet.NodeOptions{})
-		if err != nil {
-			return nil, err
-		}
-		b.nodes = append(b.nodes, n)
+	if b.nodes, err = rig.Nodes(b.chain, replicas); err != nil {
+		return nil, err
 	}
 	redis := "none"
 	if b.shared {
@@ -122,8 +111,6 @@ func start(ctx context.Context, r *rig.Rig, k kind) (*bed, error) {
 // any client.
 const ingress = `
 worker_processes 2;
-%s
-pid %s;
 error_log stderr error;
 events { worker_connections 1024; }
 http {
@@ -143,41 +130,31 @@ http {
 `
 
 func (b *bed) ingress(ctx context.Context, r *rig.Rig) error {
-	dir, err := os.MkdirTemp(r.Dir, "ingress-")
-	if err != nil {
-		return err
+	f, err := r.Front(ctx, "nginx", "/staking/pool", func(_, addr string) (string, error) {
+		servers := ""
+		for _, t := range b.replicas {
+			servers += "    server " + rig.Host(t.URL) + " max_fails=0;\n"
+		}
+		return fmt.Sprintf(ingress, servers, addr), nil
+	})
+	if err == nil {
+		b.url = "http://" + f.Addr
 	}
-	servers, user, at := "", "", rig.FreeAddr()
-	for _, t := range b.replicas {
-		servers += "    server " + rig.Host(t.URL) + " max_fails=0;\n"
-	}
-	if os.Getuid() == 0 { // its workers would be those of another user, who may not write here
-		user = "user root;"
-	}
-	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, ingress, user, filepath.Join(dir, "pid"), servers, at), 0o600); err != nil {
-		return err
-	}
-	p, err := r.Start(ctx, filepath.Base(dir), nil, "nginx", "-p", dir, "-e", "stderr", "-c", conf, "-g", "daemon off;")
-	if err != nil {
-		return err
-	}
-	b.url = "http://" + at
-	return p.Ready(ctx, rig.Answers(b.url+"/staking/pool"))
+	return err
 }
 
 // run has the clients read so often, with faults at equal distances.
-func (b *bed) run(ctx context.Context, reads int64) error {
+func (b *bed) run(ctx context.Context, enough int) error {
 	running, leave := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer leave()
-	for range clients {
+	for range sessions {
 		all.Go(func() { b.session(running) })
 	}
 	faults := b.faultsOf()
 	for i, fault := range faults {
-		if !b.reach(ctx, reads*int64(i+1)/int64(len(faults)+1)) {
+		if !b.reach(ctx, enough*(i+1)/(len(faults)+1)) {
 			return ctx.Err()
 		}
 		if err := fault(ctx); err != nil {
@@ -185,7 +162,7 @@ func (b *bed) run(ctx context.Context, reads int64) error {
 		}
 		b.faults.Store(time.Now().Add(afterFault).UnixMilli())
 	}
-	b.reach(ctx, reads)
+	b.reach(ctx, enough)
 	return ctx.Err()
 }
 
@@ -206,8 +183,8 @@ var paths = []string{
 	"/staking/validators?pagination.limit=5", "/staking/validators?status=bonded&pagination.limit=3",
 }
 
-func (b *bed) reach(ctx context.Context, reads int64) bool {
-	for b.reads.Load() < reads && rig.Pause(ctx, 20*time.Millisecond) {
+func (b *bed) reach(ctx context.Context, least int) bool {
+	for b.Of(reads) < least && rig.Pause(ctx, 20*time.Millisecond) {
 	}
 	return ctx.Err() == nil
 }
@@ -219,14 +196,7 @@ func (b *bed) during(d time.Duration) { b.faults.Store(time.Now().Add(d).UnixMil
 func (b *bed) restart(ctx context.Context) error {
 	for _, t := range b.replicas {
 		b.during(time.Minute)
-		t.Signal(syscall.SIGTERM)
-		if err := t.Wait(); err != nil {
-			return err
-		}
-		if err := t.Restart(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
-		if err := t.Ready(ctx); err != nil {
+		if err := t.Renew(ctx); err != nil {
 			return err
 		}
 	}
@@ -236,12 +206,7 @@ func (b *bed) restart(ctx context.Context) error {
 // failOver takes a node away, of which a replica knows another.
 func (b *bed) failOver(ctx context.Context) error {
 	b.during(time.Minute)
-	gone := devnet.Fault{Outage: devnet.Refuse}
-	if err := b.nodes[1].SetFaults(gone, gone); err != nil {
-		return err
-	}
-	rig.Pause(ctx, outage)
-	return b.nodes[1].SetFaults(devnet.Fault{}, devnet.Fault{})
+	return rig.Away(ctx, b.nodes[1], outage)
 }
 
 // failOverRedis kills the master, and waits until another server has taken over.
@@ -261,15 +226,20 @@ func (b *bed) setBack(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// The names of the tally.
+const (
+	reads, backward, missed, other, marked, faulty, anew, conflicts, failures = "reads", "backward", "missed", "other", "marked", "faulty", "anew", "conflicts", "failures"
+)
+
 func (b *bed) row() []string {
-	reads := float64(b.reads.Load())
-	return figures.Row(b.name, b.reads.Load(), b.chain.Height()-b.first, b.backward.Load(), b.missed.Load(), b.other.Load(), b.marked.Load(),
-		100*float64(b.marked.Load())/reads, 100*float64(b.marked.Load()-b.faulty.Load())/reads, b.anew.Load(), b.conflicts.Load(), b.failures.Load())
+	share := func(n int) float64 { return 100 * float64(n) / float64(b.Of(reads)) }
+	row := append([]any{b.name, b.Of(reads), b.chain.Height() - b.first}, b.Row(backward, missed, other, marked)...)
+	return figures.Row(append(append(row, share(b.Of(marked)), share(b.Of(marked)-b.Of(faulty))), b.Row(anew, conflicts, failures)...)...)
 }
 
 func (b *bed) verdict(short bool) error {
-	wrong := b.missed.Load() + b.other.Load()
-	switch back := b.backward.Load(); {
+	wrong := b.Of(missed, other)
+	switch back := b.Of(backward); {
 	case !b.silent:
 		wrong += back
 	case back == 0 && !short:
@@ -278,16 +248,5 @@ func (b *bed) verdict(short bool) error {
 	if wrong == 0 {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return fmt.Errorf("%s: %w", b.name, b.wrong)
-}
-
-func (b *bed) blame(count *atomic.Int64, format string, args ...any) {
-	count.Add(1)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.wrong == nil {
-		b.wrong = errors.New(strings.TrimSpace(fmt.Sprintf(format, args...)))
-	}
+	return fmt.Errorf("%s: %w", b.name, b.Wrong())
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -20,9 +20,9 @@ import (
 // Events has clients of the RPC's WebSocket read, on every event, at once what it tells
 // of, through each interface, while the nodes are restarted in turns.
 func Events(ctx context.Context, r *rig.Rig) (failure error) {
-	sockets, pairs := 100, int64(100_000)
+	sockets, enough := 100, 100_000
 	if r.Short {
-		sockets, pairs = 4, 400
+		sockets, enough = 4, 400
 	}
 	defer func(d devnet.Dialect) { r.Dialect = d }(r.Dialect)
 	r.Dialect = devnet.Cosmos // Story's simulated nodes find no transactions
@@ -30,10 +30,11 @@ func Events(ctx context.Context, r *rig.Rig) (failure error) {
 	if err != nil {
 		return err
 	}
-	other, err := d.AddNode(devnet.NodeOptions{})
+	nodes, err := rig.Nodes(d, 2)
 	if err != nil {
 		return err
 	}
+	other := nodes[1]
 	rpc, listen := rig.FreeAddr(), rig.FreeAddr()
 	serving := rig.Before(d, "--node", other.RESTURL(), "--comet", other.CometURL(), "--rpc-listen", rpc,
 		"--grpc", d.Node().GRPCAddr(), "--grpc", other.GRPCAddr(), "--grpc-listen", listen)
@@ -49,16 +50,15 @@ func Events(ctx context.Context, r *rig.Rig) (failure error) {
 	}
 	defer func() { _ = calls.Close() }()
 	var rows [][]string
-	for _, nodes := range [][]*devnet.Node{nil, {d.Node(), other}} {
-		c := &counted{most: pairs / 2, enough: make(chan struct{})}
-		restarts, err := c.attend(ctx, sockets, witness{counted: c, rpc: "http://" + rpc, rest: t.URL, grpc: calls}, nodes)
+	for _, away := range [][]*devnet.Node{nil, nodes} {
+		c := &counted{most: enough / 2, enough: make(chan struct{})}
+		restarts, err := c.attend(ctx, sockets, witness{counted: c, rpc: "http://" + rpc, rest: t.URL, grpc: calls}, away)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, figures.Row(restarts, int(c.pairs.Load()), int(c.misses.Load()), int(c.stale.Load()), int(c.twice.Load()), int(c.missing.Load()),
-			figures.Median(c.took), figures.Quantile(c.took, 0.99), figures.Quantile(c.took, 1)))
-		if c.misses.Load()+c.twice.Load()+c.missing.Load() > 0 || nodes == nil && c.stale.Load() > 0 {
-			failure = errors.New("an event told of what could not be read, or came twice or not at all. " + c.example)
+		rows = append(rows, figures.Row(slices.Concat([]any{restarts}, c.Row(pairs, misses, stale, twice, missing), c.Quantiles(0.5, 0.99, 1))...))
+		if c.Of(misses, twice, missing) > 0 || away == nil && c.Of(stale) > 0 {
+			failure = fmt.Errorf("an event told of what could not be read, or came twice or not at all: %w", c.Wrong())
 		}
 	}
 	r.Table(fmt.Sprintf("reads at once after an event, through each interface, by %d clients", sockets),
@@ -69,15 +69,13 @@ func Events(ctx context.Context, r *rig.Rig) (failure error) {
 
 // counted is what witnesses have seen.
 type counted struct {
-	most                          int64 // pairs, after which all is seen
-	pairs, misses, twice, missing atomic.Int64
-	stale                         atomic.Int64  // misses that are marked so
-	enough                        chan struct{} // closed then
-
-	mu      sync.Mutex
-	took    []float64 // by the reads, in milliseconds
-	example string    // of a miss
+	clients.Tally
+	most   int           // pairs, after which all is seen
+	enough chan struct{} // closed then
 }
+
+// The names of the tally. Stale are the misses that are marked so.
+const pairs, misses, stale, twice, missing = "pairs", "misses", "stale", "twice", "missing"
 
 // attend has witnesses listen until there are enough pairs, while nodes are away in turns, and
 // says how often one was.
@@ -105,11 +103,7 @@ func (c *counted) attend(ctx context.Context, sockets int, each witness, nodes [
 			}
 			away := nodes[restarts%len(nodes)]
 			restarts++
-			if err := away.SetFaults(devnet.Fault{Outage: devnet.Refuse}, devnet.Fault{Outage: devnet.Refuse}); err != nil {
-				return restarts, err
-			}
-			rig.Pause(ctx, time.Second)
-			if err := away.SetFaults(devnet.Fault{}, devnet.Fault{}); err != nil {
+			if err := rig.Away(ctx, away, time.Second); err != nil {
 				return restarts, err
 			}
 		}
@@ -119,17 +113,14 @@ func (c *counted) attend(ctx context.Context, sockets int, each witness, nodes [
 // pair notes a read after an event; what it should have found, or "" where it did, and
 // whether the answer is marked as stale.
 func (c *counted) pair(took time.Duration, missed string, marked bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.took = append(c.took, figures.Milliseconds(took))
+	c.Took(took)
 	switch {
 	case missed != "" && marked:
-		c.stale.Add(1)
+		c.Add(stale, 1)
 	case missed != "":
-		c.misses.Add(1)
-		c.example = "A miss: " + missed + "."
+		c.Blame(misses, "%s", missed)
 	}
-	if c.pairs.Add(1) == c.most {
+	if c.Add(pairs, 1) == c.most {
 		close(c.enough)
 	}
 }
@@ -140,9 +131,9 @@ func (c *counted) follows(last *int64, height int64) error {
 	case height < 1:
 		return fmt.Errorf("an event has height %d", height)
 	case *last > 0 && height <= *last:
-		c.twice.Add(1)
-	case *last > 0:
-		c.missing.Add(height - *last - 1)
+		c.Blame(twice, "the events of block %d came again", height)
+	case *last > 0 && height > *last+1:
+		c.Blame(missing, "the events of block %d came after those of block %d", height, *last)
 	}
 	*last = max(*last, height)
 	return nil

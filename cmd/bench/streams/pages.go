@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -22,23 +23,26 @@ import (
 // pagePaths are what a page shows.
 var pagePaths = []string{streamedPath, "/staking/pool", "/staking/params", "/distribution/params", "/mint/params"}
 
+// The names of the tally.
+const frames, whole, batches, refused = "frames", "whole", "batches", "refused"
+
 // pages are the answers that clients have seen together, by path and block.
 type pages struct {
 	url    atomic.Pointer[string] // of the replica
 	client http.Client
 
-	mu                              sync.Mutex
-	seen                            map[string]map[[32]byte]int // by path and block, how often each answer
-	frames, whole, batches, refused int
+	clients.Tally
+	mu   sync.Mutex
+	seen map[string]map[[32]byte]int // by path and block, how often each answer
 }
 
 // Pages measures whether pages mix blocks while the node stalls, fails and refuses, and the
 // replica is replaced: frames of /live, and answers of /batch. Each answer is compared with
 // what the node says at its block afterwards. It is an error where one differs.
 func Pages(ctx context.Context, r *rig.Rig) error {
-	frames, clients := 100_000, 200
+	enough, followers := 100_000, 200
 	if r.Short {
-		frames, clients = 500, 20
+		enough, followers = 500, 20
 	}
 	d, err := r.Chain(devnet.Options{Seed: 1, Interval: 250 * time.Millisecond})
 	if err != nil {
@@ -52,13 +56,13 @@ func Pages(ctx context.Context, r *rig.Rig) error {
 	p.url.Store(&t.URL)
 	running, stop := context.WithCancel(ctx)
 	var asking sync.WaitGroup
-	for range clients {
+	for range followers {
 		asking.Go(func() { repeat(running, p.follow) })
 	}
 	for range 10 {
 		asking.Go(func() { repeat(running, p.batch) })
 	}
-	t, err = p.fail(ctx, r, d, t, frames)
+	t, err = p.fail(ctx, r, d, t, enough)
 	stop()
 	asking.Wait()
 	defer t.Stop()
@@ -68,7 +72,7 @@ func Pages(ctx context.Context, r *rig.Rig) error {
 	differ, err := p.differences(ctx)
 	r.Table("pages of "+fmt.Sprint(len(pagePaths))+" paths while the node stalls, fails and refuses, and the replica is replaced",
 		[]string{"frames", "without a failure", "batches", "batches refused", "answers compared", "not of their block"},
-		[][]string{figures.Row(p.frames, p.whole, p.batches, p.refused, len(p.seen), differ)})
+		[][]string{figures.Row(append(p.Row(frames, whole, batches, refused), len(p.seen), differ)...)})
 	if differ > 0 {
 		err = errors.Join(err, fmt.Errorf("%d answers are not of the block of their page", differ))
 	}
@@ -84,13 +88,10 @@ func repeat(ctx context.Context, ask func(context.Context) error) {
 }
 
 // fail causes faults until there are so many frames, and returns the replica that is left.
-func (p *pages) fail(ctx context.Context, r *rig.Rig, d *devnet.Devnet, t *rig.Replica, frames int) (*rig.Replica, error) {
+func (p *pages) fail(ctx context.Context, r *rig.Rig, d *devnet.Devnet, t *rig.Replica, enough int) (*rig.Replica, error) {
 	faults := []devnet.Fault{{Stall: true}, {ErrorRate: 0.5}, {Outage: devnet.Refuse}, {Latency: 40 * time.Millisecond, Jitter: 100 * time.Millisecond}}
 	for n := 0; ctx.Err() == nil; n++ {
-		p.mu.Lock()
-		enough := p.frames >= frames
-		p.mu.Unlock()
-		if enough {
+		if p.Of(frames) >= enough {
 			return t, nil
 		}
 		if err := d.SetFaults(devnet.Faults{Node: faults[n%len(faults)]}); err != nil {
@@ -167,17 +168,16 @@ func (p *pages) follow(ctx context.Context) error {
 }
 
 func (p *pages) note(height int64, page map[string][32]byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.frames++
+	p.Add(frames, 1)
 	if len(page) == len(pagePaths) {
-		p.whole++
+		p.Add(whole, 1)
 	}
 	p.add(height, page)
 }
 
-// add notes answers. Call with mu held.
 func (p *pages) add(height int64, page map[string][32]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for path, sum := range page {
 		key := fmt.Sprintf("%s@%d", path, height)
 		if p.seen[key] == nil {
@@ -199,13 +199,11 @@ func (p *pages) batch(ctx context.Context) error {
 		Answers []told
 	}
 	err = json.NewDecoder(answer.Body).Decode(&said)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err != nil || answer.StatusCode != http.StatusOK {
-		p.refused++
+		p.Add(refused, 1)
 		return fmt.Errorf("status %d: %w", answer.StatusCode, err)
 	}
-	p.batches++
+	p.Add(batches, 1)
 	page := map[string][32]byte{}
 	for _, member := range said.Answers {
 		if member.Status == http.StatusOK {

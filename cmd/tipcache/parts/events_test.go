@@ -9,19 +9,13 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestNoEventIsMissedWhileNodesGoAndCome(t *testing.T) {
-	d, err := devnet.New(devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
 	second, err := d.AddNode(devnet.NodeOptions{})
 	if err != nil {
 		t.Fatal(err)

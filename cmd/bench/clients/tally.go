@@ -1,0 +1,81 @@
+package clients
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+)
+
+// A Tally counts what clients of a run see, by names. It is safe for concurrent use; the zero
+// value has counted nothing.
+type Tally struct {
+	mu     sync.Mutex
+	counts map[string]int
+	took   []float64 // milliseconds
+	wrong  error     // the first
+}
+
+// Add counts n more of something, and says how many there are.
+func (t *Tally) Add(name string, n int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts == nil {
+		t.counts = map[string]int{}
+	}
+	t.counts[name] += n
+	return t.counts[name]
+}
+
+// Of is how many there are of some things together.
+func (t *Tally) Of(names ...string) (n int) {
+	for _, name := range names {
+		n += t.Add(name, 0)
+	}
+	return n
+}
+
+// Row has a cell for each name.
+func (t *Tally) Row(names ...string) []any {
+	row := make([]any, len(names))
+	for i, name := range names {
+		row[i] = t.Of(name)
+	}
+	return row
+}
+
+// Took keeps how long something took.
+func (t *Tally) Took(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.took = append(t.took, figures.Milliseconds(d))
+}
+
+// Quantiles are those of the times, in milliseconds.
+func (t *Tally) Quantiles(qs ...float64) []any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := make([]any, len(qs))
+	for i, q := range qs {
+		row[i] = figures.Quantile(t.took, q)
+	}
+	return row
+}
+
+// Blame counts something that is wrong, and keeps the first that is.
+func (t *Tally) Blame(name, format string, args ...any) {
+	t.Add(name, 1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wrong == nil {
+		t.wrong = fmt.Errorf(format, args...)
+	}
+}
+
+// Wrong is the first that was, nil for none.
+func (t *Tally) Wrong() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wrong
+}
