@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -32,14 +33,7 @@ type sdkService struct {
 func simulate(t *testing.T, dialect node.Dialect, o devnet.Options) (*devnet.Devnet, *node.Pool) {
 	t.Helper()
 	o.Dialect, o.Interval = devnet.Dialect(dialect), -1
-	d, err := devnet.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
+	d := devnettest.Start(t, o)
 	pool, err := node.New(node.Options{
 		Dialect: dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute, Timeout: 20 * time.Second,
 	})

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 const params = "/cosmos.staking.v1beta1.Query/Params"
@@ -100,7 +101,7 @@ func (d *doors) post(t testing.TB, body string) string {
 // recordedMessage is the message of a recorded request.
 func recordedMessage(t testing.TB, name string) (path, message string) {
 	t.Helper()
-	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
+	for _, x := range nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl") {
 		if x.Name == name {
 			return x.Path, x.Message
 		}

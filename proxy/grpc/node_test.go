@@ -1,14 +1,12 @@
 package grpc_test
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -47,22 +45,6 @@ type said struct {
 	Answer string
 }
 
-func read[T any](t testing.TB, file string) (all []T) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(text) {
-		var one T
-		if err := json.Unmarshal(line, &one); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
 // A recordedNode answers as the real node did, and counts what it is asked.
 type recordedNode struct {
 	byGRPC map[string]exchange
@@ -81,12 +63,12 @@ type recordedNode struct {
 func newRecordedNode(t testing.TB) *recordedNode {
 	t.Helper()
 	n := &recordedNode{byGRPC: map[string]exchange{}, byRPC: map[string]string{}, asked: map[string]int{}}
-	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
+	for _, x := range nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl") {
 		if !x.Web && x.Raw == nil && (!strings.HasPrefix(x.Name, "restart") || x.Trailers["grpc-status"] == "0") && x.Status == http.StatusOK {
 			n.byGRPC[meaning(x.Path, x.Message, x.Metadata["x-cosmos-block-height"])] = x
 		}
 	}
-	for _, s := range read[said](t, "testdata/rpc.jsonl") {
+	for _, s := range nodetest.Recorded[said](t, "testdata/rpc.jsonl") {
 		var answer struct{ Result json.RawMessage }
 		if json.Unmarshal([]byte(s.Answer), &answer) == nil && answer.Result != nil {
 			n.byRPC[meaningOfCall(s.Method, s.Params)] = string(answer.Result)

@@ -25,6 +25,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 // A bench has the doors before a node.
@@ -210,7 +211,7 @@ func ownWords(name string) bool {
 func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
-	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
+	for _, x := range nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl") {
 		t.Run(x.Name, func(t *testing.T) {
 			base := "http://" + d.addr
 			if x.Web {
@@ -228,7 +229,7 @@ func TestTheRPCAloneAnswersRecordedExchangesAsTheNodesGRPCDoes(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, false)
 	compared := 0
-	for _, x := range read[exchange](t, "testdata/exchanges.jsonl") {
+	for _, x := range nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl") {
 		if x.Web {
 			continue
 		}

@@ -1,7 +1,6 @@
 package rpc_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -35,20 +33,8 @@ type exchange struct {
 	Type, Answer             string
 }
 
-func exchanges(t testing.TB) (all []exchange) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/exchanges.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(text) {
-		var x exchange
-		if err := json.Unmarshal(line, &x); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, x)
-	}
-	return all
+func exchanges(t testing.TB) []exchange {
+	return nodetest.Recorded[exchange](t, "testdata/exchanges.jsonl")
 }
 
 // A recordedNode answers as the real node did, and counts what it is asked.

@@ -133,24 +133,6 @@ func TestPostgresRefusesANewerSchema(t *testing.T) {
 	}
 }
 
-func TestPostgresMigratesOnceForManyProcesses(t *testing.T) {
-	url := postgresURL(t)
-	var opening sync.WaitGroup
-	for range 6 {
-		opening.Go(func() {
-			s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	opening.Wait()
-}
-
 func TestPostgresMigratesForLongerThanAQueryMayTake(t *testing.T) {
 	t.Parallel()
 	url := postgresURL(t)

@@ -1,12 +1,16 @@
 package collections_test
 
 import (
+	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
 // released is the version of the schema that the release before this one knows. It
@@ -37,4 +41,26 @@ func TestTheReleaseBeforeOpensTheDatabaseToo(t *testing.T) {
 			t.Errorf("version = %d, %v; want %d", version, err, released)
 		}
 	})
+}
+
+func TestManyProcessesMigrateOnce(t *testing.T) {
+	for name, newURL := range map[string]func(testing.TB) string{"sqlite": sqliteFile, "postgres": postgresURL} {
+		t.Run(name, func(t *testing.T) {
+			url := newURL(t)
+			var opening sync.WaitGroup
+			for range 6 {
+				opening.Go(func() {
+					s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			opening.Wait()
+		})
+	}
 }

@@ -145,24 +145,6 @@ func TestSQLiteRefusesANewerSchema(t *testing.T) {
 	}
 }
 
-func TestSQLiteMigratesOnceForManyProcesses(t *testing.T) {
-	url := sqliteFile(t)
-	var opening sync.WaitGroup
-	for range 6 {
-		opening.Go(func() {
-			s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if err := errors.Join(s.Ping(t.Context()), s.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	opening.Wait()
-}
-
 func TestSQLiteCountsWhatAnotherHandWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})

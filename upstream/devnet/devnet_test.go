@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 )
 
 // client does not follow redirects and asks for nothing by itself.
@@ -33,15 +34,7 @@ func TestMain(m *testing.M) {
 // start runs a devnet for the time of the test.
 func start(t testing.TB, o devnet.Options) *devnet.Devnet {
 	t.Helper()
-	d, err := devnet.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	return d
+	return devnettest.Start(t, o)
 }
 
 // fetch reads a URL, at a height unless that is 0.

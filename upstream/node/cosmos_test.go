@@ -13,21 +13,14 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 )
 
 // newDevnet runs a simulated chain of a dialect, whose blocks the test makes.
 func newDevnet(t *testing.T, dialect Dialect, o devnet.Options) *devnet.Devnet {
 	t.Helper()
 	o.Dialect, o.Interval = devnet.Dialect(dialect), -1
-	d, err := devnet.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	return d
+	return devnettest.Start(t, o)
 }
 
 // running runs a pool until the end of the test.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 	"github.com/tipcache/tipcache/upstream/leaktest"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 func TestMain(m *testing.M) {
@@ -114,18 +114,11 @@ func recorded(received []string) methods {
 }
 
 func TestSessionsGoAsWithTheNode(t *testing.T) {
-	text, err := os.ReadFile("testdata/sessions.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	type recording struct {
+		Name           string
+		Sent, Received []string
 	}
-	for line := range bytes.Lines(text) {
-		var session struct {
-			Name           string
-			Sent, Received []string
-		}
-		if err := json.Unmarshal(line, &session); err != nil {
-			t.Fatal(err)
-		}
+	for _, session := range nodetest.Recorded[recording](t, "testdata/sessions.jsonl") {
 		t.Run(session.Name, func(t *testing.T) {
 			_, url := serve(t, socket.Options{Methods: recorded(session.Received), Subscriptions: 5})
 			conn := dial(t, url)

@@ -3,10 +3,13 @@
 package nodetest
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -64,4 +67,21 @@ func Run(t testing.TB, o node.Options, height int64) *node.Pool {
 		t.Fatal(err)
 	}
 	return pool
+}
+
+// Recorded reads a file of JSON values, one in each line.
+func Recorded[T any](t testing.TB, file string) (all []T) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var one T
+		if err := json.Unmarshal(line, &one); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return all
 }
