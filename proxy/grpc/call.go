@@ -119,20 +119,13 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 // receive receives the only message. Not ok says that there is none, and the call is refused: also
 // where it takes longer than the request may, which ends this call alone on its connection.
 func (k *call) receive() (message []byte, ok bool) {
-	received := make(chan error, 1)
-	var read []byte
-	go func() { received <- k.stream.RecvMsg(&read) }() // ends with the stream: it cannot be told to end before its handler returns
-	late := time.NewTimer(time.Until(k.reader.Stack.Deadline(k.rec.Start)))
-	defer late.Stop()
-	var err error
-	select {
-	case err = <-received:
-	case <-late.C:
-		err = status.Error(codes.DeadlineExceeded, "the message has not come in time")
+	if interrupt, _ := k.stream.Context().Value(interruptKey{}).(context.CancelFunc); interrupt != nil {
+		late := time.AfterFunc(time.Until(k.reader.Stack.Deadline(k.rec.Start)), interrupt)
+		defer late.Stop()
 	}
-	switch {
+	switch err := k.stream.RecvMsg(&message); {
 	case err == nil:
-		return read, true
+		return message, true
 	case errors.Is(err, io.EOF):
 		k.st = status.New(codes.Unknown, "EOF")
 	default:

@@ -279,13 +279,13 @@ func (d *doors) raw(t testing.TB, from string) *raw {
 	return r
 }
 
-// begin begins a call, without its message.
+// begin begins a call about block 14, without its message.
 func (r *raw) begin() (stream uint32) {
 	r.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", "14"},
 	} {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // a table that no decoder has to follow
 	}

@@ -12,19 +12,18 @@ import (
 )
 
 // known are the headers that metadata stand for, of those that are looked at.
-var known = map[string]string{
-	heightKey: heightHeader, "x-min-block-height": web.MinHeightHeader, "x-api-key": web.APIKeyHeader,
-	"x-forwarded-for": "X-Forwarded-For", "x-request-id": web.RequestIDHeader, "user-agent": "User-Agent",
-	"traceparent": "Traceparent", "tracestate": "Tracestate",
+var known = []struct{ key, header string }{
+	{heightKey, heightHeader}, {"x-min-block-height", web.MinHeightHeader}, {"x-api-key", web.APIKeyHeader},
+	{"x-forwarded-for", "X-Forwarded-For"}, {"x-request-id", web.RequestIDHeader}, {"user-agent", "User-Agent"},
+	{"traceparent", "Traceparent"}, {"tracestate", "Tracestate"},
 }
 
 // requestOf is a call as a request of HTTP, which it is: limits, keys and records know those.
 func requestOf(ctx context.Context, name string) *http.Request {
-	md, _ := metadata.FromIncomingContext(ctx)
-	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: name}, RequestURI: name, ProtoMajor: 2, Header: make(http.Header, len(md))}
-	for key, values := range md {
-		if header := known[key]; header != "" {
-			r.Header[header] = values
+	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: name}, RequestURI: name, ProtoMajor: 2, Header: make(http.Header, len(known))}
+	for _, k := range known { // all metadata would be copied
+		if values := metadata.ValueFromIncomingContext(ctx, k.key); values != nil {
+			r.Header[k.header] = values
 		}
 	}
 	if from, ok := peer.FromContext(ctx); ok {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/tap"
 
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -24,6 +25,10 @@ type ServerOptions struct {
 // streams is how many calls a connection may have at once.
 const streams = 250
 
+// workers are the goroutines that calls share, whose stacks have grown. Calls beyond these have each
+// one of their own.
+const workers = 64
+
 // Clients may ping every ten seconds, as their libraries do at most.
 var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutStream: true}
 
@@ -31,10 +36,20 @@ var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutS
 func (d *Door) NewServer(o ServerOptions) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
+		grpc.NumStreamWorkers(workers), grpc.InTapHandle(interruptible),
 		grpc.MaxRecvMsgSize(node.MaxMessage), grpc.MaxHeaderListSize(uint32(4*d.reader.Stack.MaxHeader())), grpc.MaxConcurrentStreams(streams),
 		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(o.Header), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: o.Idle, Time: time.Minute, Timeout: 20 * time.Second}),
 	)
+}
+
+// An interrupt ends the receiving of messages of a stream: nothing else does, before its handler
+// returns.
+type interruptKey struct{}
+
+func interruptible(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	ctx, interrupt := context.WithCancel(ctx) // ends with the stream
+	return context.WithValue(ctx, interruptKey{}, interrupt), nil
 }
 
 // handle answers a call on a connection.

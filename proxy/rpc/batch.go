@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -18,8 +17,8 @@ const atOnce = 20
 // run answers what is asked of the nodes, by one tip: at the same time, but for what has to
 // be alone.
 func (d *Door) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
-	ctx, cancel := context.WithDeadline(from.Context(), d.reader.Stack.Deadline(rec.Start))
-	defer cancel()
+	ctx := d.reader.Deadline(from, rec)
+	defer ctx.Release()
 	all, errs, plans := make([]answered, len(asked)), make([]error, len(asked)), make([]*blocks.Query, len(asked))
 	for i, k := range asked {
 		if k != nil {

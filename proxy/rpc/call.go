@@ -103,6 +103,9 @@ func (k *asking) key(a arguments) string {
 
 // number is an integer among the parameters, 0 for none.
 func number(value json.RawMessage) int64 {
+	if value == nil {
+		return 0
+	}
 	n, _ := strconv.ParseInt(unquoted(value), 10, 64)
 	return n
 }

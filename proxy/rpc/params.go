@@ -7,6 +7,10 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 )
 
 // arguments are the parameters of a call, each as JSON and in one spelling; nil for one that
@@ -28,13 +32,18 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 		}
 		copy(a, list)
 	default:
-		var members map[string]json.RawMessage
-		if json.Unmarshal(trimmed, &members) != nil {
+		members := gjson.ParseBytes(trimmed) // it was read as JSON
+		if !members.IsObject() {
 			return nil, false
 		}
-		for i, p := range m.params {
-			a[i] = members[p.name]
-		}
+		members.ForEach(func(name, value gjson.Result) bool {
+			for i, p := range m.params {
+				if p.name == name.Str {
+					a[i] = json.RawMessage(value.Raw)
+				}
+			}
+			return true
+		})
 	}
 	for i, p := range m.params {
 		if a[i], ok = p.kind.spell(a[i]); !ok {
@@ -44,9 +53,9 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 	return a, true
 }
 
-// plain is an integer in the one spelling that is kept: the node refuses others, or reads
+// wholeNumber is an integer in the one spelling that is kept: the node refuses others, or reads
 // them as the same number.
-var plain = regexp.MustCompile(`^"(0|[1-9][0-9]{0,17})"$`)
+var wholeNumber = regexp.MustCompile(`^"(0|[1-9][0-9]{0,17})"$`)
 
 // spell gives a value its one spelling; nil for one that says as much as none.
 func (k kind) spell(value json.RawMessage) (spelled json.RawMessage, ok bool) {
@@ -64,13 +73,33 @@ func (k kind) spell(value json.RawMessage) (spelled json.RawMessage, ok bool) {
 		return value, string(value) == "true"
 	}
 	if k == integer {
-		return value, plain.Match(value)
+		return value, wholeNumber.Match(value)
+	}
+	if said, ok := plain(value); ok && (k == text || k == hexBytes && isUpperHex(said)) {
+		return value, true
 	}
 	var s string
 	if json.Unmarshal(value, &s) != nil {
 		return nil, false
 	}
 	return k.quote(s)
+}
+
+func isUpperHex(text []byte) bool {
+	for _, c := range text {
+		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'F') {
+			return false
+		}
+	}
+	return len(text)%2 == 0
+}
+
+// plain is a text of JSON that no escape is in, without its quotes.
+func plain(value json.RawMessage) (s []byte, ok bool) {
+	if !jsonrpc.IsPlain(value) {
+		return nil, false
+	}
+	return value[1 : len(value)-1], true
 }
 
 // quote is a text as JSON, in the spelling of its kind.
@@ -120,6 +149,9 @@ func (a arguments) of(m *method, name string) json.RawMessage {
 
 // unquoted is the text that a value is, "" where it is none.
 func unquoted(value json.RawMessage) (s string) {
+	if text, ok := plain(value); ok || len(value) == 0 {
+		return string(text)
+	}
 	_ = json.Unmarshal(value, &s)
 	return s
 }

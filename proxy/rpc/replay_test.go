@@ -240,7 +240,7 @@ func (n *recordedNode) wrote(method string) []string {
 }
 
 // newDoor starts a door before the node, with metrics.
-func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *prometheus.Registry) {
+func newDoor(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
 	pool := nodetest.Run(t, node.Options{
@@ -251,7 +251,11 @@ func newDoor(t testing.TB, n *recordedNode, o rpc.Options) (*httptest.Server, *p
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	reader, err := blocks.New(blocks.Options{Nodes: pool}, web.New(web.Options{Registerer: metrics}, c), c)
+	with := web.Options{Registerer: metrics}
+	for _, change := range changes {
+		change(&with)
+	}
+	reader, err := blocks.New(blocks.Options{Nodes: pool}, web.New(with, c), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,25 +1,45 @@
 package state
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A service named Query tells of the state. Other services ignore the height that they are
-// asked for, and some of them repeat it in their answers.
-var method = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+Query/[A-Za-z0-9_]+$`)
+// Tells says whether a method, with the slash before it, tells of the state at a height: that of a
+// service named Query. Other services ignore the height that they are asked for, and some of them
+// repeat it in their answers.
+func Tells(name string) bool {
+	service, method, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	before, isQuery := strings.CutSuffix(service, ".Query")
+	return isQuery && name[0] == '/' && isName(method) && isPackage(before)
+}
 
-// Tells says whether a method, with the slash before it, tells of the state at a height.
-func Tells(name string) bool { return method.MatchString(name) }
+// isPackage tells names with a dot between each two.
+func isPackage(text string) bool {
+	for name := range strings.SplitSeq(text, ".") {
+		if !isName(name) {
+			return false
+		}
+	}
+	return true
+}
 
-// A transaction is the same at every height, whichever is asked for.
-var getTx = regexp.MustCompile(`^/([A-Za-z0-9_]+\.)+tx\.v1beta1\.Service/GetTx$`)
+func isName(text string) bool {
+	for _, c := range []byte(text) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_') {
+			return false
+		}
+	}
+	return text != ""
+}
 
-// Finds says whether a method, with the slash before it, finds what is fixed from then on. It
-// ignores heights.
-func Finds(name string) bool { return getTx.MatchString(name) }
+// Finds says whether a method, with the slash before it, finds what is fixed from then on: a
+// transaction is the same at every height, whichever is asked for.
+func Finds(name string) bool {
+	before, isGetTx := strings.CutSuffix(name, ".tx.v1beta1.Service/GetTx")
+	return isGetTx && before != "" && before[0] == '/' && isPackage(before[1:])
+}
 
 // CostOf is what a method costs a node, besides which values cost little.
 func CostOf(name string) node.Cost {

@@ -36,7 +36,7 @@ func (s *Stack) VisitBodies(r *http.Request, tenant string) *limits.Visit {
 // places for them as they come: a client that announces much and sends nothing holds
 // next to nothing. The error is from's, or a *Failure.
 func ReadBody(from io.Reader, largest int64, v *limits.Visit) ([]byte, error) {
-	const first = 4 << 10
+	const first = 512 // room for a call of JSON-RPC
 	var body []byte
 	for {
 		if len(body) == cap(body) {

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
 // A Call is one call as it came.
@@ -31,11 +34,71 @@ type fields = struct {
 
 // Read reads a body that holds a call and nothing else. The error is the text of the node's.
 func Read(body []byte) (Call, error) {
+	if c, ok := readPlain(body); ok {
+		return c, nil
+	}
 	var f fields
 	if err := json.Unmarshal(body, &f); err != nil {
 		return Call{}, err
 	}
 	return callOf(f)
+}
+
+// readPlain reads a call as libraries write it, in a quarter of the time: each of its members once
+// and by its own name, an id without an exponent or what would be escaped. It is not ok for others.
+func readPlain(body []byte) (c Call, ok bool) {
+	if !jsontext.Valid(body) {
+		return c, false
+	}
+	call := gjson.ParseBytes(body)
+	ok = call.IsObject()
+	seen := 0
+	call.ForEach(func(name, value gjson.Result) bool {
+		var member int
+		switch name.Raw {
+		case `"jsonrpc"`:
+			member, ok = 1, value.Type == gjson.String
+		case `"id"`:
+			member, ok = 2, isWhole(value.Raw) || IsPlain([]byte(value.Raw))
+			c.ID = json.RawMessage(value.Raw)
+		case `"method"`:
+			member, ok = 4, IsPlain([]byte(value.Raw))
+			c.Method = value.Str
+		case `"params"`:
+			member, ok = 8, value.Type == gjson.JSON
+			c.Params = json.RawMessage(value.Raw)
+		default:
+			ok = false
+		}
+		ok = ok && seen&member == 0
+		seen |= member
+		return ok
+	})
+	return c, ok
+}
+
+// isWhole tells a number that is given back as it stands.
+func isWhole(text string) bool {
+	return len(text) <= 15 && text != "" && (text[0] != '0' || text == "0") && strings.Trim(text, "0123456789") == ""
+}
+
+// IsPlain tells a text, as valid JSON, whose JSON is the same in any spelling that the node writes.
+func IsPlain(text []byte) bool {
+	if len(text) < 2 || text[0] != '"' {
+		return false
+	}
+	for _, c := range text[1 : len(text)-1] {
+		if c < ' ' || c > '~' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// isList tells what may be a batch.
+func isList(body []byte) bool {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	return len(body) > 0 && body[0] == '['
 }
 
 // ReadFirst reads the first JSON value of a message; what follows is dropped. The error is the
@@ -68,7 +131,7 @@ func callOf(f fields) (Call, error) {
 // some calls were read before.
 func Each(body []byte, f func(Call)) (batch bool, err error) {
 	all := gjson.Result{}
-	if json.Valid(body) {
+	if isList(body) && jsontext.Valid(body) {
 		all = gjson.Parse(unsafe.String(&body[0], len(body))) //nolint:gosec // which is not written meanwhile
 	}
 	if !all.IsArray() {
