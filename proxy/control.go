@@ -1,29 +1,54 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // SelectRoute selects the keys of one route: those at explicit heights too.
-// The collection listing is the route "collections".
-func (s *Server) SelectRoute(name string) (cache.Selection, error) {
+// The collection listing is the route "collections"; methods of the RPC are "rpc block" and so on,
+// and values of the state, whichever of RPC and gRPC asks for them, "grpc state".
+func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 	if name == "collections" {
-		return collections.Select(), nil
+		return []cache.Selection{collections.Select()}, nil
 	}
-	return s.now().dialect.SelectRoute(name)
+	if all, ok := rpc.Select(name); ok {
+		return all, nil
+	}
+	if name == "grpc state" {
+		return []cache.Selection{state.Select("")}, nil
+	}
+	sel, err := s.now().dialect.SelectRoute(name)
+	return []cache.Selection{sel}, err
+}
+
+// SelectMethod selects the values that a method of gRPC gives, by its name with its service,
+// whichever of RPC and gRPC asks for them. An error says that none are kept.
+func (s *Server) SelectMethod(name string) (cache.Selection, error) {
+	name = "/" + strings.TrimPrefix(name, "/")
+	if !state.Tells(name) && !state.Finds(name) {
+		return cache.Selection{}, errors.New(web.Short(name) + " is no method whose answers are kept: expected one of a service named Query, as in cosmos.bank.v1beta1.Query/Balance")
+	}
+	return state.Select(name), nil
 }
 
 // SelectAddress selects the keys that name an address, or a public key: of
 // queries about it, of the collection and of its metadata. The address may be
-// written in any of its forms.
-func (s *Server) SelectAddress(address string) (cache.Selection, error) {
-	return s.now().dialect.SelectAddress(address)
+// written in any of its forms. Of what RPC and gRPC read, requests are found that name
+// it in the same form, in small letters.
+func (s *Server) SelectAddress(address string) ([]cache.Selection, error) {
+	sel, err := s.now().dialect.SelectAddress(address)
+	return []cache.Selection{sel, state.SelectNaming(strings.ToLower(address))}, err
 }
 
 // SetClasses puts other classes, and other policies of single routes, in force

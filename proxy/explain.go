@@ -11,6 +11,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -19,7 +21,9 @@ import (
 type Inquiry struct {
 	URL    string // path and query, perhaps with the scheme and host before them
 	Height string // X-Block-Height; "" for none
-	Body   string // of a collection listing; "" asks for the first page
+	Body   string // of a collection listing, of which "" asks for the first page; of a call of the RPC; of gRPC the message in hex
+
+	Interface string // rest, rpc or grpc; "" is rest
 }
 
 // An Explanation says what a request would come to now, and why.
@@ -99,8 +103,14 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 	}
 	e.Request = r.Method + " " + r.RequestURI
 	v := s.now()
-	r = v.tidied(r)
-	rt := v.route(r)
+	rt, err := s.routeOf(asked)
+	if err != nil {
+		return *e, err
+	}
+	if rt.Render == nil {
+		r = v.tidied(r)
+		rt = v.route(r)
+	}
 	if err = s.stack.Oversized(r); err == nil {
 		err = v.explain(r, rt, e)
 	}
@@ -112,14 +122,35 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 	return *e, nil
 }
 
+// routeOf is the route of an interface that has no paths of ours; zero for REST.
+func (s *Server) routeOf(asked Inquiry) (rt web.Route, err error) {
+	switch {
+	case asked.Interface == "" || asked.Interface == "rest":
+		return rt, nil
+	case asked.Interface == "rpc" && s.rpc != nil:
+		return web.Route{Render: rpc.Render, Plan: func(r *http.Request) (web.Plan, error) { return s.rpc.Plan(r, asked.Body) }}, nil
+	case asked.Interface == "grpc" && s.grpc != nil:
+		return web.Route{Render: grpc.Render, Plan: func(r *http.Request) (web.Plan, error) { return s.grpc.Plan(r, asked.Body) }}, nil
+	case asked.Interface == "rpc" || asked.Interface == "grpc":
+		return rt, errors.New(asked.Interface + " is not served here")
+	default:
+		return rt, errors.New(web.Short(asked.Interface) + " is no interface: expected rest, rpc or grpc")
+	}
+}
+
 // request is the request that a client would send.
 func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 	u, err := url.Parse(asked.URL)
 	if err != nil || !strings.HasPrefix(u.Path, "/") {
-		return nil, errors.New("not a URL with a path: " + web.Short(asked.URL))
+		return nil, errors.New("url: not a URL with a path: " + web.Short(asked.URL))
 	}
 	method := http.MethodGet
-	if asked.Body != "" || tidyPath(u.Path) == collections.Path {
+	switch {
+	case asked.Interface == "rpc" || asked.Interface == "grpc":
+		if asked.Body != "" || asked.Interface == "grpc" {
+			method = http.MethodPost
+		}
+	case asked.Body != "" || tidyPath(u.Path) == collections.Path:
 		method = http.MethodPost
 		asked.Body = cmp.Or(asked.Body, "{}")
 	}
@@ -129,7 +160,10 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	r.URL, r.RequestURI, r.Host = target, target.RequestURI(), u.Host
-	if asked.Height != "" {
+	switch {
+	case asked.Height != "" && asked.Interface == "grpc":
+		r.Header.Set(grpc.HeightHeader, asked.Height)
+	case asked.Height != "":
 		r.Header.Set(web.HeightHeader, asked.Height)
 	}
 	return r, nil
@@ -146,7 +180,7 @@ func (v *surface) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	case err != nil:
 	case p.Route != "":
 		v.inspect(r.Context(), e, p)
-	case v.exact:
+	case v.exact || rt.Handler == nil:
 		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."
 	}
 	return err
@@ -169,6 +203,9 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	e.Verdict = found.Forecast.String()
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
 	e.ReadAhead, e.FastLane = found.Ahead, s.fastLane(found)
+	if strings.HasPrefix(p.Route, "rpc ") || strings.HasPrefix(p.Route, "grpc ") {
+		e.FastLane = "no: it is for REST"
+	}
 }
 
 // fastLane says whether the fast lane may answer a request like this one.

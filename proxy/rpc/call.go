@@ -98,7 +98,7 @@ func (k *asking) key(a arguments) string {
 		sum := sha256.Sum256([]byte(said))
 		said = hex.EncodeToString(sum[:])
 	}
-	return "rpc/" + k.m.name + strings.ReplaceAll(said, "@", `\u0040`)
+	return "rpc/" + k.m.name + "?" + strings.ReplaceAll(said, "@", `\u0040`)
 }
 
 // number is an integer among the parameters, 0 for none.

@@ -90,17 +90,23 @@ func (d *Door) serveURI(c *gin.Context, rec *web.Record, name string) error {
 		return err
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
-	k := &asking{Door: d, m: m, heights: hs}
-	var ok bool
-	if k.a, ok = m.readForm(c.Request); !ok {
-		k.a, k.target = make(arguments, len(m.params)), m.target(c.Request)
-	}
+	k := d.askURI(m, c.Request, hs)
 	all, errs := d.run(c.Request, rec, []*asking{k})
 	if errs[0] != nil {
 		return errs[0]
 	}
 	d.answerURI(c, rec, all[0])
 	return nil
+}
+
+// askURI makes of a URI what is asked.
+func (d *Door) askURI(m *method, r *http.Request, hs blocks.Heights) *asking {
+	k := &asking{Door: d, m: m, heights: hs}
+	var ok bool
+	if k.a, ok = m.readForm(r); !ok {
+		k.a, k.target = make(arguments, len(m.params)), m.target(r)
+	}
+	return k
 }
 
 // answerURI writes the answer to a URI: every error is a 500 at the node.

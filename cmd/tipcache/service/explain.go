@@ -12,14 +12,14 @@ import (
 // explainTimeout is for an explanation: memory and one exchange with Redis.
 const explainTimeout = 5 * time.Second
 
-// explain serves GET /admin/explain?url=/staking/params, and &height= and &body=.
+// explain serves GET /admin/explain?url=/staking/params, and &height=, &body= and &interface=.
 func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
 	defer cancel()
 	asked := r.URL.Query()
-	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body")})
+	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body"), Interface: asked.Get("interface")})
 	if err != nil {
-		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "url: " + err.Error()})
+		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
 	if e.Policy != nil && e.Class != "collections" {

@@ -22,18 +22,25 @@ type purged struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// purge serves POST /admin/purge with one of route=NAME, prefix=KEY,
+// purge serves POST /admin/purge with one of route=NAME, method=SERVICE/METHOD, prefix=KEY,
 // address=0x... and all=true, in the query or as a form.
 func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
-	sel, err := s.selection(r)
+	selections, err := s.selection(r)
 	if err != nil {
 		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), purgeTimeout)
 	defer cancel()
-	done, err := s.cache.PurgeKeys(ctx, sel)
+	var done cache.Purged
+	for _, sel := range selections {
+		var of cache.Purged
+		if of, err = s.cache.PurgeKeys(ctx, sel); err != nil {
+			break
+		}
+		done.Memory, done.Shared, done.Told = done.Memory+of.Memory, done.Shared+of.Shared, of.Told
+	}
 	s.proxy.Forget()
 	answer, status := purged{Memory: done.Memory, Redis: done.Shared, Replicas: "told"}, http.StatusOK
 	switch {
@@ -42,17 +49,18 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 	case !done.Told:
 		answer.Replicas = "none"
 	}
-	s.log.Info("purged", "selection", sel, "memory", done.Memory, "redis", done.Shared, "replicas", answer.Replicas, "error", answer.Error)
+	s.log.Info("purged", "selection", selections, "memory", done.Memory, "redis", done.Shared, "replicas", answer.Replicas, "error", answer.Error)
 	admin.WriteJSON(w, status, answer)
 }
 
-var errSelection = errors.New("say one of route=NAME, prefix=KEY, address=0x... and all=true")
+var errSelection = errors.New("say one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all=true")
 
 // selection reads what is to be purged: exactly one thing, so that a mistyped
 // parameter does not purge everything.
-func (s *Service) selection(r *http.Request) (cache.Selection, error) {
+func (s *Service) selection(r *http.Request) ([]cache.Selection, error) {
+	one := func(sel cache.Selection, err error) ([]cache.Selection, error) { return []cache.Selection{sel}, err }
 	if err := r.ParseForm(); err != nil {
-		return cache.Selection{}, errSelection
+		return nil, errSelection
 	}
 	for name, values := range r.Form {
 		if len(r.Form) != 1 || len(values) != 1 || values[0] == "" {
@@ -61,15 +69,17 @@ func (s *Service) selection(r *http.Request) (cache.Selection, error) {
 		switch value := values[0]; name {
 		case "route":
 			return s.proxy.SelectRoute(value)
+		case "method":
+			return one(s.proxy.SelectMethod(value))
 		case "prefix":
-			return cache.Selection{Prefix: value}, nil
+			return one(cache.Selection{Prefix: value}, nil)
 		case "address":
 			return s.proxy.SelectAddress(value)
 		case "all":
 			if yes, err := strconv.ParseBool(value); err == nil && yes {
-				return cache.Selection{}, nil
+				return one(cache.Selection{}, nil)
 			}
 		}
 	}
-	return cache.Selection{}, errSelection
+	return nil, errSelection
 }

@@ -1,0 +1,43 @@
+package grpc
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/http"
+
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Plan says what a call of the method in a path would ask, with a message in hex.
+func (d *Door) Plan(r *http.Request, message string) (p web.Plan, err error) {
+	text, err := hex.DecodeString(message)
+	if err != nil {
+		return p, web.BadInput("the body is %q; expected the message in hex", web.Short(message))
+	}
+	name := r.URL.Path
+	m := methodOf(name)
+	if m.route != value.route && m.route != found.route {
+		return p, nil
+	}
+	k := &call{Door: d, name: name, from: r}
+	hs, ok := k.heights()
+	if !ok {
+		return p, web.BadInput("%s", k.st.Message())
+	}
+	q := k.values.Query(state.Request{Method: name, Message: text}, hs)
+	p = web.Plan{Route: m.route, Class: string(q.Kind.Class), Origin: "the node", Asks: fmt.Sprintf("the node for %s %x", name, text)}
+	var pinned int64
+	if p.Query, pinned, err = d.reader.Forecast(r, q); pinned > 0 {
+		p.Class = "pinned"
+	}
+	return p, err
+}
+
+// HeightHeader is the header of HTTP in which a call names its height.
+const HeightHeader = heightHeader
+
+// Render renders failures for people, of whom no client of gRPC is one.
+func Render(_ *http.Request, _ http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	return f.Status, "text/plain; charset=utf-8", []byte(f.Public + "\n")
+}
