@@ -2,7 +2,6 @@ package queue
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,40 +86,6 @@ func TestTheExpectedWaitGrowsWhileNothingEnds(t *testing.T) {
 		turn.End(false)
 		if got := s.Expected(Request{Cost: Page}); got != 0 {
 			t.Errorf("%v is expected when it has ended", got)
-		}
-	})
-}
-
-// A flood of what is asked for the first time keeps the node busy for as long as requests
-// wait, and has no request wait in vain.
-func TestARequestIsRefusedAtOnceWhoseTurnWouldComeTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const slack = 100 * time.Millisecond
-		n := newSlowNode(100)
-		n.Slots, n.takes = few(4, 2*time.Second), 10*time.Millisecond
-		for range 20 { // which teach it how long reads take
-			n.read(Request{Cost: Page})
-		}
-		var turns, refused, inVain atomic.Int64
-		for range 2000 {
-			go func() {
-				begun := time.Now()
-				turn, err := n.Acquire(t.Context(), Request{Client: "a", Cost: Page, Miss: true})
-				switch {
-				case err == nil:
-					turns.Add(1)
-					time.Sleep(n.takes)
-					turn.End(true)
-				case time.Since(begun) > 0:
-					inVain.Add(1)
-				default:
-					refused.Add(1)
-				}
-			}()
-		}
-		time.Sleep(2*time.Second + slack)
-		if turns.Load() < 750 || inVain.Load() > 10 || refused.Load() == 0 {
-			t.Errorf("%d had turns, %d were refused at once, and %d waited in vain", turns.Load(), refused.Load(), inVain.Load())
 		}
 	})
 }

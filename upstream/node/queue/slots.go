@@ -64,9 +64,8 @@ type Turn struct {
 	calm  bool // little was asked then
 }
 
-// Acquire waits for a slot; its turn must be ended. The error is ErrLate, at once where the
-// work ahead is likely to take longer than the patience, upstream.ErrYielded or the
-// context's.
+// Acquire waits for a slot; its turn must be ended. The error is ErrLate,
+// upstream.ErrYielded or the context's.
 func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	r.Cost = r.Cost.known()
 	if r.Ahead {
@@ -81,10 +80,6 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 		patience = forever
 	}
 	s.mu.Lock()
-	if !r.Background && r.Cost != Scan && s.behind(r) > patience {
-		s.mu.Unlock()
-		return nil, ErrLate
-	}
 	w := queue.push(r)
 	s.grant()
 	s.mu.Unlock()
