@@ -232,7 +232,7 @@ func wantsStream(r *http.Request) bool {
 // same resource. The node of Story answers them with a 404 and an empty redirect; one of the SDK tells
 // spellings apart.
 func (v *surface) tidied(r *http.Request) *http.Request {
-	r = blocks.TakeHeights(stream.TakeOptions(r))
+	r = blocks.WithoutHeights(stream.TakeOptions(r))
 	path := tidyPath(r.URL.Path)
 	if path == r.URL.Path || v.exact && !strings.HasPrefix(path, collections.Prefix) {
 		return r

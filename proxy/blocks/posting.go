@@ -33,9 +33,9 @@ func NewPosting(p Posts) *Posting {
 	return &Posting{queue.NewTokens(p.Rate, p.Burst, postPatience)}
 }
 
-// Take waits for the turn of a client, by its name in [web.Stack.Client]. The error is a
+// Acquire waits for the turn of a client, by its name in [web.Stack.Client]. The error is a
 // *web.Failure, 429, where it does not come soon, or the context's.
-func (p *Posting) Take(ctx context.Context, client string) error {
+func (p *Posting) Acquire(ctx context.Context, client string) error {
 	err := p.turns.Acquire(ctx, client)
 	if errors.Is(err, queue.ErrLate) {
 		return &web.Failure{

@@ -39,7 +39,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	client := p.Stack.Client(c.Request, rec)
 	ctx := p.Deadline(c.Request, rec)
 	defer ctx.Release()
-	if err := p.posting.Take(ctx, client); err != nil {
+	if err := p.posting.Acquire(ctx, client); err != nil {
 		return err
 	}
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,

@@ -96,7 +96,7 @@ func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request
 	}
 	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: state.CostOf(k.name), Client: k.reader.Stack.Client(k.from, k.rec)}
 	if posts {
-		if err := k.o.Posting.Take(limit, r.Client); err != nil {
+		if err := k.o.Posting.Acquire(limit, r.Client); err != nil {
 			return 0, err
 		}
 	}

@@ -135,7 +135,7 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query) (answered, error) {
 	client := k.reader.Stack.Client(from, rec)
 	if k.posts() {
-		if err := k.o.Posting.Take(ctx, client); err != nil {
+		if err := k.o.Posting.Acquire(ctx, client); err != nil {
 			return answered{}, err
 		}
 	}

@@ -77,7 +77,7 @@ func (l ledger) registration(a asset) []evmLog {
 	}, {
 		contract: registry,
 		topics:   []word{topicIPRegistered, chain, contract, id},
-		data:     pack(ip, []byte(l.name(a)), []byte(a.uri()), l.moment(assetBlock(a.number))),
+		data:     pack(ip, []byte(l.name(a)), []byte(a.uri()), l.timestamp(assetBlock(a.number))),
 	}}
 }
 
@@ -91,7 +91,7 @@ func (l ledger) minting(h happening) evmLog {
 }
 
 func (l ledger) aboutDispute(h happening) evmLog {
-	id, at := numberWord(uint64(h.dispute)), l.moment(h.block)
+	id, at := numberWord(uint64(h.dispute)), l.timestamp(h.block)
 	log := func(topic word, arguments ...any) evmLog {
 		return evmLog{contract: disputeAddress, topics: []word{topic}, data: pack(arguments...)}
 	}
@@ -122,8 +122,8 @@ func (l ledger) someone(role string, i int64) word {
 	return w
 }
 
-// moment is the time of a block as it stands in logs.
-func (l ledger) moment(block int64) word { return numberWord(uint64(l.time(block).Unix())) }
+// timestamp is the time of a block as it stands in logs.
+func (l ledger) timestamp(block int64) word { return numberWord(uint64(l.time(block).Unix())) }
 
 // disputeTag is the reason of all disputes.
 func disputeTag() (w word) {

@@ -182,6 +182,6 @@ func (e *EVM) dispute(id word, block int64) []byte {
 	if h.kind == tagged {
 		infringer = numberWord(uint64(h.dispute - 1))
 	}
-	return pack(addressWord(e.ledger.subject(h)), e.ledger.someone("raiser", h.number), e.ledger.moment(h.block), e.ledger.someone("policy", 0),
+	return pack(addressWord(e.ledger.subject(h)), e.ledger.someone("raiser", h.number), e.ledger.timestamp(h.block), e.ledger.someone("policy", 0),
 		e.ledger.hash("evidence", h.number), disputeTag(), disputeTag(), infringer)
 }

@@ -94,7 +94,7 @@ func (t *target) url() string { return "http://" + *t.addr.Load() }
 
 // listen starts a server on the target's address.
 func (t *target) listen() error {
-	listener, err := take(*t.addr.Load())
+	listener, err := listenAt(*t.addr.Load())
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ func (t *target) listen() error {
 	return nil
 }
 
-// take listens at an address. During an outage the port may have been lent to
+// listenAt listens at an address. During an outage the port may have been lent to
 // an outgoing connection; it will soon be free again.
-func take(addr string) (net.Listener, error) {
+func listenAt(addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		listener, err := config.Listen(context.Background(), "tcp", addr)

@@ -79,7 +79,7 @@ func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
 		if err != nil {
 			return
 		}
-		c.take(message)
+		c.enqueue(message)
 	}
 }
 
@@ -112,9 +112,9 @@ func (c *conn) write(message []byte) {
 	_ = c.ws.Write(ctx, websocket.MessageText, message) // a failure ends the connection, and reading
 }
 
-// take puts a call behind those that are not answered yet. Where there are many, it waits
+// enqueue puts a call behind those that are not answered yet. Where there are many, it waits
 // for room.
-func (c *conn) take(message []byte) {
+func (c *conn) enqueue(message []byte) {
 	t := &turn{size: len(message)}
 	t.call, t.err = jsonrpc.ReadFirst(message)
 	c.mu.Lock()

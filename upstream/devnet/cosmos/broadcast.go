@@ -35,7 +35,7 @@ func broadcastTx(q *query) (string, error) {
 	}
 	if due {
 		b.height = q.now.Height + 1
-		q.chain.mempool.take(b)
+		q.chain.mempool.add(b)
 	}
 	return txResponse(b.hash, 0, ""), nil
 }
@@ -80,5 +80,5 @@ func simulate(q *query, b *broadcast) (string, error) {
 
 // decodeTx shows a transaction as the chain understands it.
 func decodeTx(_ *query, b *broadcast) (string, error) {
-	return fmt.Sprintf(`{"tx":%s}`, gjson.Get(taken(b), "tx").Raw), nil
+	return fmt.Sprintf(`{"tx":%s}`, gjson.Get(sendTx(b), "tx").Raw), nil
 }

@@ -35,8 +35,8 @@ func hashOf(raw []byte) string {
 	return hexText(sum[:])
 }
 
-// take puts a transaction in, unless it is there.
-func (m *mempool) take(b *broadcast) {
+// add puts a transaction in, unless it is there.
+func (m *mempool) add(b *broadcast) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if slices.ContainsFunc(m.txs, func(other *broadcast) bool { return other.hash == b.hash }) {

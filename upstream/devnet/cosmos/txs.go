@@ -26,13 +26,13 @@ func (s state) txHash(height int64) string {
 
 func hexText(raw []byte) string { return strings.ToUpper(hex.EncodeToString(raw)) }
 
-// made is that transaction: a delegation.
-func (s state) made(height int64) string {
+// delegateTx is that transaction: a delegation.
+func (s state) delegateTx(height int64) string {
 	return fill("delegate", "hash", s.txHash(height), "height", height, "sequence", height-opening)
 }
 
-// taken is a transaction from outside, as if it sent coins.
-func taken(b *broadcast) string {
+// sendTx is a transaction from outside, as if it sent coins.
+func sendTx(b *broadcast) string {
 	return fill("send", "hash", b.hash, "height", b.height, "amount", b.amount, "from", accountText(b.from), "to", accountText(b.to), "sequence", b.sequence)
 }
 
@@ -40,13 +40,13 @@ func taken(b *broadcast) string {
 func (s state) tx(raw []byte, tip int64) string {
 	hash, height := hexText(raw), int64(opening)
 	if b := s.chain.mempool.find(hash, tip); b != nil {
-		return taken(b)
+		return sendTx(b)
 	}
 	if hash != DelegateTx && len(raw) == sha256.Size {
 		height = int64(binary.BigEndian.Uint64(raw[24:]))
 	}
 	if opening <= height && height <= tip && s.txHash(height) == hash {
-		return s.made(height)
+		return s.delegateTx(height)
 	}
 	return documents()["tx/"+hash]
 }
@@ -67,11 +67,11 @@ func txByHash(q *query) (string, error) {
 func (s state) txsOf(height int64) []string {
 	var all []string
 	if height >= opening {
-		all = append(all, s.made(height))
+		all = append(all, s.delegateTx(height))
 	}
 	s.chain.mempool.each(height, func(b *broadcast) {
 		if b.height == height {
-			all = append(all, taken(b))
+			all = append(all, sendTx(b))
 		}
 	})
 	return all
@@ -135,7 +135,7 @@ func searchTxs(q *query) (string, error) {
 		if q.args["order_by"] == "ORDER_BY_DESC" {
 			height = to - int64(i)
 		}
-		txs = append(txs, q.made(height))
+		txs = append(txs, q.delegateTx(height))
 	}
 	return fmt.Sprintf(`{"txs":[%s],"tx_responses":[%s],"pagination":null,"total":"%d"}`,
 		strings.Join(each(txs, "tx"), ","), strings.Join(each(txs, "tx_response"), ","), size), nil
