@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"proxy/chain":            {"proxy/chain/documented", "proxy/dialect", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/cosmos":           {"proxy/dialect", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/collections/metadata"},
-	"proxy/stream":           {"proxy/web", "cache", "upstream/node"},
+	"proxy/stream":           {"proxy/web", "proxy/session", "cache", "upstream/node"},
 	"proxy/rpc/jsonrpc":      {},
 	"proxy/state":            {"proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "upstream/node"},

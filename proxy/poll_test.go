@@ -6,11 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -34,7 +36,7 @@ func TestAPollIsAnAnswerThatNamesTheNextOne(t *testing.T) {
 	first.has(t, "X-Block-Height", "228")
 	first.has(t, "Cache-Control", "public, max-age=1")
 	first.has(t, "Age", "")
-	first.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
+	first.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding, X-Session")
 	next := nextOf(t, first)
 	if !strings.HasPrefix(next, "?pagination.limit=2&since=228.") {
 		t.Fatalf("goes on with %s", next)
@@ -68,6 +70,22 @@ func TestAPollIsAnAnswerThatNamesTheNextOne(t *testing.T) {
 	s.Close()
 	if strings.Contains(strings.ToLower(lines.String()), "since") {
 		t.Errorf("the log has it:\n%s", &lines)
+	}
+}
+
+func TestAPollIsOfASessionAsAnyRequestIs(t *testing.T) {
+	s := startChain(t, proxy.Options{Streams: stream.Options{LongPoll: time.Millisecond}})
+	s.chain.hashed("A")
+	for token, want := range map[string][2]string{"100": {"", "public, max-age=1"}, at228: {"", "public, max-age=1"}, lostAt228: {"true", "private, max-age=1"}} {
+		next := "?since=0"
+		for range 2 { // an answer, and a 204
+			s.chain.grow(1)
+			e := s.get(t, poolPath+next, "X-Session", token)
+			e.has(t, "X-Session", e.header.Get("X-Block-Height")+".A00000000000")
+			e.has(t, "X-Session-Reset", want[0])
+			e.has(t, "Cache-Control", want[1])
+			next = nextOf(t, e)
+		}
 	}
 }
 

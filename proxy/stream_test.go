@@ -180,7 +180,7 @@ func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {
 		event := es.next()
 		for what, part := range map[string]string{
 			"pool": `data: {"path":"/staking/pool","height":228,"answer":` + body + `}`, "validators": `"path":"/staking/validators?status=bonded"`,
-			"block": "event: block\ndata: {\"height\":228}\n",
+			"block": "event: block\ndata: {\"height\":228,\"session\":\"228\"}\n",
 		} {
 			if strings.Contains(event, part) {
 				seen[what] = true
@@ -191,7 +191,7 @@ func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {
 		t.Errorf("only of %v was told", seen)
 	}
 	s.chain.grow(1)
-	es.expect("event: block\ndata: {\"height\":229}\n")
+	es.expect("event: block\ndata: {\"height\":229,\"session\":\"229\"}\n")
 }
 
 func TestOverALimitAStreamEndsAtOnceAndSaysWhenToComeAgain(t *testing.T) {
@@ -272,7 +272,7 @@ func TestAStreamOfAChosenBlockNeverChanges(t *testing.T) {
 	}
 	saysPool(s, 2)
 	s.chain.grow(1)
-	es.expect("event: block\ndata: {\"height\":229}\n")
+	es.expect("event: block\ndata: {\"height\":229,\"session\":\"229\"}\n")
 	if n := s.chain.calls(); n != 1 {
 		t.Errorf("the node was asked %d times", n)
 	}

@@ -48,7 +48,7 @@ func TestAStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 		t.Errorf("events %q", got)
 	}
 	s.chain.grow(1)
-	es.expect("event: block\ndata: {\"height\":1229}\n")
+	es.expect("event: block\ndata: {\"height\":1229,\"session\":\"1229\"}\n")
 }
 
 func TestAListOfWhichOnlyThePageKeyMovedIsNoNews(t *testing.T) {

@@ -15,20 +15,16 @@ import (
 // after each wait.
 func (r *Reader) resume(rec *web.Record) {
 	s := &rec.Session
-	s.Reset = r.replaced(s.Token)
+	s.Reset = s.Token.Replaced(r.Nodes)
 	if s.Least = s.Token.Height; s.Reset {
 		s.Least = 0
 	}
 }
 
-func (r *Reader) replaced(t session.Token) bool {
-	return t.Hash != "" && r.Nodes.Replaced(t.Height-1, t.Hash)
-}
-
 // gone is the failure of a request that must see a block which the chain has no longer:
 // the write that it waits for may be gone with it. It is nil where that is not known.
 func (r *Reader) gone(q *Query) error {
-	if !r.replaced(session.Token{Height: q.Min, Hash: q.minHash}) {
+	if !(session.Token{Height: q.Min, Hash: q.minHash}).Replaced(r.Nodes) {
 		return nil
 	}
 	return &web.Failure{Status: http.StatusConflict, Expected: true,
@@ -94,7 +90,7 @@ func narrow(asked *cache.Query, rec *web.Record) {
 // continueSession tells the client how far it has seen the chain with an answer. An answer
 // to a session that ended is no answer for others.
 func (r *Reader) continueSession(told *web.Answer, rec *web.Record) {
-	told.Session, told.Reset = session.New(told.Entry.Height, r.Nodes.HashOf(told.Entry.Height-1)), rec.Session.Reset
+	told.Session, told.Reset = session.At(told.Entry.Height, r.Nodes), rec.Session.Reset
 	if told.Reset {
 		told.Control = web.OwnAnswer
 	}

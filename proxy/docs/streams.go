@@ -60,7 +60,7 @@ var streamTexts = struct{ summary, doc, events string }{
 	"Stream several answers",
 	"One connection for up to " + strconv.Itoa(stream.MaxLivePaths) + " answers: each now, and again whenever a block changes it. " +
 		"An event without a name is an answer; its data is `{\"path\", \"height\", \"answer\"}`, and its id `<height>.<etag>`. With several paths each batch of events ends with an `id:` alone, which EventSource sends when it connects again: " +
-		"a digest of each path's last answer, in order, so that only what has changed is sent again; with an id that is not known, everything is. `failure` says that an answer could not be read anew, and the stream goes on; `block` is sent to those who ask for it once a block is complete: after the answers of block N comes `{\"height\": N}`, and no answer of block N+1 comes before it; `failure` before it names a path that has no answer at that block, and holds the others for a quarter of a block's time, 500 ms at most; a slow client skips whole blocks. So a page that draws at `block` shows one block. " +
+		"a digest of each path's last answer, in order, so that only what has changed is sent again; with an id that is not known, everything is. `failure` says that an answer could not be read anew, and the stream goes on; `block` is sent to those who ask for it once a block is complete: after the answers of block N comes `{\"height\": N, \"session\": …}` with the `X-Session` of a client that has seen it, and no answer of block N+1 comes before it; `failure` before it names a path that has no answer at that block, and holds the others for a quarter of a block's time, 500 ms at most; a slow client skips whole blocks. So a page that draws at `block` shows one block. " +
 		"Over a limit of streams the answer is 200 with the time after which to try again. " +
 		"Every other path of the chain streams its one answer to a client that accepts `text/event-stream`; the data is the body then, and it takes the `stream.` parameters, too.",
 	"Server-sent events, for clients that accept them: the answer now, and again whenever a block changes it.",
@@ -78,6 +78,7 @@ var streamParameters = []struct {
 	{stream.HeightParameter, "Stands for the header `X-Block-Height`.", heightValue, nil},
 	{stream.MinHeightParameter, "Stands for the header `X-Min-Block-Height`.", heightValue, nil},
 	{stream.MinEVMParameter, "Stands for the header `X-Min-Evm-Block`.", heightValue, nil},
+	{stream.SessionParameter, "Stands for the header `X-Session`, which is waited for as by any request. With `stream.blocks` no block is told before it that the chain has not been set back behind, once the server has it; where the chain was set back, the answer has `X-Session-Reset`.", tokenValue, nil},
 	{stream.LastEventParameter, "Stands for the header `Last-Event-ID`, for an EventSource that was made anew.", textValue, nil},
 	{stream.KeyParameter, "Stands for the header `X-Api-Key`. It is kept out of the logs.", textValue, nil},
 }

@@ -325,3 +325,32 @@ func TestTheValidatorOfAValueTellsItsBlockToo(t *testing.T) {
 		t.Errorf("the same value at two blocks has the validators %q", tags)
 	}
 }
+
+func TestACallIsOfASession(t *testing.T) {
+	n := newRecordedNode(t)
+	n.learnParams()
+	server, _ := newDoor(t, n, rpc.Options{})
+	ask := func(token string) http.Header {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(fmt.Sprintf(balance[0], "1")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Session", token)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.Header
+	}
+	told := ask("1").Get("X-Session")
+	height, hash, _ := strings.Cut(told, ".")
+	if height != "746" || len(hash) != 12 {
+		t.Fatalf("session %q", told)
+	}
+	for token, reset := range map[string]string{told: "", "746": "", height + ".000000000000": "true"} {
+		if h := ask(token); h.Get("X-Session") != told || h.Get("X-Session-Reset") != reset {
+			t.Errorf("in session %s: %v", token, h)
+		}
+	}
+}

@@ -22,6 +22,20 @@ const (
 // New makes the token of a block by the hash of the one before, "" where that is not known.
 func New(height int64, hash string) Token { return Token{height, hash[:min(digits, len(hash))]} }
 
+// A History knows the hashes of blocks, as *node.Pool does.
+type History interface {
+	// HashOf is the hash of a block in hex, "" if it is not known.
+	HashOf(height int64) string
+	// Replaced tells whether a block whose hash begins so is known to be none of the chain.
+	Replaced(height int64, prefix string) bool
+}
+
+// At is the token of a client that has been answered at a block.
+func At(height int64, h History) Token { return New(height, h.HashOf(height-1)) }
+
+// Replaced tells whether the chain is known to have been set back behind the token's block.
+func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.Height-1, t.Hash) }
+
 // Parse reads a token, which has to be just as it was made; ok is false for anything else.
 func Parse(text string) (t Token, ok bool) {
 	n := 0

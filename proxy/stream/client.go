@@ -41,6 +41,9 @@ func (cl *client) serve(r *http.Request, rec *web.Record, sources []Source) erro
 		return err
 	}
 	setHeaders(cl.w.Header(), cl.out.gzip)
+	if cl.frames.resumeSession(r.Header.Get(web.SessionHeader), cl.h.o.Heights) {
+		cl.w.Header().Set(web.ResetHeader, "true")
+	}
 	cl.w.WriteHeader(http.StatusOK)
 	cl.out.begin()
 	rec.Streamed = true

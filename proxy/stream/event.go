@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -77,10 +78,10 @@ func failureEvent(err error) *event {
 	return &event{name: "failure", digest: digestOf([]byte(f.Public)), data: data}
 }
 
-// blockEvent says that a block has come.
-func blockEvent(height int64) *event {
+// blockEvent says that a block has come, and the session of a client that has seen it.
+func blockEvent(height int64, h session.History) *event {
 	text := strconv.FormatInt(height, 10)
-	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `}`)}
+	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `,"session":"` + session.At(height, h).String() + `"}`)}
 }
 
 // saysAs tells whether two events of a topic tell a client the same.

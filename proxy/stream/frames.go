@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -170,7 +171,7 @@ func (cl *client) writeFrame(ctx context.Context) {
 		cl.solvent.Reset(wait)
 		return
 	}
-	cl.out.event(cl.frames.block(height), "")
+	cl.out.event(cl.frames.block(height, cl.h.o.Heights), "")
 	cl.frames.told = height
 	cl.notify() // another one may be complete
 }
@@ -202,10 +203,21 @@ func (cl *client) tellAt(ctx context.Context, s *subscription, n *news, e *event
 	return 0
 }
 
+// resumeSession has no frame be of a block before that of the client's session, where that
+// has come, and tells whether the chain was set back behind it. Each block tells its session.
+func (f *frames) resumeSession(sent string, h heights) (reset bool) {
+	t, ok := session.Parse(sent)
+	if reset = ok && t.Replaced(h); ok && !reset {
+		tip := h.Tip()
+		f.epoch, f.told = tip.Epoch, min(t.Height, tip.Height)-1
+	}
+	return reset
+}
+
 // block is the event of a block, that of all clients where it is the newest.
-func (f *frames) block(height int64) *event {
+func (f *frames) block(height int64, h session.History) *event {
 	if e := f.blocks.news.Load().answer; e != nil && e.digest == digest(height) {
 		return e
 	}
-	return blockEvent(height)
+	return blockEvent(height, h)
 }

@@ -26,7 +26,7 @@ func inShort(events []string) (all []string) {
 		case strings.HasPrefix(e, "event: failure"):
 			all = append(all, path+"!")
 		case strings.HasPrefix(e, "event: block"):
-			all = append(all, "#"+strings.Trim(after(e, `"height":`), "}\n"))
+			all = append(all, "#"+strings.Split(after(e, `"height":`), ",")[0])
 		case strings.Contains(e, "data:"):
 			all = append(all, path+"@"+strings.Trim(after(e, `"answer":`), "}\n"))
 		}
@@ -143,5 +143,36 @@ func TestAPageThatDrawsAtBlocksNeverMixesThem(t *testing.T) {
 		if frames < 10_000 || whole < frames/2 {
 			t.Errorf("%d frames, %d of them whole", frames, whole)
 		}
+	})
+}
+
+func TestAStreamIsOfNoBlockBeforeThatOfItsSession(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		s.chain.read = func(_ string, height int64) (string, error) {
+			if height == 101 {
+				time.Sleep(300 * time.Millisecond)
+			}
+			return strconv.FormatInt(height, 10), nil
+		}
+		target := live("/a") + "&stream.blocks=true"
+		if e := s.follow(target).events(); !strings.Contains(strings.Join(e, ""), `{"height":100,"session":"100.000000000000"}`) {
+			t.Errorf("told %q", e)
+		}
+		s.says(nil)
+		for token, want := range map[string]string{"": "[a@100 #100]", "100.00000000": "[a@100 #100]", "101.00000000": "[]", "900.00000000": "[]", "101.0A000000": "[a@100 #100]"} {
+			f := s.follow(target, "X-Session", token)
+			if got := fmt.Sprint(inShort(f.events())); got != want {
+				t.Errorf("in session %q: %s", token, got)
+			}
+			if reset := f.Header().Get("X-Session-Reset"); (reset == "true") != strings.Contains(token, "A") {
+				t.Errorf("in session %q: reset %q", token, reset)
+			}
+			defer func() {
+				if got := fmt.Sprint(inShort(f.events())); !strings.HasSuffix(got, "a@101 #101]") {
+					t.Errorf("in session %q later: %s", token, got)
+				}
+			}()
+		}
+		time.Sleep(time.Second)
 	})
 }

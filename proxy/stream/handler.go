@@ -42,6 +42,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -50,6 +51,7 @@ import (
 type heights interface {
 	// Tip is the newest block known.
 	Tip() node.Tip
+	session.History
 	// ChainID names the chain, "" while it is not known.
 	ChainID() string
 	// WaitHeight returns nil once the tip has reached the height.

@@ -23,6 +23,7 @@ const (
 	HeightParameter    = "stream.block_height"
 	MinHeightParameter = "stream.min_block_height"
 	MinEVMParameter    = "stream.min_evm_block"
+	SessionParameter   = "stream.session"
 	LastEventParameter = "stream.last_event_id"
 	BlocksParameter    = "stream.blocks"
 	PathParameter      = "path" // of LivePath
@@ -36,6 +37,7 @@ var headerOf = map[string]string{
 	HeightParameter:    web.HeightHeader,
 	MinHeightParameter: web.MinHeightHeader,
 	MinEVMParameter:    web.MinEVMHeader,
+	SessionParameter:   web.SessionHeader,
 	LastEventParameter: lastEventHeader,
 }
 

@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -125,6 +126,15 @@ func (c *chain) Tip() node.Tip {
 }
 
 func (c *chain) ChainID() string { return "test-1" }
+
+// HashOf is a hash in each epoch.
+func (c *chain) HashOf(height int64) string {
+	return fmt.Sprintf("%08d%08d", c.Tip().Epoch, height)
+}
+
+func (c *chain) Replaced(height int64, prefix string) bool {
+	return !strings.HasPrefix(c.HashOf(height), prefix)
+}
 
 // reply answers once.
 func (c *chain) reply(stack *web.Stack) web.Handler {

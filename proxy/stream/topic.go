@@ -73,7 +73,7 @@ func (ts *topics) answersOf(f web.Feed) subject {
 func blocksOf(heights heights) subject {
 	return subject{key: "blocks", free: true, read: func(context.Context, *event, string) (*event, int64, error) {
 		height := heights.Tip().Height
-		return blockEvent(height), height, nil
+		return blockEvent(height, heights), height, nil
 	}}
 }
 

@@ -77,7 +77,7 @@ func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	} else if e.Link != "" {
 		h.set("Link", e.Link)
 	}
-	rs.setVary(h, a.Vary, a.Session.Height > 0 && a.Next == "") // polls are shared
+	rs.setVary(h, a.Vary, a.Session.Height > 0)
 	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
 		h.setLines(a.More, e.Height)
@@ -94,7 +94,7 @@ func (a *Answer) setSession(h *headers) {
 	if a.Session.Height > 0 {
 		h.finish(a.Session.AppendTo(h.begin(SessionHeader)))
 	}
-	if a.Reset && a.Next == "" {
+	if a.Reset {
 		h.set(ResetHeader, "true")
 	}
 }
@@ -142,10 +142,10 @@ func (a *Answer) freshness(h *headers, forGood bool) {
 		h.setInt("Age", age)
 	}
 	switch {
-	case a.Control != "":
-		h.set("Cache-Control", a.Control)
 	case a.Next != "":
 		h.set("Cache-Control", a.audience()+", "+PollLifetime)
+	case a.Control != "":
+		h.set("Cache-Control", a.Control)
 	default:
 		h.finish(a.appendControl(h.begin("Cache-Control"), left, age, forGood))
 	}
@@ -173,7 +173,7 @@ func (a *Answer) appendControl(b []byte, left time.Duration, age int64, forGood 
 }
 
 func (a *Answer) audience() string {
-	if a.Private {
+	if a.Private || a.Reset {
 		return "private"
 	}
 	return "public"

@@ -82,6 +82,7 @@ func (rs *responder) Tell(to http.Header, a *Answer) {
 	a.freshness(h, false)
 	if a.Entry.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, a.Entry.Height)
+		a.setSession(h)
 	}
 	h.writeTo(to)
 }
@@ -97,7 +98,7 @@ func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Answer,
 			status, body = http.StatusNotModified, nil
 		}
 	}
-	rs.setVary(h, a.Vary, false)
+	rs.setVary(h, a.Vary, a.Session.Height > 0)
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && len(body) > 0 {

@@ -36,13 +36,19 @@ type claimant struct {
 	sought   chan struct{} // has a value if another round is to begin at once
 }
 
-// claim takes in what the source names as the newest block, and says whether it
-// is believed.
-func (s *claimant) claim(ctx context.Context, said tip.Claim) bool {
+// claim takes in what the source names as the newest block, with hashes of blocks before it
+// that were read in an epoch, and says whether it is believed. Whoever is told of the block
+// finds the hashes.
+func (s *claimant) claim(ctx context.Context, epoch int64, said tip.Claim, hashes map[int64]string) bool {
 	if !s.plausible(said) && !s.proven(ctx, &said) {
 		return false
 	}
 	back := s.chain.tip.Accept(s.source, said)
+	if s.chain.Tip().Epoch == epoch {
+		for height, hash := range hashes {
+			s.chain.anchors.note(height, hash)
+		}
+	}
 	s.node.update(func(v *State) {
 		v.Height, v.Heard, v.Aside = said.Height, time.Now(), v.Aside && !back
 		if !said.Time.IsZero() {

@@ -189,11 +189,8 @@ func (f *follower) handle(ctx context.Context, m message) error {
 	case !f.recognize(ctx, epoch, h.Height-1, h.Last.Hash) || f.node.Look().CatchingUp || !f.isNew(h.Height):
 		return nil
 	}
-	if !f.claim(ctx, tip.Claim{Height: h.Height, Time: h.Time}) {
+	if !f.claim(ctx, epoch, tip.Claim{Height: h.Height, Time: h.Time}, map[int64]string{h.Height - 1: h.Last.Hash}) {
 		return nil
-	}
-	if f.chain.Tip().Epoch == epoch {
-		f.chain.anchors.note(h.Height-1, h.Last.Hash)
 	}
 	f.headers++
 	f.streamed = h.Height

@@ -35,11 +35,8 @@ func (s *claimant) claimHashed(ctx context.Context, h hasher, said tip.Claim) {
 			break
 		}
 	}
-	if !ours || !s.claim(ctx, said) || s.chain.Tip().Epoch != epoch {
-		return
-	}
-	for height, hash := range hashes {
-		s.chain.anchors.note(height, hash)
+	if ours {
+		s.claim(ctx, epoch, said, hashes)
 	}
 }
 
