@@ -61,3 +61,27 @@ func TestInterfacesThatAreNotConfiguredAreNamedAsOff(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInterfaceThatIsNotConfiguredHasNoGoroutine(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	busy := func(flags ...string) (found []string) {
+		p := startProgram(t, nil, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "sqlite::memory:", "--collections-auth", "closed",
+			"--node", d.NodeURL(), "--comet", d.CometURL()}, flags...)...)
+		admin := p.admin()
+		p.until(func() bool { status, _ := ask(t, admin+"/healthz"); return status == http.StatusOK })
+		_, stacks := ask(t, admin+"/debug/pprof/goroutine?debug=2")
+		for _, room := range []string{"tipcache/proxy/rpc", "tipcache/proxy/grpc", "tipcache/upstream/events", "google.golang.org/grpc"} {
+			if strings.Contains(stacks, room) {
+				found = append(found, room)
+			}
+		}
+		return found
+	}
+	if got := busy(); len(got) > 0 {
+		t.Errorf("without RPC and gRPC goroutines are in %v", got)
+	}
+	if got := busy("--rpc-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--grpc", d.Node().GRPCAddr()); len(got) < 2 {
+		t.Errorf("with both they are in %v alone", got)
+	}
+}
