@@ -37,6 +37,7 @@ func parts() []rig.Part {
 		{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Needs: []string{"nginx", "varnishd"}, Run: peers.Herd},
 		{Name: "freshness", About: "a chain that moves: what the node is asked per key and block, how old answers are", Needs: []string{"nginx", "varnishd"}, Run: peers.Freshness},
 		{Name: "keys", About: "10,000 and 100,000 keys, all wanted at each block: how long clients wait, what fails, what is current, what the node is asked", Needs: []string{"nginx"}, Run: peers.Keys},
+		{Name: "misses", About: "answers of 1, 51 and 515 KB that nobody asked for before, plain and for a browser, beside nginx: CPU, latency", Needs: []string{"nginx"}, Run: peers.Misses},
 		{Name: "replay", About: "wallets and explorers of a Cosmos SDK chain that start and poll: what it costs the node, how long they wait", Needs: []string{"nginx"}, Run: peers.Replay},
 		{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Needs: []string{"initdb", "postgres"}, Run: load.Collections},
 		{Name: "start", About: "time from exec to the first 200 of /readyz, what a replica holds that is idle or full, and where another one beside it finds its answers", Needs: []string{"redis-server"}, Run: load.Start},
@@ -104,7 +105,7 @@ func parse(args []string) (o rig.Options, chosen []rig.Part, err error) {
 		o.Connections, err = numbers(list)
 		return err
 	})
-	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers and keys that match the `pattern`")
+	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys and misses that match the `pattern`")
 	if err := rig.Parse(fs, introduction(), args); err != nil {
 		return o, nil, err
 	}

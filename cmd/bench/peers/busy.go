@@ -3,6 +3,7 @@ package peers
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -30,9 +31,11 @@ type busyNode struct {
 	url     string
 	chain   *devnet.Devnet
 	through http.Handler
-	now     atomic.Int64 // reads
-	most    atomic.Int64 // of them, since counted was set
-	counted atomic.Int64 // the block from which on reads count, 0 for none
+	takes   time.Duration
+	entries atomic.Pointer[string] // that make an answer as long as it is
+	now     atomic.Int64           // reads
+	most    atomic.Int64           // of them, since counted was set
+	counted atomic.Int64           // the block from which on reads count, 0 for none
 
 	mu    sync.Mutex
 	asked map[busyRead]int
@@ -43,12 +46,15 @@ type busyRead struct {
 	height int64
 }
 
-func startBusyNode(r *rig.Rig, chain *devnet.Devnet) (*busyNode, error) {
+// startBusyNode starts one that takes so long for a read, 0 for no time, with answers of a
+// kilobyte.
+func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) (*busyNode, error) {
 	base, err := url.Parse(chain.NodeURL())
 	if err != nil {
 		return nil, err
 	}
-	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), asked: map[busyRead]int{}}
+	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, asked: map[busyRead]int{}}
+	n.fill(1 << 10)
 	server := httptest.NewServer(n)
 	r.OnStop(server.Close)
 	n.url = server.URL
@@ -70,11 +76,23 @@ func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		height = n.chain.Height()
 	}
 	n.note(busyRead{r.URL.Path, height}, n.now.Add(1))
-	time.Sleep(busyTakes * time.Duration(max(busyBears, n.now.Load())) / busyBears)
+	if n.takes > 0 {
+		time.Sleep(n.takes * time.Duration(max(busyBears, n.now.Load())) / busyBears)
+	}
 	n.now.Add(-1)
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":%q,"jailed":false,"status":3,%s%d","delegator_shares":"1000000.000000000000000000","description":{"moniker":"m","identity":"","website":"","security_contact":"","details":%q},"unbonding_time":"1970-01-01T00:00:00Z","min_self_delegation":"1"}},"error":""}`+"\n",
-		strings.TrimPrefix(r.URL.Path, "/staking/validators/"), busyTokens, height, strings.Repeat("d", 400))
+	fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":%q,"jailed":false,"status":3,%s%d","entries":[%s]}},"error":""}`+"\n",
+		strings.TrimPrefix(r.URL.Path, "/staking/validators/"), busyTokens, height, *n.entries.Load())
+}
+
+// fill makes answers so long, of numbers, as a node's are.
+func (n *busyNode) fill(size int) {
+	var b strings.Builder
+	for b.Len() < size-200 {
+		fmt.Fprintf(&b, `{"creation_height":"%d","balance":"%d"},`, rand.Uint32(), rand.Uint64())
+	}
+	entries := strings.TrimSuffix(b.String(), ",")
+	n.entries.Store(&entries)
 }
 
 const busyTokens = `"tokens":"`

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -30,6 +31,8 @@ type peerCase struct {
 // A crowd is browsers that ask for several documents, whose headers differ.
 type crowd struct {
 	documents []string
+	browsers  int  // that come by turns; 0: 300
+	zipf      bool // the documents are asked for by Zipf's law at 0.9, the first most
 	pipeline  int  // requests sent at once, 1 at least
 	ingress   bool // a proxy before the server names the client of each request
 	close     bool // a connection for each request
@@ -62,6 +65,9 @@ func peerCases(key, tag string, operators []string) []peerCase {
 	return []peerCase{
 		{name: "small", q: small, barePath: small.path},
 		{name: "crowd", q: small, crowd: &crowd{documents: documents, pipeline: 1}},
+		{name: "crowd, 5,000 browsers", q: small, crowd: &crowd{documents: documents, browsers: 5_000, pipeline: 1}},
+		{name: "crowd, 20,000 browsers", q: small, crowd: &crowd{documents: documents, browsers: 20_000, pipeline: 1}},
+		{name: "crowd, 1,000 documents", q: small, crowd: &crowd{documents: manyDocuments(1_000), zipf: true, pipeline: 1}},
 		{name: "crowd, ingress", q: small, crowd: &crowd{documents: documents, pipeline: 1, ingress: true}},
 		{name: "crowd, pipelined", q: small, crowd: &crowd{documents: documents, pipeline: 8}},
 		{name: "crowd, a connection each", q: small, crowd: &crowd{documents: documents, pipeline: 1, close: true}},
@@ -74,6 +80,14 @@ func peerCases(key, tag string, operators []string) []peerCase {
 		{name: "page, same bytes", q: page, barePath: collectionsPath + "/page", only: true},
 		{name: "page, parsed", q: page, barePath: collectionsPath + "/page", only: true, vary: true},
 	}
+}
+
+// manyDocuments are lists of which each is empty.
+func manyDocuments(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("/staking/validators/0x%040x/delegations", 0xd0c+i))
+	}
+	return all
 }
 
 // chooseCases are those of -cases.
@@ -95,7 +109,7 @@ func (c peerCase) script(dir string, connections int) (path string, err error) {
 	name, values := "post.lua", map[string]any{"Body": c.q.body, "Vary": c.vary, "Seed": rand.Uint32()}
 	if c.crowd != nil {
 		name, values = "crowd.lua", map[string]any{
-			"Documents": c.crowd.documents, "Connections": connections, "Pipeline": c.crowd.pipeline,
+			"Documents": c.crowd.documents, "Browsers": cmp.Or(c.crowd.browsers, 300), "Zipf": c.crowd.zipf, "Connections": connections, "Pipeline": c.crowd.pipeline,
 			"Ingress": c.crowd.ingress, "Close": c.crowd.close, "Seed": rand.Uint32(),
 		}
 	} else if c.q.body == "" {

@@ -70,7 +70,7 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	node, err := startBusyNode(r, chain)
+	node, err := startBusyNode(r, chain, busyTakes)
 	if err != nil {
 		return nil, err
 	}
