@@ -40,6 +40,7 @@ func TestETag(t *testing.T) {
 		{"another type is another content", cache.NewContent(200, "text/plain", "", []byte("body"), 1), false},
 		{"another link is another content", cache.NewContent(200, "application/json", "</x>", []byte("body"), 1), false},
 		{"another body is another content", cache.NewContent(200, "application/json", "", []byte("bodY"), 1), false},
+		{"a link is not taken for the beginning of the body", cache.NewContent(200, "application/json", "bo", []byte("dy"), 1), false},
 		{"a part is not taken for the beginning of the next", cache.NewContent(200, "application/jso", "n", []byte("body"), 1), false},
 	}
 	for _, tt := range tests {

@@ -187,6 +187,19 @@ func TestAFailingOriginIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+func TestAnOriginThatFailsLateForOthersIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := old(t, cache.Options{})
+		var calls atomic.Int64
+		for i := range 30 {
+			if _, err := c.Get(t.Context(), cache.Query{Key: fmt.Sprint(i), Policy: live, Tip: 105}, slow(&calls, 3*time.Second, down)); err == nil {
+				t.Error("a read that fails has an answer")
+			}
+		}
+		timed(t, c, behind, slow(&calls, 3*time.Second, down), cache.StaleHit, 100, 0)
+	})
+}
+
 func TestNobodyWaitsWhereTooManyDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{MaxWaiters: 1})

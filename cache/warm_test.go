@@ -64,6 +64,12 @@ func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
 	})
 }
 
+func TestAReplicaAloneIsReadyAtOnce(t *testing.T) {
+	if c := newCache(t, cache.Options{}); c.Warming() {
+		t.Error("it waits for entries of other replicas, of which there are none")
+	}
+}
+
 func TestASilentSharedStoreDoesNotHoldUpAStart(t *testing.T) {
 	way := startProxy(t, miniredis.RunT(t).Addr())
 	way.stall()

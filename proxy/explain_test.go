@@ -245,5 +245,9 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 		if _, err := p.SelectAddress(""); err == nil {
 			t.Errorf("%s: no address selects everything", shape)
 		}
+		sel, err := p.SelectAddress(del0Bech32)
+		if key := explain(t, p, proxy.Inquiry{URL: targets["delegator_delegations"]}).Key; err != nil || !selects(sel, key) {
+			t.Errorf("%s: an address does not select %s, %v", shape, key, err)
+		}
 	}
 }

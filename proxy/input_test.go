@@ -55,6 +55,7 @@ func TestMalformedInputIsRefusedWithoutAskingTheNode(t *testing.T) {
 		{"key and offset", validators + "?pagination.offset=5&pagination.key=FB2Ev0dt4WOSeP1KKu0QG%2B3Cqxj", `pagination.key is \"FB2Ev0dt4WOSeP1KKu0QG+3Cqxj\"; ` + anyKey},
 		{"key and a good offset", validators + "?pagination.offset=5&pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ", `only one of pagination.key and pagination.offset may be set`},
 		{"key of no form", validators + "?pagination.key=zzzz", `pagination.key is \"zzzz\"; ` + anyKey},
+		{"key of a form's length", validators + "?pagination.key=abcdefghijklmnopqrstu", `pagination.key is \"abcdefghijklmnopqrstu\"; ` + anyKey},
 		{"key of another list's form", validators + "?pagination.key=MTAxMA%3D%3D", `pagination.key is \"MTAxMA==\"; ` + anyKey},
 		{"count_total not a boolean", validators + "?pagination.count_total=notabool", `pagination.count_total is \"notabool\"; ` + anyBool},
 		{"reverse not a boolean", validators + "?pagination.reverse=maybe", `pagination.reverse is \"maybe\"; ` + anyBool},

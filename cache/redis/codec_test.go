@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,28 @@ func FuzzDecodeEntry(f *testing.F) {
 			t.Fatalf("%+v became %+v", e, again)
 		}
 	})
+}
+
+func TestDecodeRefusesWhatIsNoEntry(t *testing.T) {
+	c := newCodec(nil)
+	tests := []struct {
+		what, strings string
+		status        int
+		corrupt       bool
+	}{
+		{"an entry", "\x00\x00", 200, false},
+		{"one whose strings are missing", "", 200, true},
+		{"one whose string is cut", "\x05abc", 200, true},
+		{"a length of too many bytes", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 200, true},
+		{"a status that has no content", "\x00\x00", 204, true},
+	}
+	for _, test := range tests {
+		content := cache.NewContent(test.status, "", "", []byte("x"), 7)
+		m := fmt.Sprintf("1 100 1 2 %s %d 7\n%s", content.ETag, test.status, test.strings)
+		if _, err := c.decode("k", m, string(c.encodeBody(content.Body)), nil); errors.Is(err, errCorrupt) != test.corrupt {
+			t.Errorf("%s: %v", test.what, err)
+		}
+	}
 }
 
 func TestDecodeBoundsTheBody(t *testing.T) {

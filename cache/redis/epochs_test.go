@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -80,6 +83,33 @@ func TestAnchorsAreKeptForTheirEpoch(t *testing.T) {
 	}
 	if got := s.mustAgree(t, 1).Anchors; len(got) > 0 {
 		t.Errorf("a new epoch begins with %v", got)
+	}
+}
+
+// An anchor of long ago says nothing of what a replica reads now.
+func TestAnAnchorSaysSinceWhenItIsConfirmed(t *testing.T) {
+	s, server := newStore(t)
+	hash := strings.Repeat("a", maxHash)
+	if err := s.AddAnchor(t.Context(), "story-1", 0, 10, hash); err != nil {
+		t.Fatal(err)
+	}
+	server.SetTime(time.Now().Add(time.Hour))
+	if a := s.mustAgree(t, 0); a.Anchors[10] != hash || a.Confirmed < 59*time.Minute || a.Confirmed > 61*time.Minute {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestTheKeysThatAreUsedMostAreBounded(t *testing.T) {
+	s, server := newStore(t)
+	keys := make([]cache.HotKey, maxHot+10)
+	for i := range keys {
+		keys[i] = cache.HotKey{Key: strconv.Itoa(i), Rank: i}
+	}
+	if err := s.NoteHot(t.Context(), "story-1", keys); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := server.ZMembers(hotKey("story-1")); err != nil || len(kept) != maxHot {
+		t.Errorf("%d are kept, %v", len(kept), err)
 	}
 }
 

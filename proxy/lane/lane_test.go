@@ -177,9 +177,10 @@ func TestABeginningWithoutItsRestGoesToTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane(), func(h *http.Server) { h.ReadHeaderTimeout, h.ReadTimeout = 10*time.Second, 20*time.Second })
 		know(s, post+"hello")
-		slow, left, half := s.dial(), s.dial(), s.dial()
+		slow, left, half, known := s.dial(), s.dial(), s.dial(), s.dial()
 		slow.send([]byte(post + "he"))
 		half.send([]byte("GET /memory/a HTTP/1.1\r\nHo"))
+		known.send([]byte(post + "hello" + "GET /memory/a HTTP/1.1\r\nHo"))
 		left.send([]byte(post))
 		left.end()
 		time.Sleep(9 * time.Second)
@@ -191,12 +192,17 @@ func TestABeginningWithoutItsRestGoesToTheHandler(t *testing.T) {
 		if said := string(left.take()); !strings.Contains(said, " 400 ") {
 			t.Errorf("the client that left got %q", said)
 		}
-		time.Sleep(2 * time.Second)
+		for name, w := range map[string]*wire{"a new client": half, "one that the lane has answered": known} {
+			if w.isClosed() {
+				t.Errorf("%s may not take the time that a head may take", name)
+			}
+		}
+		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		half.mu.Lock()
-		defer half.mu.Unlock()
-		if !half.closed {
-			t.Error("a head that does not come is waited for, for longer than it may take")
+		for name, w := range map[string]*wire{"a new client": half, "one that the lane has answered": known} {
+			if !w.isClosed() {
+				t.Errorf("the head of %s does not come, and is waited for, for longer than it may take", name)
+			}
 		}
 	})
 }
@@ -394,16 +400,22 @@ func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
 	memory.left.Store(1 << 20)
 	l := lane.New(lane.Options{Memory: memory})
 	s := startServer(t, l)
-	w := s.dial()
+	w, first := s.dial(), int64(0) // what was left then
 	for i := range 5000 {
 		w.send(fmt.Appendf(nil, "GET /memory/%d HTTP/1.1\r\nHost: x\r\n\r\n", i))
 		if w.settle(); i%10 == 0 {
 			w.send([]byte(getA))
 			w.settle()
 		}
+		if i == 0 {
+			first = memory.left.Load()
+		}
 	}
 	if bytes := l.Bytes(); bytes > 1<<20 || bytes < 1<<19 || memory.left.Load() != 0 {
 		t.Errorf("%d bytes are remembered, and %d are left", bytes, memory.left.Load())
+	}
+	if few := (1 << 20) - first; few > 256<<10 {
+		t.Errorf("%d bytes are set aside for the first", few)
 	}
 	if s.hits.Load() < 450 {
 		t.Errorf("only %d of 500 came through the lane", s.hits.Load())

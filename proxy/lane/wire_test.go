@@ -260,3 +260,9 @@ func (l *wires) Close() error {
 }
 
 func (l *wires) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (w *wire) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}

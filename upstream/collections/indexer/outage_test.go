@@ -45,6 +45,8 @@ func TestAClientBehindTheStoreIsWaitedFor(t *testing.T) {
 	evm.set(faults{})
 	await(t, store, h.head())
 	log.says(t, "indexing goes on")
+	evm.asked(t, 2)
+	log.says(t, "indexing goes on")
 	log.says(t, "indexing halts")
 	expect(t, store, h.count(0))
 }
