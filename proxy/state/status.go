@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -48,6 +49,8 @@ func bridge(name string, member []byte) (message []byte, st *status.Status, ran 
 		return message, nil, true
 	case log == unrouted:
 		return nil, Unknown(name), false
+	case code == invalidRequest && undecoded.MatchString(log):
+		return nil, status.New(codes.Internal, "grpc: error unmarshalling request: "+strings.TrimSuffix(log, described[code])), false
 	default:
 		return nil, statusFrom(r.Get("codespace").String(), code, log, ran), ran
 	}
@@ -65,8 +68,29 @@ const unrouted = "unknown query path: unknown request"
 // told is a status in a text of the RPC, before the description of the error that it became.
 var told = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
 
+// Codes of the codespace sdk.
+const (
+	unknownRequest = 6
+	invalidRequest = 18
+)
+
 // described are the errors that a status becomes, by their codes in the codespace sdk.
-var described = map[int64]string{18: ": invalid request", 22: ": key not found", 6: ": unknown request", 4: ": unauthorized"}
+var described = map[int64]string{invalidRequest: ": invalid request", 22: ": key not found", unknownRequest: ": unknown request", 4: ": unauthorized"}
+
+// registered are the errors of the codespace sdk, of which the first has code 2. The RPC tells of one
+// that a handler has come to as of an unknown request.
+var registered = []string{
+	"tx parse error", "invalid sequence", "unauthorized", "insufficient funds", "unknown request", "invalid address", "invalid pubkey",
+	"unknown address", "invalid coins", "out of gas", "memo too large", "insufficient fee", "maximum number of signatures exceeded",
+	"no signatures supplied", "failed to marshal JSON bytes", "failed to unmarshal JSON bytes", "invalid request", "tx already in mempool",
+	"mempool is full", "tx too large", "key not found", "invalid account password", "tx intended signer does not match the given signer",
+	"invalid gas adjustment", "invalid height", "invalid version", "invalid chain-id", "invalid type", "tx timeout height",
+	"unknown extension options", "incorrect account sequence", "failed packing protobuf message to Any", "failed unpacking protobuf message from Any",
+	"internal logic error", "conflict", "feature not supported", "not found", "Internal IO error", "error in app.toml", "invalid gas limit",
+}
+
+// undecoded is what the RPC says of a message that no handler has seen, for it is none.
+var undecoded = regexp.MustCompile(`^(proto: |unexpected EOF: invalid request$)`)
 
 // statusFrom is the status that became an error of the RPC.
 func statusFrom(codespace string, code int64, log string, ran bool) *status.Status {
@@ -80,6 +104,10 @@ func statusFrom(codespace string, code int64, log string, ran bool) *status.Stat
 	}
 	if parts := told.FindStringSubmatch(text); parts != nil {
 		return status.New(codeOf(parts[1]), parts[2])
+	}
+	before, description := cutLast(text)
+	if i := slices.Index(registered, description); codespace == "sdk" && code == unknownRequest && i >= 0 {
+		return status.New(codes.Unknown, fmt.Sprintf("codespace sdk code %d: %s: %s", i+2, description, before))
 	}
 	return status.New(codes.Unknown, text)
 }
