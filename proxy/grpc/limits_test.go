@@ -191,7 +191,8 @@ func TestCallsNeedAKeyAndAreCountedByIt(t *testing.T) {
 func TestACallIsLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	var log logtest.Log
-	d := open(t, newRecordedNode(t), true, func(s *setup) {
+	n := newRecordedNode(t)
+	d := open(t, n, true, func(s *setup) {
 		s.web.AccessLog, s.web.Logger = &log, slog.New(slog.NewTextHandler(io.Discard, nil))
 	})
 	c := d.dial(t, google.WithUserAgent("a test"))
@@ -199,9 +200,12 @@ func TestACallIsLoggedAndCounted(t *testing.T) {
 	atBlock14(t, c, "x-request-id", "first")
 	atBlock14(t, c)
 	ask(t.Context(), c, unknown, unhex(t, message), "x-cosmos-block-height", "14")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	ask(ctx, c, params, nil, "x-min-block-height", "747")
+	left, message := recordedMessage(t, "grpc_balance")
+	t.Cleanup(n.hold(left))
+	ctx, leave := context.WithCancel(t.Context())
+	go ask(ctx, c, left, unhex(t, message), "x-cosmos-block-height", "14")
+	await(t, "the node is asked", func() bool { return n.times("gRPC "+left) == 1 })
+	leave()
 	await(t, "four calls are logged", func() bool { return log.Count("\n") == 4 })
 	var got []string
 	for line := range strings.Lines(log.String()) {
@@ -223,7 +227,7 @@ func TestACallIsLoggedAndCounted(t *testing.T) {
 		"INFO grpc state " + params + " 200 miss at 14",
 		"INFO grpc state " + params + " 200 hit at 14",
 		"INFO grpc state " + unknown + " 200 miss at 14",
-		"INFO grpc state " + params + " 499 abandoned at 0",
+		"INFO grpc state " + left + " 499 abandoned at 0",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("logged (-want +got):\n%s", diff)
