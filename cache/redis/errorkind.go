@@ -42,7 +42,7 @@ func kindOf(err error) errorKind {
 		return full
 	case isReply(err):
 		return refused
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout), errors.As(err, &slow) && slow.Timeout():
 		return timedOut
 	default:
 		return unreachable

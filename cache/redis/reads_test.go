@@ -109,6 +109,32 @@ func TestReadsOfASilentStoreAllFail(t *testing.T) {
 	under.Wait()
 }
 
+// What finds no connection free did not ask Redis, and says nothing of it.
+func TestAFullPoolIsNoLostRedis(t *testing.T) {
+	s, server := newStore(t)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, PoolSize: 1, PoolTimeout: time.Millisecond, MaxRetries: -1})
+	defer rdb.Close()
+	s.rdb = rdb
+	taken := rdb.Conn()
+	if err := taken.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * failuresToOpen {
+		if _, err := s.Read(t.Context(), "story-1", "key"); err == nil {
+			t.Fatal("a read found a connection")
+		}
+	}
+	if got := s.State(); got != "closed" {
+		t.Errorf("the breaker is %s", got)
+	}
+	if err := taken.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), "story-1", "key"); err != nil {
+		t.Errorf("a read with a connection free: %v", err)
+	}
+}
+
 func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) {
 	s, _ := newStore(t)
 	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}

@@ -59,8 +59,8 @@ type Store struct {
 
 var _ cache.Shared = (*Store)(nil)
 
-// New returns a store that uses rdb, which wants ContextTimeoutEnabled and stays
-// the caller's to close, after the caches. It fails if an option is negative or
+// New returns a store that uses rdb, which wants ContextTimeoutEnabled and a PoolTimeout below
+// Timeout, and stays the caller's to close, after the caches. It fails if an option is negative or
 // the metrics cannot be registered.
 func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if o.Timeout < 0 || o.Lease < 0 {
@@ -90,7 +90,9 @@ func newBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 		Outage:   upstream.NewOutage(log, "shared store"),
 		Failures: failuresToOpen,
 		Cooldown: breakerRest,
-		Excluded: func(err error) bool { return errors.Is(err, context.Canceled) },
+		Excluded: func(err error) bool {
+			return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout) // Redis was not asked
+		},
 		Answered: isReply,
 	})
 }

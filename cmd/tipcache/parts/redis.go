@@ -89,6 +89,9 @@ func (r redacting) redact(cmd redis.Cmder) {
 	}
 }
 
+// poolSize is how many connections there may be to a Redis, which are opened as they are needed.
+const poolSize = 128
+
 // redisOptions reads redis[s]://user:password@host[,host...]/db. Several hosts
 // are a Cluster, with ?master_name= the Sentinels of that master; one host is
 // a Cluster with ?cluster=true.
@@ -122,7 +125,8 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		DialTimeout:           cfg.Timeout,
 		ReadTimeout:           cfg.Timeout,
 		WriteTimeout:          cfg.Timeout,
-		PoolTimeout:           cfg.Timeout,
+		PoolTimeout:           cfg.Timeout / 2, // before the time of an operation is over, to tell a full pool from a silent Redis
+		PoolSize:              poolSize,
 	}, nil
 }
 

@@ -38,6 +38,9 @@ func TestARedisURLSaysWhatIsBehindIt(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
+		if o.PoolTimeout >= time.Second {
+			t.Errorf("%s: a full pool is told of after %v, when an operation's time is over", test.url, o.PoolTimeout)
+		}
 		if !o.ContextTimeoutEnabled {
 			t.Errorf("%s: deadlines do not bind", test.name)
 		}
