@@ -119,9 +119,15 @@ func TestTheNodeFailsOnlyForSomeKeys(t *testing.T) {
 // TestVisitorsAskWhatThereIs asks a simulated node for all that a wallet and an explorer ask.
 func TestVisitorsAskWhatThereIs(t *testing.T) {
 	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
-	for _, path := range slices.Concat(walletVisit(cosmos.WideDelegator), explorerVisit()) {
+	wallet, explorer := walletVisit(cosmos.WideDelegator), explorerVisit()
+	for _, path := range slices.Concat(wallet, explorer) {
 		if _, err := rig.Get(t.Context(), d.NodeURL()+pathAt(path, "900")); err != nil {
 			t.Error(err)
 		}
+	}
+	node := replayed{control: d.ControlURL()}
+	counts, err := node.asked(t.Context(), []string{cosmos.WideDelegator})
+	if want := int64(len(wallet) + len(explorer)); err != nil || counts[0] != want || counts[1] >= want-4 || counts[1] < int64(len(explorer)) {
+		t.Errorf("%d requests, %d of them for common keys, %v; want %d", counts[0], counts[1], err, want)
 	}
 }
