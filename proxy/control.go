@@ -57,7 +57,7 @@ func (s *Server) SelectAddress(address string) ([]cache.Selection, error) {
 func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
-	if err := s.setDoorClasses(classes); err != nil {
+	if err := s.setInterfaceClasses(classes); err != nil {
 		return err
 	}
 	return s.now().dialect.SetClasses(classes, own)

@@ -242,7 +242,7 @@ func TestPostsAreBounded(t *testing.T) {
 	}
 }
 
-// A transaction takes the same turn whichever door it comes through, and so does its simulation.
+// A transaction takes the same turn whichever interface it comes through, and so does its simulation.
 func TestAllDoorsShareTheTurnsToPost(t *testing.T) {
 	const broadcast, simulate = `"broadcast_tx_sync","params":{"tx":"AAAA"}`, `"abci_query","params":{"path":"/cosmos.tx.v1beta1.Service/Simulate","data":"00"}`
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.RPC, o.Posts = &rpc.Options{}, blocks.Posts{Rate: 0.001, Burst: 2} })

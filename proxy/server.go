@@ -72,8 +72,8 @@ type Server struct {
 	engine  *gin.Engine          // makes contexts, and routes nothing
 	streams *stream.Handler
 	posting *blocks.Posting
-	rpc     *rpc.Door               // nil: not served
-	grpc    *grpc.Door              // nil: not served
+	rpc     *rpc.Handler            // nil: not served
+	grpc    *grpc.Handler           // nil: not served
 	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
 }
 
@@ -95,7 +95,7 @@ func New(o Options) (*Server, error) {
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)
 	}
-	if err := s.openDoors(o); err != nil {
+	if err := s.openInterfaces(o); err != nil {
 		return nil, err
 	}
 	if o.Undeclared {
@@ -105,31 +105,31 @@ func New(o Options) (*Server, error) {
 	return s, s.speak(o)
 }
 
-// openDoors makes the interfaces that have no paths of ours.
-func (s *Server) openDoors(o Options) error {
+// openInterfaces makes the interfaces that have no paths of ours.
+func (s *Server) openInterfaces(o Options) error {
 	if o.RPC != nil {
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 		if err != nil {
 			return err
 		}
-		door := *o.RPC
-		door.Posting = s.posting
-		s.rpc = rpc.New(door, reader)
+		options := *o.RPC
+		options.Posting = s.posting
+		s.rpc = rpc.New(options, reader)
 	}
 	if o.GRPC != nil {
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 		if err != nil {
 			return err
 		}
-		door := *o.GRPC
-		door.Posting = s.posting
-		s.grpc = grpc.New(door, reader)
+		options := *o.GRPC
+		options.Posting = s.posting
+		s.grpc = grpc.New(options, reader)
 	}
-	return s.setDoorClasses(o.Chain.Classes)
+	return s.setInterfaceClasses(o.Chain.Classes)
 }
 
-// setDoorClasses puts other classes in force at these.
-func (s *Server) setDoorClasses(classes blocks.Classes) error {
+// setInterfaceClasses puts other classes in force at these.
+func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
 	if s.rpc != nil {
 		if err := s.rpc.SetClasses(classes); err != nil {
 			return err
@@ -175,10 +175,10 @@ func (o Options) described() docs.Options {
 func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
 
 // RPC answers the RPC of the nodes, on a listener of its own; nil where it is not served.
-func (s *Server) RPC() *rpc.Door { return s.rpc }
+func (s *Server) RPC() *rpc.Handler { return s.rpc }
 
 // GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
-func (s *Server) GRPC() *grpc.Door { return s.grpc }
+func (s *Server) GRPC() *grpc.Handler { return s.grpc }
 
 // ServesWeb tells whether gRPC-Web is served, beside REST.
 func (s *Server) ServesWeb() bool { return s.grpc != nil && s.o.GRPC.Web }

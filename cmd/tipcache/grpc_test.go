@@ -22,7 +22,7 @@ const stakingParams = "/cosmos.staking.v1beta1.Query/Params"
 
 // A value is the same by gRPC, gRPC-Web and RPC, and is read once a block, by the gRPC of
 // a node that offers it and else by its RPC.
-func TestEveryDoorGivesTheSameValueOfABlock(t *testing.T) {
+func TestEveryInterfaceGivesTheSameValueOfABlock(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"grpc", "abci_query"} {
 		t.Run("by "+way, func(t *testing.T) {

@@ -105,15 +105,15 @@ func (r read) Entry(a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
 	return &cache.Entry{Content: cache.NewContent(a.Status, web.JSON, "", a.Body, 0), Height: height, ReadAt: time.Now()}, nil
 }
 
-// A door is an interface with one kind of reads, before a chain at block 100.
-type door struct {
+// A frontend is an interface with one kind of reads, before a chain at block 100.
+type frontend struct {
 	*blocks.Reader
 	nodes *chain
 	kind  *blocks.Kind
 }
 
-// behind runs a test behind a door, in a bubble of time.
-func behind(t *testing.T, test func(t *testing.T, d *door)) {
+// behind runs a test behind one, in a bubble of time.
+func behind(t *testing.T, test func(t *testing.T, d *frontend)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c, err := cache.New(cache.Options{Patience: time.Minute})
@@ -121,7 +121,7 @@ func behind(t *testing.T, test func(t *testing.T, d *door)) {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
-		d := &door{
+		d := &frontend{
 			nodes: &chain{tip: node.Tip{Height: 100, Known: true, Seen: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
 			kind:  &blocks.Kind{Name: "pool", Class: blocks.Live, NoFuture: true},
 		}
@@ -139,7 +139,7 @@ type outcome struct {
 	Came   string // how, as metrics have it; or what failed
 }
 
-func (d *door) ask(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) outcome {
+func (d *frontend) ask(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) outcome {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	a, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, Walk: walk})
@@ -173,7 +173,7 @@ func TestAQueryIsAnsweredAtTheBlockThatItsRequestNames(t *testing.T) {
 		"that of the page before, which no node has": {blocks.Heights{}, blocks.Snapshot{Height: 50, Epoch: 1}, outcome{100, "miss"}, []int64{50, node.AtTip}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *door) {
+			behind(t, func(t *testing.T, d *frontend) {
 				d.nodes.pruned = 60
 				next := time.AfterFunc(2*time.Second, func() { d.nodes.grow(1) })
 				defer next.Stop()
@@ -193,7 +193,7 @@ func TestAQueryIsAnsweredAtTheBlockThatItsRequestNames(t *testing.T) {
 }
 
 func TestTheNodesAreAskedOnceForABlock(t *testing.T) {
-	behind(t, func(t *testing.T, d *door) {
+	behind(t, func(t *testing.T, d *frontend) {
 		for _, step := range []struct {
 			name string
 			does func()
@@ -217,7 +217,7 @@ func TestTheNodesAreAskedOnceForABlock(t *testing.T) {
 }
 
 func TestWhatIsFixedIsGivenHoweverLateTheBlockThatHasToBeSeen(t *testing.T) {
-	behind(t, func(t *testing.T, d *door) {
+	behind(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
 		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(5)
@@ -250,7 +250,7 @@ func TestWhatAnIndexFeedsIsKeptForABlockOnceTheBlockIsInIt(t *testing.T) {
 		"a search":                  {true, false, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			behind(t, func(t *testing.T, d *door) {
+			behind(t, func(t *testing.T, d *frontend) {
 				kind := d.Add(&blocks.Kind{Name: "index", Class: tt.class})
 				var got []string
 				for _, after := range []int{0, 30, 30, 540, 1000} {
@@ -272,7 +272,7 @@ func TestWhatAnIndexFeedsIsKeptForABlockOnceTheBlockIsInIt(t *testing.T) {
 }
 
 func TestClassesAreReplacedWhileReading(t *testing.T) {
-	behind(t, func(t *testing.T, d *door) {
+	behind(t, func(t *testing.T, d *frontend) {
 		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(1)
 		lasting := map[string]cache.Policy{"pool": {FreshBlocks: 5, StaleBlocks: 5, ErrorBlocks: 5}}

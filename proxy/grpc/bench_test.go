@@ -33,9 +33,9 @@ func BenchmarkHit(b *testing.B) {
 		}
 		go func() { _ = server.Serve(l) }()
 		defer server.Stop()
-		measure(b, &doors{addr: l.Addr().String()})
+		measure(b, &servers{addr: l.Addr().String()})
 	})
-	b.Run("door", func(b *testing.B) {
+	b.Run("handler", func(b *testing.B) {
 		measure(b, open(b, newRecordedNode(b), true, func(s *setup) {
 			s.web.AccessLog, s.web.Logger = io.Discard, slog.New(slog.NewTextHandler(io.Discard, nil))
 		}))
@@ -43,7 +43,7 @@ func BenchmarkHit(b *testing.B) {
 }
 
 // measure makes calls on a connection, up to 64 at a time.
-func measure(b *testing.B, d *doors) {
+func measure(b *testing.B, d *servers) {
 	r := d.raw(b, "127.0.0.1")
 	_ = r.SetDeadline(time.Time{})
 	answered := make(chan int, 1<<16)

@@ -24,7 +24,7 @@ import (
 
 // A call is one of a method.
 type call struct {
-	*Door
+	*Handler
 	name   string
 	stream grpc.ServerStream
 	from   *http.Request

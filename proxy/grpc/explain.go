@@ -10,7 +10,7 @@ import (
 )
 
 // Plan says what a call of the method in a path would ask, with a message in hex.
-func (d *Door) Plan(r *http.Request, message string) (p web.Plan, err error) {
+func (d *Handler) Plan(r *http.Request, message string) (p web.Plan, err error) {
 	text, err := hex.DecodeString(message)
 	if err != nil {
 		return p, web.BadInput("the body is %q; expected the message in hex", web.Short(message))
@@ -20,7 +20,7 @@ func (d *Door) Plan(r *http.Request, message string) (p web.Plan, err error) {
 	if m.route != value.route && m.route != found.route {
 		return p, nil
 	}
-	k := &call{Door: d, name: name, from: r}
+	k := &call{Handler: d, name: name, from: r}
 	hs, ok := k.heights()
 	if !ok {
 		return p, web.BadInput("%s", k.st.Message())

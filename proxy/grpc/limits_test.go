@@ -130,7 +130,7 @@ func TestStreamsEndInADrain(t *testing.T) {
 	if err := s.RecvMsg(&got); err != nil {
 		t.Fatal(err)
 	}
-	d.door.Drain()
+	d.handler.Drain()
 	if err := s.RecvMsg(&got); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
@@ -267,7 +267,7 @@ type raw struct {
 	next uint32 // stream
 }
 
-func (d *doors) raw(t testing.TB, from string) *raw {
+func (d *servers) raw(t testing.TB, from string) *raw {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}
 	c, err := dialer.DialContext(t.Context(), "tcp", d.addr)

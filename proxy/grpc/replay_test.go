@@ -28,10 +28,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// A bench has the doors before a node.
-type doors struct {
+// A bench has the servers before a node.
+type servers struct {
 	addr    string // of gRPC
-	door    *grpc.Door
+	handler *grpc.Handler
 	server  *google.Server // that serves addr
 	rpc     *httptest.Server
 	web     *httptest.Server
@@ -39,17 +39,17 @@ type doors struct {
 	pool    *node.Pool
 }
 
-// A setup is what a test may change before the doors open.
+// A setup is what a test may change before the servers start.
 type setup struct {
 	web      web.Options
 	blocks   blocks.Options
 	listener listener.Options
 }
 
-// open opens the doors, before the node's RPC alone or its gRPC too.
-func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup)) *doors {
+// open starts the servers, before the node's RPC alone or its gRPC too.
+func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup)) *servers {
 	t.Helper()
-	d := &doors{metrics: prometheus.NewRegistry()}
+	d := &servers{metrics: prometheus.NewRegistry()}
 	o := grpc.Options{State: state.Options{GRPC: withGRPC}}
 	if withGRPC {
 		d.pool = n.pool(t, n.addr)
@@ -75,26 +75,26 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 		}
 		return r
 	}
-	d.door = grpc.New(o, newReader())
+	d.handler = grpc.New(o, newReader())
 	d.addr, d.server = d.serve(t, with.listener)
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)
 	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stack.Arrived(w, r)
-		d.door.ServeWeb(w, r)
+		d.handler.ServeWeb(w, r)
 	}))
 	t.Cleanup(d.web.Close)
 	return d
 }
 
-// serve serves the door on one more address.
-func (d *doors) serve(t testing.TB, o listener.Options) (addr string, server *google.Server) {
+// serve serves the handler on one more address.
+func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *google.Server) {
 	t.Helper()
 	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = d.door.NewServer(grpc.ServerOptions{Header: 5 * time.Second, Idle: time.Minute})
+	server = d.handler.NewServer(grpc.ServerOptions{Header: 5 * time.Second, Idle: time.Minute})
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() { server.Stop(); served.Wait() })

@@ -33,7 +33,7 @@ const workers = 64
 var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutStream: true}
 
 // NewServer makes a server that answers calls, for a listener of package listener.
-func (d *Door) NewServer(o ServerOptions) *grpc.Server {
+func (d *Handler) NewServer(o ServerOptions) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
 		grpc.NumStreamWorkers(workers), grpc.InTapHandle(interruptible),
@@ -53,7 +53,7 @@ func interruptible(ctx context.Context, _ *tap.Info) (context.Context, error) {
 }
 
 // handle answers a call on a connection.
-func (d *Door) handle(_ any, stream grpc.ServerStream) error {
+func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(stream)
 	from := requestOf(stream.Context(), name)
 	if client := web.ConnOf(from); client != nil {

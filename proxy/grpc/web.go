@@ -34,7 +34,7 @@ func IsWeb(r *http.Request) bool {
 }
 
 // ServeWeb answers a call by gRPC-Web.
-func (d *Door) ServeWeb(w http.ResponseWriter, r *http.Request) {
+func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	s := &webStream{w: w, header: metadata.MD{}, trailer: metadata.MD{}, typ: r.Header.Get("Content-Type")}
 	if media, _, err := mime.ParseMediaType(s.typ); err == nil {
 		s.text = strings.HasPrefix(media, textType)

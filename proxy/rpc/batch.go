@@ -16,7 +16,7 @@ const atOnce = 20
 
 // run answers what is asked of the nodes, by one tip: at the same time, but for what has to
 // be alone.
-func (d *Door) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
+func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
 	ctx := d.reader.Deadline(from, rec)
 	defer ctx.Release()
 	all, errs, plans := make([]answered, len(asked)), make([]error, len(asked)), make([]*blocks.Query, len(asked))
@@ -52,7 +52,7 @@ func (d *Door) run(from *http.Request, rec *web.Record, asked []*asking) ([]answ
 func (k *asking) alone() bool { return k != nil && k.m.alone() }
 
 // Alone says whether calls of a method are answered when nothing else of their connection is.
-func (*Door) Alone(method string) bool {
+func (*Handler) Alone(method string) bool {
 	m := methods[method]
 	return m != nil && m.alone()
 }

@@ -25,10 +25,10 @@ import (
 func BenchmarkHit(b *testing.B) {
 	n := newRecordedNode(b)
 	n.learnParams()
-	door, _ := newDoor(b, n, rpc.Options{}, func(o *web.Options) {
+	handler, _ := newHandler(b, n, rpc.Options{}, func(o *web.Options) {
 		o.AccessLog, o.Logger = io.Discard, slog.New(slog.NewTextHandler(io.Discard, nil))
 	})
-	_, answer := post(b, door.URL, fmt.Sprintf(balance[0], "100000000"))
+	_, answer := post(b, handler.URL, fmt.Sprintf(balance[0], "100000000"))
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.POST("/", func(c *gin.Context) {
@@ -38,7 +38,7 @@ func BenchmarkHit(b *testing.B) {
 	bare := httptest.NewServer(engine)
 	b.Cleanup(bare.Close)
 	b.Run("bare", func(b *testing.B) { measure(b, bare) })
-	b.Run("door", func(b *testing.B) { measure(b, door) })
+	b.Run("handler", func(b *testing.B) { measure(b, handler) })
 }
 
 // measure makes calls on eight connections.

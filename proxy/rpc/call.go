@@ -19,7 +19,7 @@ import (
 
 // An asking is one call on its way to an answer.
 type asking struct {
-	*Door
+	*Handler
 	m       *method
 	a       arguments
 	target  string          // what the node is asked by a URI that it may read otherwise; "" for none

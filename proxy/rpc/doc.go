@@ -3,7 +3,7 @@
 //
 // A call goes, top to bottom:
 //
-//  1. door.go reads the body, in one of the three forms (post.go, uri.go), whose errors are the
+//  1. handler.go reads the body, in one of the three forms (post.go, uri.go), whose errors are the
 //     node's own (package jsonrpc);
 //  2. methods.go has a row for each method: its parameters, and what may be kept of its
 //     answers for how long. Parameters that the node reads in several ways (params.go) come

@@ -16,7 +16,7 @@ import (
 var Render web.Renderer = render
 
 // Plan says what a request would ask: a URI, or for the path / the one call of a body.
-func (d *Door) Plan(r *http.Request, body string) (p web.Plan, err error) {
+func (d *Handler) Plan(r *http.Request, body string) (p web.Plan, err error) {
 	hs, err := blocks.HeightRules{}.Read(r)
 	if err != nil {
 		return p, err

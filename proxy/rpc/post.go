@@ -13,7 +13,7 @@ import (
 )
 
 // servePost answers a body: a call, or a batch.
-func (d *Door) servePost(c *gin.Context, rec *web.Record, body []byte) error {
+func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error {
 	var run []jsonrpc.Call
 	var room [256]byte
 	calls, size := 0, 0 // of the answers, should there be too many calls
@@ -88,7 +88,7 @@ func tooLong(c *gin.Context, body []byte, size int) error {
 const partSize = 16 << 10 // of the answers to a batch that is too long
 
 // answerCalls answers calls that have an id. One alone is answered by an object, also where it came as a batch.
-func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
+func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
 	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
 	for i, one := range calls {
 		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
@@ -130,7 +130,7 @@ func (d *Door) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call
 
 // charge takes a request from the client's limits for each call after the first, which the request
 // itself has paid for.
-func (d *Door) charge(from *http.Request, rec *web.Record, asked []*asking, members [][]byte) {
+func (d *Handler) charge(from *http.Request, rec *web.Record, asked []*asking, members [][]byte) {
 	if len(asked) < 2 {
 		return
 	}
@@ -147,7 +147,7 @@ func (d *Door) charge(from *http.Request, rec *web.Record, asked []*asking, memb
 
 // tell says at which block the calls were answered, of several the lowest, and where the
 // answer comes from.
-func (d *Door) tell(c *gin.Context, rec *web.Record, all []answered) {
+func (d *Handler) tell(c *gin.Context, rec *web.Record, all []answered) {
 	var told *web.Answer
 	for _, one := range all {
 		if one.answer == nil {

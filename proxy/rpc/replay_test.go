@@ -239,8 +239,8 @@ func (n *recordedNode) wrote(method string) []string {
 	return slices.DeleteFunc(slices.Clone(n.order), func(what string) bool { return !strings.HasPrefix(what, method) })
 }
 
-// newDoor starts a door before the node, with metrics.
-func newDoor(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
+// newHandler starts a handler before the node, with metrics.
+func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
 	pool := nodetest.Run(t, node.Options{
@@ -298,7 +298,7 @@ var otherwise = map[string]string{
 }
 
 func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {
-	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{})
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	for _, x := range exchanges(t) {
 		t.Run(x.Name, func(t *testing.T) {
 			status, typ, body := x.send(t, server.URL)

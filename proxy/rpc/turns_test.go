@@ -37,7 +37,7 @@ func TestSearchesOfOneClientHoldUpNeitherReadsNorSearchesOfAnother(t *testing.T)
 	n.turns = make(chan struct{})
 	answer := sync.OnceFunc(func() { close(n.turns) })
 	defer answer()
-	server, metrics := newDoor(t, n, rpc.Options{})
+	server, metrics := newHandler(t, n, rpc.Options{})
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	other := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
 	defer other.CloseIdleConnections()

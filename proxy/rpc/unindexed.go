@@ -14,7 +14,7 @@ import (
 
 // SetUnindexed puts in place what finds transactions that are in a block and that a node does
 // not find: one that was stopped within a commit never indexes that block.
-func (d *Door) SetUnindexed(find func(hash [sha256.Size]byte) json.RawMessage) { d.unindexed = find }
+func (d *Handler) SetUnindexed(find func(hash [sha256.Size]byte) json.RawMessage) { d.unindexed = find }
 
 // byHash is the search for one transaction, with which clients wait for theirs.
 var byHash = regexp.MustCompile(`^\s*tx\.hash\s*=\s*'([0-9A-Fa-f]{64})'\s*$`)

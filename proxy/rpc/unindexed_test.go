@@ -12,7 +12,7 @@ import (
 
 func TestATransactionThatANodeDoesNotFindIsThatOfItsBlock(t *testing.T) {
 	lost := sha256.Sum256([]byte("lost"))
-	d := &Door{unindexed: func(hash [sha256.Size]byte) json.RawMessage {
+	d := &Handler{unindexed: func(hash [sha256.Size]byte) json.RawMessage {
 		if hash != lost {
 			return nil
 		}
@@ -38,7 +38,7 @@ func TestATransactionThatANodeDoesNotFindIsThatOfItsBlock(t *testing.T) {
 		if tt.said != refusal {
 			answer.Reason = node.OK
 		}
-		o := &origin{asking: &asking{Door: d, m: m, a: a}, a: a}
+		o := &origin{asking: &asking{Handler: d, m: m, a: a}, a: a}
 		if got := o.complete(answer); string(got.Body) != tt.want || got.Body[1] == 'r' && got.Reason != node.OK {
 			t.Errorf("%s: %s, %v", tt.name, got.Body, got.Reason)
 		}

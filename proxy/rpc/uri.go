@@ -74,7 +74,7 @@ func (m *method) target(r *http.Request) string {
 }
 
 // serveURI answers a method by its path.
-func (d *Door) serveURI(c *gin.Context, rec *web.Record, name string) error {
+func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
 	m := methods[name]
 	switch {
 	case name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all":
@@ -100,8 +100,8 @@ func (d *Door) serveURI(c *gin.Context, rec *web.Record, name string) error {
 }
 
 // askURI makes of a URI what is asked.
-func (d *Door) askURI(m *method, r *http.Request, hs blocks.Heights) *asking {
-	k := &asking{Door: d, m: m, heights: hs}
+func (d *Handler) askURI(m *method, r *http.Request, hs blocks.Heights) *asking {
+	k := &asking{Handler: d, m: m, heights: hs}
 	var ok bool
 	if k.a, ok = m.readForm(r); !ok {
 		k.a, k.target = make(arguments, len(m.params)), m.target(r)
@@ -110,7 +110,7 @@ func (d *Door) askURI(m *method, r *http.Request, hs blocks.Heights) *asking {
 }
 
 // answerURI writes the answer to a URI: every error is a 500 at the node.
-func (d *Door) answerURI(c *gin.Context, rec *web.Record, one answered) {
+func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) {
 	if one.status != 0 {
 		web.Send(c.Writer, c.Request, one.status, one.typ, one.member)
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Socket are the options of the WebSocket door.
+// Socket are the options of the WebSocket.
 func Socket(cfg config.Config) socket.Options {
 	return socket.Options{Subscriptions: cfg.RPC.Subscriptions, Write: cfg.HTTP.Request}
 }

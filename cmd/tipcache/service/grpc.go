@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	door "github.com/tipcache/tipcache/proxy/grpc"
+	calls "github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
@@ -14,7 +14,7 @@ import (
 type grpcService struct {
 	listener *listener.Listener
 	server   *grpc.Server
-	door     *door.Door
+	handler  *calls.Handler
 }
 
 func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
@@ -25,7 +25,7 @@ func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 		return nil, err
 	}
 	d := s.proxy.GRPC()
-	return &grpcService{l, d.NewServer(door.ServerOptions{Header: headerTimeout, Idle: idleTimeout}), d}, nil
+	return &grpcService{l, d.NewServer(calls.ServerOptions{Header: headerTimeout, Idle: idleTimeout}), d}, nil
 }
 
 func (g *grpcService) serve() error { return g.server.Serve(g.listener) }
@@ -38,7 +38,7 @@ func (s *Service) drainGRPC(ctx context.Context) <-chan error {
 		close(ended)
 		return ended
 	}
-	s.grpc.door.Drain()
+	s.grpc.handler.Drain()
 	go func() {
 		defer context.AfterFunc(ctx, s.grpc.server.Stop)()
 		s.grpc.server.GracefulStop()

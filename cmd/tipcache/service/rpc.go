@@ -15,7 +15,7 @@ import (
 type rpcService struct {
 	listener *listener.Listener
 	server   *http.Server
-	socket   *socket.Door
+	socket   *socket.Handler
 	feed     *events.Feed
 
 	sockets context.Context //nolint:containedctx // ends when no socket is left
@@ -31,13 +31,13 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	}
 	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
-	door := s.proxy.RPC()
+	handler := s.proxy.RPC()
 	o := parts.Socket(s.cfg)
-	o.Methods, o.Feed, o.Origin, o.Registerer = door, r.feed, s.proxy.Connects, s.registry
+	o.Methods, o.Feed, o.Origin, o.Registerer = handler, r.feed, s.proxy.Connects, s.registry
 	r.socket = socket.New(o)
-	door.SetSocket(r.socket)
-	door.SetUnindexed(r.feed.Unindexed)
-	r.server = s.newServer(door)
+	handler.SetSocket(r.socket)
+	handler.SetUnindexed(r.feed.Unindexed)
+	r.server = s.newServer(handler)
 	return r, nil
 }
 

@@ -34,7 +34,7 @@ type turn struct {
 
 // A conn is a client's connection.
 type conn struct {
-	door       *Door
+	handler    *Handler
 	request    *http.Request
 	ws         *websocket.Conn
 	below      net.Conn        // that ws writes to
@@ -57,8 +57,8 @@ type conn struct {
 	draining bool
 }
 
-func newConn(d *Door, r *http.Request) *conn {
-	c := &conn{door: d, request: r, accepted: make(chan struct{})}
+func newConn(d *Handler, r *http.Request) *conn {
+	c := &conn{handler: d, request: r, accepted: make(chan struct{})}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(r.Context()))
 	c.request = r.WithContext(c.ctx)
 	c.room = sync.NewCond(&c.mu)
@@ -70,9 +70,9 @@ func newConn(d *Door, r *http.Request) *conn {
 func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
 	c.ws, c.below = ws, below
 	close(c.accepted)
-	ws.SetReadLimit(c.door.o.Message)
+	ws.SetReadLimit(c.handler.o.Message)
 	c.works.Add(1) // the ping's, until it is stopped
-	c.pings = time.AfterFunc(c.door.o.Ping, c.ping)
+	c.pings = time.AfterFunc(c.handler.o.Ping, c.ping)
 	defer c.close()
 	for {
 		_, message, err := ws.Read(c.ctx)
@@ -95,19 +95,19 @@ func (c *conn) close() {
 
 // ping asks for a sign of life, and cuts a connection that gives none.
 func (c *conn) ping() {
-	ctx, cancel := context.WithTimeout(c.ctx, c.door.o.Pong)
+	ctx, cancel := context.WithTimeout(c.ctx, c.handler.o.Pong)
 	defer cancel()
 	if c.ws.Ping(ctx) != nil || c.ctx.Err() != nil {
 		_ = c.ws.CloseNow()
 		c.works.Done()
 		return
 	}
-	c.pings.Reset(c.door.o.Ping)
+	c.pings.Reset(c.handler.o.Ping)
 }
 
 // write sends a message.
 func (c *conn) write(message []byte) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.door.o.Write)
+	ctx, cancel := context.WithTimeout(c.ctx, c.handler.o.Write)
 	defer cancel()
 	_ = c.ws.Write(ctx, websocket.MessageText, message) // a failure ends the connection, and reading
 }
@@ -146,7 +146,7 @@ func (c *conn) readAhead() {
 			t.done = make(chan struct{})
 			c.works.Go(func() {
 				defer close(t.done)
-				t.answer = c.door.o.Methods.Call(c.request, t.call.Method, t.call.Params)
+				t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
 			})
 		}
 	}
@@ -154,7 +154,7 @@ func (c *conn) readAhead() {
 
 // alone says whether a call waits for those before it, and has those behind wait.
 func (c *conn) alone(t *turn) bool {
-	return t.err != nil || t.call.ID == nil || ofSubscriptions(t.call.Method) || c.door.o.Methods.Alone(t.call.Method)
+	return t.err != nil || t.call.ID == nil || ofSubscriptions(t.call.Method) || c.handler.o.Methods.Alone(t.call.Method)
 }
 
 // work answers calls until there is none.
@@ -209,7 +209,7 @@ func (c *conn) called(t *turn) Answer {
 		<-t.done
 	}
 	if t.done == nil || 0 < t.answer.Height && t.answer.Height < c.shown {
-		t.answer = c.door.o.Methods.Call(c.request, t.call.Method, t.call.Params)
+		t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
 	}
 	if t.answer.Height > 0 {
 		c.shown = t.answer.Height

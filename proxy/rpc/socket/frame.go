@@ -48,7 +48,7 @@ func (c *conn) frame(head, tail []byte) {
 	if c.closing {
 		return
 	}
-	_ = c.below.SetWriteDeadline(time.Now().Add(c.door.o.Write))
+	_ = c.below.SetWriteDeadline(time.Now().Add(c.handler.o.Write))
 	if _, err := c.below.Write(*whole); err != nil {
 		_ = c.below.Close() // which ends reading
 		return

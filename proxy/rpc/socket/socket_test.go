@@ -48,14 +48,14 @@ func (m methods) Call(r *http.Request, method string, params json.RawMessage) so
 
 func (methods) Alone(method string) bool { return method == "write" }
 
-// serve starts a door, which is drained at the end.
-func serve(t *testing.T, o socket.Options) (d *socket.Door, url string) {
+// serve starts a handler, which is drained at the end.
+func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 	t.Helper()
 	if o.Feed == nil {
 		o.Feed = events.New(events.Options{Heights: still{}})
 	}
 	d = socket.New(o)
-	engine := gin.New() // as the door of the RPC has it
+	engine := gin.New() // as the handler of the RPC has it
 	engine.NoRoute(func(c *gin.Context) { d.ServeHTTP(c.Writer, c.Request) })
 	server := httptest.NewServer(engine)
 	t.Cleanup(func() {

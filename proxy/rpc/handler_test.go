@@ -71,7 +71,7 @@ func (n *recordedNode) learnParams() {
 func TestOneReadAnswersACallUnderAnyIDAndInAnySpelling(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	var clients sync.WaitGroup
 	for i := range 40 {
 		clients.Go(func() {
@@ -92,7 +92,7 @@ func TestOneReadAnswersACallUnderAnyIDAndInAnySpelling(t *testing.T) {
 }
 
 func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
-	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{MaxBatch: 2})
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{MaxBatch: 2})
 	_, body := post(t, server.URL, `[{"id":1,"method":"health"},{"id":"b","method":"health"},{"id":3,"method":"health"}]`)
 	var answers []struct {
 		ID    any
@@ -106,7 +106,7 @@ func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
 // What is kept of a body of very many calls, and of their answers, is hardly more than the body.
 func TestABatchOfVeryManyCallsTakesLittleMemory(t *testing.T) {
 	const calls, most = 80_000, 5 << 20
-	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{})
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	body := "[" + strings.Repeat(`{"id":1234},`, calls-1) + `{"id":"z"}]`
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -140,7 +140,7 @@ func (n *recordedNode) meeting(queries int) {
 
 func TestTheCallsOfABatchAreReadAtTheSameTimeAndAnsweredInOrder(t *testing.T) {
 	n := newRecordedNode(t)
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	n.meeting(20) // none is answered before all are asked
 	var batch []string
 	for i := range 20 {
@@ -165,7 +165,7 @@ func TestTheCallsOfABatchAreReadAtTheSameTimeAndAnsweredInOrder(t *testing.T) {
 // counts on the first.
 func TestTransactionsOfABatchAreSentOneAfterTheOther(t *testing.T) {
 	n := newRecordedNode(t)
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	var batch, want []string
 	for i := range 20 {
 		batch = append(batch, fmt.Sprintf(`{"id":%d,"method":"broadcast_tx_sync","params":{"tx":"AA%02d"}}`, i, i))
@@ -186,7 +186,7 @@ func TestStatusNamesNoBlockAheadOfWhatCanBeRead(t *testing.T) {
 	n.calls[`blockchain{"maxHeight":"746","minHeight":"746"}`] = `"result":{"last_height":"747","block_metas":[{` +
 		`"block_id":{"hash":"3906D40F08D75E85EA7A1DF26E99F2FC0CEF9AEBDCFD8C617218DF0E93345862"},"header":{"height":"746",` +
 		`"time":"2026-11-22T13:14:45.524351274Z","app_hash":"A0F6105E0A4DDCA7890A4596EDA79CFB418767E96AA4B781046CAE57D1A3874A"}}]}`
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	if _, body := post(t, server.URL, `{"jsonrpc":"2.0","id":1,"method":"status","params":{}}`); body != `{"jsonrpc":"2.0","id":1,`+want+`}` {
 		t.Errorf("got  %s\nwant %s", body, want)
 	}
@@ -194,7 +194,7 @@ func TestStatusNamesNoBlockAheadOfWhatCanBeRead(t *testing.T) {
 
 func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
 	n := newRecordedNode(t)
-	server, metrics := newDoor(t, n, rpc.Options{})
+	server, metrics := newHandler(t, n, rpc.Options{})
 	n.mu.Lock()
 	n.silent = true
 	n.mu.Unlock()
@@ -212,7 +212,7 @@ func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
 }
 
 func TestABodyThatHoldsNoCallIsNoFaultOfTheServer(t *testing.T) {
-	server, metrics := newDoor(t, newRecordedNode(t), rpc.Options{})
+	server, metrics := newHandler(t, newRecordedNode(t), rpc.Options{})
 	for _, body := range []string{`{nope`, `{"id":1,"method":"block"}`} {
 		if resp, answer := post(t, server.URL, body); resp.StatusCode != http.StatusInternalServerError {
 			t.Errorf("%s: %d %s", body, resp.StatusCode, answer)
@@ -226,7 +226,7 @@ func TestABodyThatHoldsNoCallIsNoFaultOfTheServer(t *testing.T) {
 
 func TestABlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
 	n := newRecordedNode(t)
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	const call = `{"jsonrpc":"2.0","id":1,"method":"block","params":{"height":"14"}}`
 	_, before := post(t, server.URL, call)
 	n.mu.Lock()
@@ -239,7 +239,7 @@ func TestABlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
 }
 
 func TestWhatTellsOfTheNodeItselfCanBeSwitchedOff(t *testing.T) {
-	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{NoOwn: true})
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{NoOwn: true})
 	if _, body := post(t, server.URL, `{"id":1,"method":"net_info","params":{}}`); !strings.Contains(body, `"code":-32601`) {
 		t.Error(body)
 	}
@@ -254,7 +254,7 @@ func TestWhatTellsOfTheNodeItselfCanBeSwitchedOff(t *testing.T) {
 }
 
 func TestAPageThatWasReadByAURIIsNotSentAgain(t *testing.T) {
-	server, _ := newDoor(t, newRecordedNode(t), rpc.Options{})
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	tag := ""
 	for _, want := range []int{http.StatusOK, http.StatusNotModified} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/header?height=5", nil)
@@ -280,7 +280,7 @@ func FuzzBodiesAreAnswered(f *testing.F) {
 	for _, x := range exchanges(f) {
 		f.Add(x.Body)
 	}
-	server, _ := newDoor(f, n, rpc.Options{})
+	server, _ := newHandler(f, n, rpc.Options{})
 	f.Fuzz(func(t *testing.T, body string) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
 		w := httptest.NewRecorder()
@@ -295,7 +295,7 @@ func TestAResultThatSaysMoreThanAValueIsGivenAsItCame(t *testing.T) {
 	n := newRecordedNode(t)
 	const result = `"result":{"response":{"code":0,"log":"told","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
 	n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`] = result
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	for range 2 {
 		if _, body := post(t, server.URL, fmt.Sprintf(balance[0], "1")); body != `{"jsonrpc":"2.0","id":1,`+result+`}` {
 			t.Error(body)
@@ -311,7 +311,7 @@ func TestTheValidatorOfAValueTellsItsBlockToo(t *testing.T) {
 	n.learnParams()
 	n.calls[`abci_query{"height":"14","path":"/cosmos.staking.v1beta1.Query/Params"}`] = strings.Replace(
 		n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`], "746", "14", 1)
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	var tags []string
 	for _, height := range []string{"14", "746"} {
 		resp, err := http.Get(server.URL + `/abci_query?path="/cosmos.staking.v1beta1.Query/Params"&height=` + height)
@@ -329,7 +329,7 @@ func TestTheValidatorOfAValueTellsItsBlockToo(t *testing.T) {
 func TestACallIsOfASession(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
-	server, _ := newDoor(t, n, rpc.Options{})
+	server, _ := newHandler(t, n, rpc.Options{})
 	ask := func(token string) http.Header {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(fmt.Sprintf(balance[0], "1")))
 		if err != nil {

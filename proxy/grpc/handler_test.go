@@ -28,8 +28,8 @@ import (
 
 const params = "/cosmos.staking.v1beta1.Query/Params"
 
-// dial connects a client of grpc-go to the door, without TLS unless it is told otherwise.
-func (d *doors) dial(t testing.TB, options ...google.DialOption) *google.ClientConn {
+// dial connects a client of grpc-go to the handler, without TLS unless it is told otherwise.
+func (d *servers) dial(t testing.TB, options ...google.DialOption) *google.ClientConn {
 	t.Helper()
 	return dial(t, d.addr, options...)
 }
@@ -77,14 +77,14 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// query asks the RPC's door for a value at block 14.
-func (d *doors) query(t testing.TB, path, message string) string {
+// query asks the RPC's handler for a value at block 14.
+func (d *servers) query(t testing.TB, path, message string) string {
 	t.Helper()
 	return d.post(t, fmt.Sprintf(`{"id":1,"method":"abci_query","params":{"path":%q,"data":%q,"height":"14"}}`, path, message))
 }
 
 // post makes a call of the RPC.
-func (d *doors) post(t testing.TB, body string) string {
+func (d *servers) post(t testing.TB, body string) string {
 	t.Helper()
 	resp, err := http.Post(d.rpc.URL, "application/json", strings.NewReader(body))
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Options configure a Door. The zero value of a field means its default.
+// Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	Web     bool                                                                // gRPC-Web is served
 	State   state.Options                                                       // how values of the state are read
 	Stream  func(ctx context.Context, method string) (grpc.ClientStream, error) // opens one to a node; nil: no node offers gRPC
-	Posting *blocks.Posting                                                     // shared with the other interfaces; nil: one of the door's own
+	Posting *blocks.Posting                                                     // shared with the other interfaces; nil: one of the handler's own
 }
 
-// A Door answers methods of gRPC. It owns no goroutine.
-type Door struct {
+// A Handler answers methods of gRPC. It owns no goroutine.
+type Handler struct {
 	o       Options
 	reader  *blocks.Reader
 	values  *state.Values
@@ -33,12 +33,12 @@ type Door struct {
 	end  context.CancelFunc
 }
 
-// New makes a door before a reader that no other interface uses.
-func New(o Options, r *blocks.Reader) *Door {
+// New makes a handler before a reader that no other interface uses.
+func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	live := r.Add(&blocks.Kind{Name: "grpc live", Class: blocks.Live})
 	found := r.Add(&blocks.Kind{Name: "grpc found", Class: blocks.Found})
-	d := &Door{
+	d := &Handler{
 		o: o, reader: r, values: state.New(o.State, r, live, found, state.GRPC),
 		never:   r.Add(&blocks.Kind{Name: "grpc never", Class: blocks.Never}),
 		streams: r.Stack.NewPlaces("hold a stream"),
@@ -48,15 +48,15 @@ func New(o Options, r *blocks.Reader) *Door {
 }
 
 // Drain ends the streams, whose clients are told to go elsewhere.
-func (d *Door) Drain() { d.end() }
+func (d *Handler) Drain() { d.end() }
 
 // SetClasses puts other classes in force from the next call on.
-func (d *Door) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
+func (d *Handler) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
 
 // Answer answers a call of a method, of which from has the headers. The error is a status of gRPC.
-func (d *Door) Answer(name string, from *http.Request, stream grpc.ServerStream) error {
+func (d *Handler) Answer(name string, from *http.Request, stream grpc.ServerStream) error {
 	m := methodOf(name)
-	k := &call{Door: d, name: name, stream: stream, answer: http.Header{}}
+	k := &call{Handler: d, name: name, stream: stream, answer: http.Header{}}
 	err := d.reader.Stack.Call(from, k.answer, m.route, func(from *http.Request, rec *web.Record) (int, error) {
 		k.from, k.rec = from, rec
 		if err := d.reader.AdmitCall(from, k.answer, rec); err != nil {

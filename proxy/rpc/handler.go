@@ -21,12 +21,12 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Options configure a Door. The zero value of a field means its default.
+// Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	State    state.Options   // how values of the state are read
 	MaxBatch int             // most calls in a batch; DefaultMaxBatch
 	NoOwn    bool            // what tells of the node itself is not served
-	Posting  *blocks.Posting // shared with the other interfaces; nil: one of the door's own
+	Posting  *blocks.Posting // shared with the other interfaces; nil: one of the handler's own
 }
 
 // DefaultMaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
@@ -35,8 +35,8 @@ const DefaultMaxBatch = 100
 // A node reads no larger body.
 const maxBody = 1_000_000
 
-// A Door answers the RPC. It owns no goroutine.
-type Door struct {
+// A Handler answers the RPC. It owns no goroutine.
+type Handler struct {
 	o      Options
 	reader *blocks.Reader
 	kinds  map[blocks.Class]*blocks.Kind
@@ -49,11 +49,11 @@ type Door struct {
 	unindexed func(hash [sha256.Size]byte) json.RawMessage // nil: it is not known
 }
 
-// New makes a door before a reader that no other interface uses.
-func New(o Options, r *blocks.Reader) *Door {
+// New makes a handler before a reader that no other interface uses.
+func New(o Options, r *blocks.Reader) *Handler {
 	o.MaxBatch = cmp.Or(o.MaxBatch, DefaultMaxBatch)
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
-	d := &Door{
+	d := &Handler{
 		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{}, seed: maphash.MakeSeed(),
 		slow: r.Stack.NewWaiters(),
 	}
@@ -74,19 +74,19 @@ func New(o Options, r *blocks.Reader) *Door {
 const varyOn = web.HeightHeader + ", " + web.MinHeightHeader
 
 // SetClasses puts other classes in force from the next call on.
-func (d *Door) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
+func (d *Handler) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
 
-// SetSocket puts what serves /websocket in place, which is made of the door.
-func (d *Door) SetSocket(h http.Handler) { d.socket = h }
+// SetSocket puts what serves /websocket in place, which is made of the handler.
+func (d *Handler) SetSocket(h http.Handler) { d.socket = h }
 
 // ServeHTTP answers a request.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.reader.Stack.Arrived(w, r)
 	d.reader.Stack.Serve(d.engine, w, r)
 }
 
 // serve answers the calls of a request.
-func (d *Door) serve(c *gin.Context, rec *web.Record) error {
+func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
 	c.Status(http.StatusOK) // not Gin's, for a path that it does not know
 	if err := d.reader.Admit(c, rec); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (d *Door) serve(c *gin.Context, rec *web.Record) error {
 }
 
 // ask makes of a call what is asked, or the member of its answer where nothing has to be.
-func (d *Door) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte) {
+func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte) {
 	m := methods[c.Method]
 	switch {
 	case m == nil || m.own && d.o.NoOwn:
@@ -121,7 +121,7 @@ func (d *Door) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte)
 	case len(c.Params) == 0 && len(m.params) > 0:
 		return nil, nil
 	}
-	k = &asking{Door: d, m: m, heights: hs}
+	k = &asking{Handler: d, m: m, heights: hs}
 	var ok bool
 	if k.a, ok = m.read(c.Params); !ok {
 		k.a, k.unread = make(arguments, len(m.params)), c.Params
@@ -164,7 +164,7 @@ func memberOf(f *web.Failure) []byte {
 }
 
 // listed are the methods and parameters that the node lists for people, with those of sockets.
-func (d *Door) listed() (targets []string) {
+func (d *Handler) listed() (targets []string) {
 	targets = []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
 	for name, m := range methods {
 		if m.own && d.o.NoOwn {
@@ -185,7 +185,7 @@ func (d *Door) listed() (targets []string) {
 }
 
 // list answers those who ask for nothing with the page that the node has for them.
-func (d *Door) list(c *gin.Context) error {
+func (d *Handler) list(c *gin.Context) error {
 	page := "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>"
 	for _, target := range d.listed() {
 		target = "//" + html.EscapeString(c.Request.Host) + "/" + target
@@ -196,7 +196,7 @@ func (d *Door) list(c *gin.Context) error {
 }
 
 // Call answers one call that comes over a socket.
-func (d *Door) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
+func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
 	err := d.reader.Stack.Exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
 		k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
 		if a.Member = said; k == nil {

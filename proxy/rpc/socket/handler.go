@@ -1,4 +1,4 @@
-// Package socket is the WebSocket door of a node's RPC: subscriptions to events, and
+// Package socket is the WebSocket of a node's RPC: subscriptions to events, and
 // all methods as by POST, one answer after the other in the order asked. Calls that wait for
 // theirs are read at the same time, up to one that sends a transaction or changes subscriptions.
 //
@@ -41,7 +41,7 @@ type Answer struct {
 // DefaultSubscriptions of a connection, where a node has five.
 const DefaultSubscriptions = 20
 
-// Options configure a Door. The zero value of a field means its default.
+// Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	Methods       Methods                  // required
 	Feed          *events.Feed             // required
@@ -74,8 +74,8 @@ func or[T int | int64 | time.Duration](v, fallback T) T {
 	return fallback
 }
 
-// A Door serves connections.
-type Door struct {
+// A Handler serves connections.
+type Handler struct {
 	o Options
 
 	mu       sync.Mutex
@@ -84,16 +84,16 @@ type Door struct {
 	ended    sync.WaitGroup
 }
 
-// New makes a door.
-func New(o Options) *Door {
-	d := &Door{o: o.withDefaults(), open: map[*conn]struct{}{}}
+// New makes a handler.
+func New(o Options) *Handler {
+	d := &Handler{o: o.withDefaults(), open: map[*conn]struct{}{}}
 	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_rpc_sockets", Help: "WebSocket connections that are open.",
 	}, func() float64 { return float64(d.count()) })
 	return d
 }
 
-func (d *Door) count() int {
+func (d *Handler) count() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.open)
@@ -101,7 +101,7 @@ func (d *Door) count() int {
 
 // ServeHTTP begins to serve a connection, which outlives the call: what the server
 // holds for a request would be most of what a connection takes.
-func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !upgrades(r):
 		w.Header().Set("Sec-Websocket-Version", "13")
@@ -144,7 +144,7 @@ func upgrades(r *http.Request) bool {
 	return r.Method == http.MethodGet && has("Connection", "upgrade") && has("Upgrade", "websocket")
 }
 
-func (d *Door) enter(c *conn) bool {
+func (d *Handler) enter(c *conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.draining {
@@ -155,7 +155,7 @@ func (d *Door) enter(c *conn) bool {
 	return true
 }
 
-func (d *Door) leave(c *conn) {
+func (d *Handler) leave(c *conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.open, c)
@@ -165,7 +165,7 @@ func (d *Door) leave(c *conn) {
 // Drain takes no more connections, lets the calls be answered that were made, and closes
 // each connection with 1012: the client may come back to another server. It returns when
 // all have ended, or cuts them when ctx ends.
-func (d *Door) Drain(ctx context.Context) {
+func (d *Handler) Drain(ctx context.Context) {
 	var drains sync.WaitGroup
 	d.mu.Lock()
 	d.draining = true
