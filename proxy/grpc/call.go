@@ -192,12 +192,28 @@ func (k *call) send(reply []byte, st *status.Status) (size int, err error) {
 	if k.st = st; st != nil {
 		return 0, nil
 	}
-	if client := web.ConnOf(k.from); client != nil {
-		client.Sending()
-		defer client.Sent()
-	}
-	if err := k.stream.SendMsg(&reply); err != nil {
+	if err := k.deliver(reply); err != nil {
 		return 0, context.Canceled // the client has left
 	}
 	return len(reply), nil
 }
+
+// deliver sends a message. While it waits for the client to take it, which for a large one may
+// be long after the call, the connection knows of it, and may be closed for it.
+func (k *call) deliver(message []byte) error {
+	client := web.ConnOf(k.from)
+	if client == nil {
+		return k.stream.SendMsg(&message)
+	}
+	client.BeginBody(message)
+	client.Sending()
+	sent := func() { client.Sent(); client.EndBody(message) }
+	if _, web := k.stream.(*webStream); web || len(message) <= large {
+		defer sent()
+		return k.stream.SendMsg(&message)
+	}
+	return k.stream.SendMsg(&node.Large{Bytes: message, Done: sent})
+}
+
+// large is the longest message that is small beside what every connection may have.
+const large = web.Uncounted

@@ -6,7 +6,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,7 +16,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -283,13 +288,13 @@ func (d *servers) raw(t testing.TB, from string) *raw {
 	return r
 }
 
-// begin begins a call about block 14, without its message.
-func (r *raw) begin() (stream uint32) {
+// begin begins a call about block 14, or another one, without its message.
+func (r *raw) begin(at ...string) (stream uint32) {
 	r.Helper()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", "14"},
+		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(at, "14")[0]},
 	} {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // a table that no decoder has to follow
 	}
@@ -388,4 +393,44 @@ func TestACallWithoutItsMessageEndsAloneOnItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the next answer", func(f http2.Frame) bool { return f.Header().StreamID == next })
+}
+
+// A room has place for so many bytes.
+type room struct{ left atomic.Int64 }
+
+func (r *room) Reserve(bytes int64) (ok bool) {
+	if ok = r.left.Add(-bytes) >= 0; !ok {
+		r.left.Add(bytes)
+	}
+	return ok
+}
+
+func TestAClientThatDoesNotReadIsSentAwayWhereMemoryIsShort(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	const calls, size = 8, 1 << 20
+	for at := range calls {
+		height := strconv.Itoa(at + 1)
+		n.byGRPC[meaning(params, "", []string{height})] = exchange{
+			Messages: []string{hex.EncodeToString(make([]byte, size))}, Headers: map[string]string{"x-cosmos-block-height": height}, Trailers: map[string]string{"grpc-status": "0"},
+		}
+	}
+	var memory room
+	memory.left.Store(3 * size)
+	d := open(t, n, true, func(s *setup) { s.listener.Memory = &memory })
+	r := d.raw(t, "127.0.0.1") // it never grants more than the window that all begin with
+	for at := range calls {
+		if err := r.WriteData(r.begin(strconv.Itoa(at+1)), true, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for err := error(nil); err == nil; {
+		if _, err = r.ReadFrame(); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("it is kept")
+		}
+	}
+	if r := ask(t.Context(), d.dial(t), params, nil, "x-cosmos-block-height", "1"); r.err != nil || len(r.message) != size {
+		t.Errorf("a client that reads gets %d bytes, %v", len(r.message), r.err)
+	}
+	await(t, "all memory is given back", func() bool { return memory.left.Load() == 3*size })
 }

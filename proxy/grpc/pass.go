@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // pass passes a stream on to a node, once. Without a node's gRPC the method may be one of
@@ -71,7 +70,6 @@ func (k *call) forward(to grpc.ClientStream) {
 
 // back sends the node's messages to the client, and its status.
 func (k *call) back(from grpc.ClientStream) (size int, err error) {
-	client := web.ConnOf(k.from)
 	for {
 		var message []byte
 		if err := from.RecvMsg(&message); err != nil {
@@ -87,14 +85,7 @@ func (k *call) back(from grpc.ClientStream) (size int, err error) {
 			header, _ := from.Header()
 			_ = k.stream.SetHeader(header)
 		}
-		if client != nil {
-			client.Sending()
-		}
-		err := k.stream.SendMsg(&message)
-		if client != nil {
-			client.Sent()
-		}
-		if err != nil {
+		if err := k.deliver(message); err != nil {
 			return size, context.Canceled // the client has left
 		}
 		size += len(message)

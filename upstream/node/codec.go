@@ -6,16 +6,33 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Bytes is the codec of gRPC whose messages are the *[]byte that are sent and received.
+// Bytes is the codec of gRPC whose messages are the *[]byte that are sent and received, and the
+// *Large that are sent.
 type Bytes struct{}
+
+// A Large is a message of more than a kilobyte whose sender is told, by Done, when it has left for
+// the client or never will.
+type Large struct {
+	Bytes []byte
+	Done  func()
+}
+
+// Get is not called: mem.BufferPool has it.
+func (*Large) Get(int) *[]byte { return nil }
+
+// Put is called once the message is not in use any more.
+func (l *Large) Put(*[]byte) { l.Done() }
 
 // Marshal gives the bytes as they are. They must not change while they are sent.
 func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
-	b, ok := v.(*[]byte)
-	if !ok {
+	switch m := v.(type) {
+	case *[]byte:
+		return mem.BufferSlice{mem.SliceBuffer(*m)}, nil
+	case *Large:
+		return mem.BufferSlice{mem.NewBuffer(&m.Bytes, m)}, nil
+	default:
 		return nil, fmt.Errorf("node: a message is a %T", v)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(*b)}, nil
 }
 
 // Unmarshal gives a copy of the bytes.
