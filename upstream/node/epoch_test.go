@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -215,6 +216,27 @@ func TestWhoStartsLearnsWhichChainTheOthersHadRead(t *testing.T) {
 				t.Errorf("epoch %d, agreed on %d", p.Tip().Epoch, epochOf(t, l))
 			}
 		})
+	}
+}
+
+// A forger has every epoch begin with the hash of another chain.
+type forger struct{ memoryLedger }
+
+func (f *forger) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
+	a, err := f.memoryLedger.Agreement(ctx, chainID, epoch)
+	a.Anchors = map[int64]string{99: strings.Repeat("AB", 32)}
+	return a, err
+}
+
+func TestForgedAnchorsDropEverythingOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	o := Options{Ledger: new(forger), RollbackAfter: 5 * time.Second} // which is asked each second
+	p := run(t, o, newFakeNode(t, 120))
+	eventually(t, "an epoch", func() bool { return p.Tip().Epoch > 0 })
+	first := p.Tip().Epoch
+	heardFor(t, o.RollbackAfter/2, p)
+	if now := p.Tip().Epoch; now != first {
+		t.Errorf("epoch %d is followed by %d", first, now)
 	}
 }
 
