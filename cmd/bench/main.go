@@ -44,6 +44,7 @@ func parts() []rig.Part {
 		{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Needs: []string{"redis-server"}, Run: peers.Redis},
 		{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 		{Name: "events", About: "clients of the RPC's WebSocket that read at once what each event tells of, while nodes are restarted", Run: streams.Events},
+		{Name: "sockets", About: "how long after a block its header is with 10,000 WebSockets of the RPC, and what a socket holds", Run: streams.Sockets},
 		{Name: "pages", About: "10^5 frames of /live and batches while the node and the replica fail: whether a page has answers of another block than its own", Run: streams.Pages},
 		{Name: "sessions", About: "sessions through an nginx that pools connections, over three replicas and faults: heights that go back, writes that are missed", Needs: []string{"nginx", "redis-server"}, Run: sessions.Sessions},
 		{Name: "polls", About: "10,000 followers by polls through nginx and through Varnish: what tipcache is asked, how long after a block its change is with all", Needs: []string{"nginx", "varnishd"}, Run: streams.Polls},
