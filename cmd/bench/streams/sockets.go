@@ -19,9 +19,9 @@ const beside = 200
 // Sockets measures how long after a block its header is with very many WebSockets of the RPC, each
 // of which asks for two kinds of transactions, too, and what a socket takes.
 func Sockets(ctx context.Context, r *rig.Rig) error {
-	n, most := 10_000, beside
+	n, most, interval := 10_000, beside, 2*time.Second
 	if r.Short {
-		n, most = 20, 2
+		n, most, interval = 20, 2, 0
 	}
 	defer func(d devnet.Dialect) { r.Dialect = d }(r.Dialect)
 	r.Dialect = devnet.Cosmos // Story's simulated nodes find no transactions
@@ -60,7 +60,7 @@ func Sockets(ctx context.Context, r *rig.Rig) error {
 		}
 	}
 	for range streamedBlocks {
-		if err := a.advance(ctx, d, 2*time.Second); err != nil {
+		if err := a.advance(ctx, d, interval); err != nil {
 			return err
 		}
 	}
