@@ -1,6 +1,7 @@
 // A connection to /live, which carries several answers.
 
 import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
+import type { Session } from './session.js'
 import type { Topic } from './topic.js'
 
 /** How many paths the server takes in a connection. */
@@ -21,6 +22,8 @@ export interface Server {
   refused(topic: Topic, err: TipcacheError): void
   /** All answers of a block have come. */
   block?: ((height: number) => void) | undefined
+  /** How far the client has seen the chain: what streams and polls are asked with, and tell. */
+  session: Session
   /** Streams begin, and nothing comes of them: something on the way holds them or cuts them off. */
   unstreamable?(): void
 }
@@ -73,8 +76,10 @@ export class Connection {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    const response = await this.server.fetch(this.#target(), { signal })
+    const sent = this.server.session.token
+    const response = await this.server.fetch(this.#target(), { signal, headers: sent === undefined ? {} : { 'X-Session': sent } })
     if (!response.ok) await bodyOf(response)
+    this.server.session.note(response, sent)
     this.#begun = true
     if (!response.headers.get('Content-Type')?.startsWith('text/event-stream')) throw new Error('the server gives no stream')
     this.#heard()
@@ -113,7 +118,7 @@ export class Connection {
     this.#wait = firstWait
     this.#barren = -1 // this one is not
     const told = JSON.parse(data), topic = this.#topics.find(t => t.target === told.path)
-    if (fields.get('event') === 'block') this.#block(told.height)
+    if (fields.get('event') === 'block') this.#block(told.height, told.session)
     else if (fields.get('event') === 'failure') topic?.fail({ code: told.answer.code, error: told.answer.error, final: false })
     else if (!fields.has('event')) topic?.take({ ...unwrap(told.answer), height: told.height, id })
   }
@@ -121,7 +126,8 @@ export class Connection {
   // block confirms what is unchanged: at the block that was the newest before the
   // connection was lost, and at any block after the first, before which everything
   // was read.
-  #block(height: number): void {
+  #block(height: number, session: string | undefined): void {
+    this.server.session.reach(session)
     this.#first ??= height
     if (height === this.#tip || height > this.#first) for (const t of this.#topics) t.confirm()
     this.#tip = height

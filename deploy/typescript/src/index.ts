@@ -3,6 +3,7 @@
 import { bodyOf, TipcacheError, unwrap, type Answer } from './answer.js'
 import { maxPaths } from './connection.js'
 import { Follower, type Live, type LiveListener } from './live.js'
+import { pause } from './pause.js'
 import { Session } from './session.js'
 import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, OfParts, Part, Parts } from './types.js'
 
@@ -83,7 +84,7 @@ export class Tipcache<D extends Dialect = 'story'> {
   /** Reads up to twenty answers, all at one block. What a path says no to is an answer with its status. */
   async batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: ReadOptions = {}): Promise<{ height: number; answers: OfParts<T, D, 'batch'>; etag: string; response: Response }> {
     const query = new URLSearchParams(targets(parts).map(path => ['path', path]))
-    const response = await this.#fetch(this.#base + this.#named(`/batch?${query}`, options), { headers: this.#headers(options), signal: options.signal ?? null })
+    const response = await this.#respond(`/batch?${query}`, options)
     const { height, answers } = await bodyOf(response)
     return { height, answers: answers.map(member), etag: response.headers.get('ETag') ?? '', response }
   }
@@ -116,7 +117,7 @@ export class Tipcache<D extends Dialect = 'story'> {
    * lost or silent is told of at once, and made anew from where it ended.
    */
   live<P extends GetPath<D>>(path: P, listener: LiveListener<Msg<P, D>>, ...[options]: Arguments<{}, P, D>): Live<Msg<P, D>> {
-    this.#follower ??= new Follower(this.#base, this.#fetch, () => this.#headers({}))
+    this.#follower ??= new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session)
     return this.#follower.follow(target(path, options?.params), listener)
   }
 
@@ -127,7 +128,7 @@ export class Tipcache<D extends Dialect = 'story'> {
   frames<const T extends readonly Part<D>[]>(parts: Parts<T, D>, draw: (frame: { height: number; answers: OfParts<T, D, 'frame'> }) => void): { close(): void } {
     const all = targets(parts)
     if (new Set(all).size > maxPaths) throw new RangeError(`a frame has ${maxPaths} paths at most`)
-    const follower = new Follower(this.#base, this.#fetch, () => this.#headers({}), height => draw({ height, answers: lives.map(drawn) as OfParts<T, D, 'frame'> }))
+    const follower = new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session, height => draw({ height, answers: lives.map(drawn) as OfParts<T, D, 'frame'> }))
     const lives = all.map(path => follower.follow(path, { answer() {} }))
     return { close: () => lives.forEach(l => l.close()) }
   }
@@ -211,12 +212,4 @@ function nextKey(page: Answer<unknown>): string | undefined {
   if (pagination?.next_key) return pagination.next_key
   const link = /<([^>]*)>;\s*rel="next"/.exec(page.response.headers.get('Link') ?? '')
   return link ? new URL(link[1]!, 'http://host').searchParams.get('pagination.key') ?? undefined : undefined
-}
-
-function pause(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = () => { clearTimeout(timer); reject(signal!.reason) }
-    const timer = setTimeout(() => { signal?.removeEventListener('abort', abort); resolve() }, ms)
-    signal?.addEventListener('abort', abort, { once: true })
-  })
 }

@@ -1,9 +1,10 @@
 // Answers that come by themselves, over as few connections as carry them: browsers
 // allow six to an origin over HTTP/1.
 
-import type { TipcacheError } from './answer.js'
-import { Connection, maxPaths } from './connection.js'
+import { Connection, maxPaths, type Server } from './connection.js'
+import { Frames } from './frames.js'
 import { Poll } from './poll.js'
+import type { Session } from './session.js'
 import { Topic, type Live, type LiveListener } from './topic.js'
 
 export type { Failure, Live, LiveAnswer, LiveListener } from './topic.js'
@@ -19,10 +20,11 @@ export class Follower {
   readonly #topics = new Map<string, Topic>()
   #connections: Connection[] = []
   #polls = new Map<Topic, Poll>()
+  #frames: Frames | undefined // in place of polls, where blocks are told
   #polling: ReturnType<typeof setTimeout> | undefined // undefined while streams are used
   #timer: ReturnType<typeof setTimeout> | undefined
 
-  constructor(private readonly base: string, private readonly request: typeof fetch, private readonly headers: () => Record<string, string>, private readonly block?: (height: number) => void) {}
+  constructor(private readonly base: string, private readonly request: typeof fetch, private readonly headers: () => Record<string, string>, private readonly session: Session, private readonly block?: (height: number) => void) {}
 
   follow(target: string, listener: LiveListener<any>): Live<any> {
     const topic = this.#topics.get(target) ?? new Topic(target)
@@ -69,12 +71,18 @@ export class Follower {
       poll.close()
       this.#polls.delete(topic)
     }
-    for (const t of this.#topics.values()) if (!this.#polls.has(t)) this.#polls.set(t, new Poll(this.#server, t))
+    if (this.block) this.#drawFrames(this.block)
+    else for (const t of this.#topics.values()) if (!this.#polls.has(t)) this.#polls.set(t, new Poll(this.#server, t))
     if (this.#topics.size === 0) this.#stream()
   }
 
+  #drawFrames(block: (height: number) => void): void {
+    this.#frames?.close()
+    this.#frames = this.#topics.size > 0 ? new Frames({ ...this.#server, block }, [...this.#topics.values()]) : undefined
+  }
+
   #poll(): void {
-    if (this.#polling !== undefined || this.block) return // polls tell of no blocks
+    if (this.#polling !== undefined) return
     for (const c of this.#connections.splice(0)) c.close()
     this.#polling = setTimeout(() => { this.#stream(); this.#changed() }, pollingTime)
     this.#arrangePolls()
@@ -85,12 +93,17 @@ export class Follower {
     this.#polling = undefined
     for (const p of this.#polls.values()) p.close()
     this.#polls.clear()
+    this.#frames?.close()
+    this.#frames = undefined
   }
 
-  readonly #server = {
-    fetch: (target: string, init: RequestInit): Promise<Response> => this.request(this.base + target, { cache: 'no-store', ...init, headers: this.headers() }),
-    refused: (t: Topic, err: TipcacheError): void => this.#refused(t, err.status, err.message),
-    unstreamable: (): void => this.#poll(),
+  get #server(): Server {
+    return {
+      fetch: (target, init) => this.request(this.base + target, { cache: 'no-store', ...init, headers: { ...this.headers(), ...init.headers } as Record<string, string> }),
+      session: this.session,
+      refused: (t, err) => this.#refused(t, err.status, err.message),
+      unstreamable: () => this.#poll(),
+    }
   }
 
   #refused(topic: Topic, code: number, error: string): void {

@@ -3,6 +3,7 @@
 
 import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Server } from './connection.js'
+import { pause } from './pause.js'
 import type { Topic } from './topic.js'
 
 // Milliseconds.
@@ -23,7 +24,7 @@ export class Poll {
     const signal = this.#ended.signal
     let next = this.#after(start), wait = firstWait
     while (!signal.aborted) {
-      let pause = 0
+      let rest = 0
       try {
         next = await this.#poll(next)
         wait = firstWait
@@ -33,10 +34,10 @@ export class Poll {
         if (isRefusal(status) && next === this.#after(start)) return this.server.refused(this.topic, err as TipcacheError)
         if (isRefusal(status)) next = this.#after(start) // the server does not know what we have
         this.topic.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
-        pause = (err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random())
+        rest = (err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random())
         wait = Math.min(2 * wait, longestWait)
       }
-      if (pause) await this.#pause(pause)
+      if (rest) await pause(rest, signal).catch(() => {}) // closed
     }
   }
 
@@ -47,6 +48,7 @@ export class Poll {
     this.#ended.signal.addEventListener('abort', end)
     try {
       const response = await this.server.fetch(target, { signal: late.signal, cache: 'default' })
+      this.server.session.note(response, undefined)
       const query = /^<\?([^>]*)>; *rel="next"/.exec(response.headers.get('Link') ?? '')?.[1]
       if (query === undefined) {
         await bodyOf(response)
@@ -72,12 +74,5 @@ export class Poll {
   #after(id: string): string {
     const target = this.topic.target
     return `${target}${target.includes('?') ? '&' : '?'}since=${id}`
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise(done => {
-      const timer = setTimeout(done, ms)
-      this.#ended.signal.addEventListener('abort', () => { clearTimeout(timer); done() }, { once: true })
-    })
   }
 }

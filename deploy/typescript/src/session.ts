@@ -16,10 +16,13 @@ export class Session {
 
   /** Takes note of an answer to what was sent. One that begins anew does so once: answers to what was sent before may come later. */
   note(response: Response, sent: string | undefined): void {
-    const token = response.headers.get('X-Session')
-    if (token === null) return
-    const anew = this.#begins(response) && sent === this.#token
-    if (anew || this.#token === undefined || heightOf(token) >= heightOf(this.#token)) this.#token = token
+    if (this.#begins(response) && sent === this.#token) this.#token = undefined
+    this.reach(response.headers.get('X-Session'))
+  }
+
+  /** Takes note of a token, as a block of a stream tells it. */
+  reach(token: string | null | undefined): void {
+    if (token && (this.#token === undefined || heightOf(token) >= heightOf(this.#token))) this.#token = token
   }
 
   #begins(response: Response): boolean { return response.headers.has('X-Session-Reset') }

@@ -262,3 +262,58 @@ test('a path that is refused to polls ends alone, and streams are tried again in
   lives.forEach(l => l.close())
   mock.timers.tick(300)
 })
+
+test('a stream goes on in the session that its blocks have told, and begins anew where the chain was set back', async t => {
+  const server = await startStreams(t)
+  const seen = [], page = new Tipcache(server.url).frames([pool], ({ height }) => seen.push(height))
+  const told = async (...blocks) => {
+    const stream = server.asked.at(-1), count = server.asked.length
+    stream.say(pool, blocks[0][0], 'a')
+    for (const [height, session] of blocks) stream.block(height, session)
+    await until(() => seen.at(-1) === blocks.at(-1)[0])
+    stream.end('retry: 1\n\n')
+    await until(() => server.asked.length > count)
+    return server.asked.at(-1).session
+  }
+  await until(() => server.asked.length === 1)
+  assert.equal(server.asked[0].session, undefined)
+  assert.equal(await told([8, '8.aaaaaaaa'], [9, '9.aaaaaaaa']), '9.aaaaaaaa')
+  server.head = { 'x-session-reset': 'true' }
+  assert.equal(await told([10, '10.aaaaaaaa']), '10.aaaaaaaa')
+  assert.equal(await told([4, '4.bbbbbbbb']), '4.bbbbbbbb')
+  page.close()
+  await until(() => server.open.size === 0)
+})
+
+test('frames are drawn of batches where streams are cut or held', async t => {
+  const server = await startStreams(t)
+  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
+  t.after(() => mock.timers.reset())
+  const reached = async condition => { while (!condition()) { mock.timers.tick(50); for (let i = 0; i < 20; i++) await new Promise(done => setImmediate(done)) } }
+  server.onstream = s => s.cut()
+  const frames = [], page = new Tipcache(server.url).frames([pool, params], ({ height, answers }) => frames.push([height, ...answers.map(a => a.failure?.code ?? a.answer.msg)]))
+  await reached(() => server.batched.length === 1)
+  const asked = at => { const { paths, least, session } = server.batched[at]; return [paths.length, least, session] }
+  assert.deepEqual([server.asked.length, ...asked(0)], [2, 2, null, undefined])
+  server.batched[0].say(7, ['a', 'x'], { 'x-session': '7.aaaaaaaa' })
+  await reached(() => server.batched.length === 2)
+  assert.deepEqual([frames, asked(1)], [[[7, 'a', 'x']], [2, '8', '7.aaaaaaaa']])
+  server.batched[1].refuse(504) // no block has come
+  await reached(() => server.batched.length === 3)
+  assert.deepEqual(asked(2), [2, null, '7.aaaaaaaa'])
+  server.batched[2].say(7, ['a', 'x'], { 'x-session': '7.aaaaaaaa' }) // which was drawn
+  await reached(() => server.batched.length === 4)
+  server.batched[3].say(8, ['b', 'x'], { 'x-session': '8.aaaaaaaa' })
+  await reached(() => server.batched.length === 5)
+  server.batched[4].refuse(502)
+  await reached(() => server.batched.length === 6)
+  server.batched[5].say(3, ['c', 'x'], { 'x-session': '3.bbbbbbbb', 'x-session-reset': 'true' })
+  await reached(() => server.batched.length === 7)
+  assert.deepEqual([frames, asked(6)], [[[7, 'a', 'x'], [8, 'b', 'x'], [3, 'c', 'x']], [2, '4', '3.bbbbbbbb']])
+  server.onstream = undefined
+  mock.timers.tick(600_000) // after which streams are tried again
+  await reached(() => server.open.size === 1)
+  assert.equal(server.asked.at(-1).session, '3.bbbbbbbb')
+  page.close()
+  mock.timers.tick(300)
+})

@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 
 export async function startStreams(t) {
-  const server = { asked: [], polled: [], open: new Set(), refuse: () => undefined, hang: false }
+  const server = { asked: [], polled: [], batched: [], head: {}, open: new Set(), refuse: () => undefined, hang: false }
   const http = createServer((req, res) => {
     const { pathname, searchParams: query } = new URL(req.url, 'http://host')
     if (query.has('since')) return server.polled.push({
@@ -13,11 +13,19 @@ export async function startStreams(t) {
       },
       cut: () => res.destroy(),
     })
+    if (pathname === '/batch') return server.batched.push({
+      paths: query.getAll('path'), least: query.get('x-min-block-height'), session: req.headers['x-session'],
+      say: (height, bodies, headers = {}) => {
+        res.writeHead(200, { 'x-block-height': height, ...headers })
+        res.end(JSON.stringify({ height, answers: bodies.map((msg, i) => ({ path: query.getAll('path')[i], status: 200, body: { code: 200, msg, error: '' } })) }))
+      },
+      refuse: status => res.writeHead(status, { 'content-type': 'application/json' }).end(`{"code":${status},"msg":{},"error":"no ${status}"}`),
+    })
     const stream = {
-      paths: query.getAll('path'), id: query.get('stream.last_event_id'), key: req.headers['x-api-key'], blocks: query.get('stream.blocks'),
+      paths: query.getAll('path'), id: query.get('stream.last_event_id'), key: req.headers['x-api-key'], blocks: query.get('stream.blocks'), session: req.headers['x-session'],
       write: text => res.write(text),
       say: (path, height, msg, tag = JSON.stringify(msg)) => res.write(`id: ${height}.${tag}\ndata: ${JSON.stringify({ path, height, answer: { code: 200, msg, error: '' } })}\n\n`),
-      block: height => res.write(`event: block\ndata: {"height":${height}}\n\n`),
+      block: (height, session) => res.write(`event: block\ndata: ${JSON.stringify({ height, session })}\n\n`),
       end: text => res.end(text), cut: () => res.destroy(),
     }
     const refused = server.refuse(stream)
@@ -26,7 +34,7 @@ export async function startStreams(t) {
     server.asked.push(stream)
     server.open.add(stream)
     res.on('close', () => server.open.delete(stream))
-    res.writeHead(200, { 'content-type': 'text/event-stream' })
+    res.writeHead(200, { 'content-type': 'text/event-stream', ...server.head })
     res.flushHeaders()
     server.onstream?.(stream)
   })

@@ -1,0 +1,59 @@
+// Answers at one block after another, for where streams do not pass: each request is for a
+// batch at the block after the last one, and is answered once that has come.
+
+import { bodyOf, TipcacheError, unwrap } from './answer.js'
+import type { Server } from './connection.js'
+import { pause } from './pause.js'
+import type { Topic } from './topic.js'
+
+// Milliseconds.
+const batchTime = 30_000 // until an answer: the server waits for a block for 10 s
+const firstWait = 1_000 // before what has failed is asked anew
+const longestWait = 30_000
+
+export class Frames {
+  readonly #ended = new AbortController()
+  #height = 0
+
+  constructor(private readonly server: Server, private readonly topics: readonly Topic[]) { void this.#run() }
+
+  close(): void { this.#ended.abort() }
+
+  async #run(): Promise<void> {
+    const signal = this.#ended.signal
+    for (let wait = firstWait, least = 0; !signal.aborted;) {
+      try {
+        await this.#read(least)
+        wait = firstWait
+        least = this.#height + 1
+      } catch (err) {
+        if (signal.aborted) return
+        const status = err instanceof TipcacheError ? err.status : 0
+        if (status !== 504) for (const t of this.topics) t.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
+        least = 0 // the chain may have been set back, and then that block does not come
+        await pause((err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random()), signal).catch(() => {}) // closed
+        wait = Math.min(2 * wait, longestWait)
+      }
+    }
+  }
+
+  // read draws the answers at the newest block, from the least on, unless they were drawn.
+  async #read(least: number): Promise<void> {
+    const query = new URLSearchParams(this.topics.map(t => ['path', t.target]))
+    if (least > 0) query.set('x-min-block-height', String(least))
+    const sent = this.server.session.token
+    const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(batchTime)])
+    const response = await this.server.fetch(`/batch?${query}`, { signal, cache: 'default', headers: sent === undefined ? {} : { 'X-Session': sent } })
+    const anew = response.headers.has('X-Session-Reset')
+    const { height, answers } = await bodyOf(response)
+    if (signal.aborted || (height <= this.#height && !anew)) return
+    this.server.session.note(response, sent)
+    this.#height = height
+    this.topics.forEach((t, i) => {
+      const { body, text, status } = answers[i]
+      t.digest = ''
+      t.take({ ...unwrap(body ?? text), status, height, id: '' })
+    })
+    this.server.block?.(height)
+  }
+}
