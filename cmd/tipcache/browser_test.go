@@ -33,7 +33,7 @@ func TestAPageOfAnotherOriginReadsAllInterfaces(t *testing.T) {
 
 	first, unchanged, pinned := got["first"], got["unchanged"], got["pinned"]
 	for name, status := range map[string]int{
-		"first": 200, "revalidated": 200, "unchanged": 304, "pinned": 200, "refused": 400, "collections": 200, "keyless": 401,
+		"first": 200, "revalidated": 200, "unchanged": 304, "pinned": 200, "refused": 400, "collections": 200, "query": 200, "keyless": 401, "eventsource": 200, "fetched": 200,
 	} {
 		if got[name].Status != status {
 			t.Errorf("%s: %+v, want status %d", name, got[name], status)
@@ -48,8 +48,15 @@ func TestAPageOfAnotherOriginReadsAllInterfaces(t *testing.T) {
 	if unchanged.Height < first.Height || unchanged.ETag != first.ETag {
 		t.Errorf("unchanged: %+v", unchanged)
 	}
-	if data, _ := got["collections"].Body["data"].([]any); len(data) != 3 {
-		t.Errorf("collections: %+v", got["collections"])
+	for _, name := range []string{"collections", "query"} {
+		if data, _ := got[name].Body["data"].([]any); len(data) != 3 {
+			t.Errorf("%s: %+v", name, got[name])
+		}
+	}
+	for _, name := range []string{"eventsource", "fetched"} {
+		if session, _ := got[name].Body["session"].(string); got[name].Height < first.Height || !strings.HasPrefix(session, strconv.FormatInt(got[name].Height, 10)) {
+			t.Errorf("%s: %+v, at block %d", name, got[name], first.Height)
+		}
 	}
 	for _, typ := range []string{"application/grpc-web+proto", "application/grpc-web-text+proto"} {
 		if called := got[typ]; called.Height != 1000 || called.Body["grpc"] != "0" || called.Body["message"] == nil {

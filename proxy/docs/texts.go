@@ -60,7 +60,7 @@ var listingText = operationText{
 	"List collections",
 	"One page of the collections: ordered, filtered, and described by the metadata provider. One address in the filter looks one collection up. " +
 		"An unknown address is no error, and neither is a provider that knows nothing or fails: `collectionMetadata` is empty then. " +
-		"`QUERY` in place of `POST` (RFC 10008) means the same, and tells whatever is between that the request changes nothing and may be made again.",
+		"`QUERY` in place of `POST` (RFC 10008) means the same, and tells whatever is between that the request changes nothing and may be made again. curl, `fetch` in Chromium, nginx and HAProxy send it as it is, and Varnish by a pipe; none of them caches it.",
 }
 
 // refusalTexts are the statuses of the chain's interface that bring no answer.
