@@ -27,7 +27,7 @@ func FuzzRequests(f *testing.F) {
 	f.Add("nope", "%zz&=;&pagination.limit=%zz")
 	h, chain := newChainProxy(f, proxy.Options{})
 	f.Fuzz(func(t *testing.T, address, rawQuery string) {
-		if strings.Contains(address, "/") {
+		if strings.Contains(address, "/") || address == "." || address == ".." {
 			t.Skip() // another path
 		}
 		before := chain.calls()
