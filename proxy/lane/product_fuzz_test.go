@@ -74,7 +74,7 @@ var productMaterials = [...]string{
 	getPool + "User-Agent: another\r\nTE: trailers\r\nPragma: no-cache\r\nPriority: u=1\r\n\r\n",
 	getPool + "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-For: 192.0.2.8\r\n\r\n",
 	getParams + "Origin: null\r\nAccept-Encoding: br;q=0.1, *;q=0.5\r\nIf-None-Match: \"x\", W/\"y\"\r\n\r\n",
-	getPool + "Accept: text/event-stream;q=0\r\n\r\n",
+	"HEAD /staking/pool HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream;q=0\r\n\r\n", // of GET a byte left out would have a stream, which does not end
 	"GET /staking/pool HTTP/1.1\r\nHost: y\r\n\r\n",
 	"POST /api/v4/collections HTTP/1.1\r\nHost: y\r\nX-Api-Key: " + productKey + "\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
 	list + "X-Api-Key: " + productKey + " \r\nUser-Agent: b\r\nContent-Length: 2\r\n\r\n{}",
