@@ -77,7 +77,7 @@ export class Connection {
 
   async #run(signal: AbortSignal): Promise<void> {
     const sent = this.server.session.token
-    const response = await this.server.fetch(this.#target(), { signal, headers: sent === undefined ? {} : { 'X-Session': sent } })
+    const response = await this.server.fetch(this.#target(sent), { signal })
     if (!response.ok) await bodyOf(response)
     this.server.session.note(response, sent)
     this.#begun = true
@@ -94,9 +94,11 @@ export class Connection {
     }
   }
 
-  #target(): string {
+  // The session is in the URL: a page of another origin asks for leave to send a header.
+  #target(session: string | undefined): string {
     const query = new URLSearchParams(this.#topics.map(t => ['path', t.target]))
     query.set('stream.blocks', 'true')
+    if (session !== undefined) query.set('stream.session', session)
     const id = this.#topics.length === 1 ? this.#topics[0]!.answer?.id : this.#topics.map(t => t.digest).join('.')
     if (id && /[^.]/.test(id)) query.set('stream.last_event_id', id)
     return `/live?${query}`
