@@ -41,6 +41,8 @@ func newNode(c *chain, o Options, n NodeOptions) *Node {
 	node.rest = newTarget("node", n.RESTAddr, o.IdleTimeout, node.restHandler(n.NoGRPC))
 	if c.cosmos != nil {
 		node.rest.words = cosmos.Unavailable
+	}
+	if c.cosmos != nil && !n.NoGRPC {
 		node.grpc = newTarget("gRPC", n.GRPCAddr, 0, &grpcServer{node: node})
 		node.grpc.h2c = true
 	}
@@ -61,7 +63,7 @@ func (n *Node) targets() []*target {
 	return []*target{n.rest, n.comet, n.grpc}
 }
 
-// GRPCAddr is the address of the gRPC server, "" in the dialect of Story.
+// GRPCAddr is the address of the gRPC server, "" for none, as in the dialect of Story.
 func (n *Node) GRPCAddr() string {
 	if n.grpc == nil {
 		return ""

@@ -28,7 +28,7 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	key := rand.Text()
 	Embed(&cfg, d, key)
 	follow(&cfg, d)
-	if at := d.Node().GRPCAddr(); at != "" && !o.NoGRPC {
+	if at := d.Node().GRPCAddr(); at != "" {
 		cfg.Chain.GRPC = []string{at}
 	}
 	s, err := New(ctx, cfg, d, log)

@@ -34,7 +34,7 @@ func Simulate(ctx context.Context, o devnet.Options, dump string, out, log io.Wr
 		return err
 	}
 	listens, flag := "", ""
-	if at := d.Node().GRPCAddr(); at != "" && !o.NoGRPC {
+	if at := d.Node().GRPCAddr(); at != "" {
 		listens, flag = "\n  grpc      "+at, " --grpc "+at
 	}
 	fmt.Fprintf(out, devnetBanner, d.NodeURL(), d.CometURL(), d.MetadataURL(), d.ControlURL(), d.EVMURL(), listens, flag)

@@ -71,13 +71,9 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	if r.Ahead {
 		return s.acquireSpare(r)
 	}
-	queue := &s.foreground
+	queue, patience := &s.foreground, s.patience
 	if r.Background {
-		queue = &s.background
-	}
-	patience := s.patience
-	if r.Background {
-		patience = forever
+		queue, patience = &s.background, forever
 	}
 	s.mu.Lock()
 	w := queue.push(r)
