@@ -188,7 +188,6 @@ func (s *Server) Handler() http.Handler { return s }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.stack.Arrived(w, r)
 	s.stack.Serve(s.engine, w, s.now().tidied(r))
 }
 
@@ -232,7 +231,7 @@ func wantsStream(r *http.Request) bool {
 // same resource. The node of Story answers them with a 404 and an empty redirect; one of the SDK tells
 // spellings apart.
 func (v *surface) tidied(r *http.Request) *http.Request {
-	r = blocks.WithoutHeights(stream.TakeOptions(r))
+	r = blocks.WithoutHeights(stream.WithoutOptions(r))
 	path := tidyPath(r.URL.Path)
 	if path == r.URL.Path || v.exact && !strings.HasPrefix(path, collections.Prefix) {
 		return r

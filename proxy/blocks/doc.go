@@ -19,7 +19,7 @@
 //
 // A query goes, top to bottom:
 //
-//  1. settle.go waits for the block that the client must see, by its request, by its
+//  1. wait.go waits for the block that the client must see, by its request, by its
 //     connection, or by what a block of the execution chain did (executed.go), and says
 //     by which tip the query is answered;
 //  2. lookup.go asks the cache, at the policy of the kind (classes.go): for the newest

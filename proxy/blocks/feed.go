@@ -14,7 +14,7 @@ import (
 // request must see.
 func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	ctx := from.Context()
-	tip, err := r.settle(ctx, from, &web.Record{}, q)
+	tip, err := r.awaitRequired(ctx, from, &web.Record{}, q)
 	if err != nil {
 		return web.Feed{}, err
 	}
@@ -68,7 +68,7 @@ func (r *Reader) newest(q *Query) reads {
 func (r *Reader) Forecast(from *http.Request, q *Query) (asked cache.Query, pinned int64, err error) {
 	ctx := from.Context()
 	var tip node.Tip
-	if tip, err = r.settle(ctx, from, &web.Record{}, q); err != nil {
+	if tip, err = r.awaitRequired(ctx, from, &web.Record{}, q); err != nil {
 		return asked, 0, err
 	}
 	if at, ok := r.snapshot(ctx, q, tip); ok {

@@ -22,10 +22,10 @@ type Answer struct {
 	batch  bool // it is made of others
 }
 
-// Answer answers a query from the cache, at the block that Settle finds. Where memory
+// Answer answers a query from the cache, at the block that AwaitBlock finds. Where memory
 // answers it and the same bytes come again, the fast lane may answer them by itself.
 func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (Answer, error) {
-	tip, err := r.Settle(ctx, from, rec, q)
+	tip, err := r.AwaitBlock(ctx, from, rec, q)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -7,7 +7,7 @@
 //  2. canonical.go has package dialect bring the request into its one spelling, by the kinds of its
 //     fields (kinds.go): the cache key and what the node is asked;
 //  3. heights.go reads the blocks that the request names;
-//  4. endpoint.go has package blocks settle at which block it is answered and ask the cache, and adds
+//  4. endpoint.go has package blocks find the block at which it is answered and ask the cache, and adds
 //     the heights to the answer;
 //  5. origin.go, on a miss, makes an entry of the node's answer;
 //  6. pass.go asks the node for what is never kept, and sends what clients post;

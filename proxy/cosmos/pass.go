@@ -14,7 +14,7 @@ import (
 func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *dialect.Question) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
-	if _, err := ep.Settle(ctx, c.Request, rec, &q.Query); err != nil {
+	if _, err := ep.AwaitBlock(ctx, c.Request, rec, &q.Query); err != nil {
 		return err
 	}
 	a, err := q.Origin.Fetch(ctx, node.Request{

@@ -5,7 +5,7 @@
 //  1. row.go is one line of a table, which pattern.go finds by its path.
 //  2. reader.go compiles a row, and brings the path and the query of a request into their one
 //     spelling, by its fields (field.go): the cache key and what the node is asked.
-//  3. endpoint.go has package blocks answer the question: settle its heights and ask the cache.
+//  3. endpoint.go has package blocks answer the question: wait for its block and ask the cache.
 //  4. source.go tells the same answer of a node from another one.
 package dialect
 

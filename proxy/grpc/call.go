@@ -46,7 +46,7 @@ func (k *call) value() (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
 	q := k.values.Query(state.Request{Method: k.name, Message: message}, hs)
-	tip, err := k.reader.Settle(limit, k.from, k.rec, q)
+	tip, err := k.reader.AwaitBlock(limit, k.from, k.rec, q)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request
 	}
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
-	if _, err := k.reader.Settle(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
+	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
 	}
 	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: state.CostOf(k.name), Client: k.reader.Stack.Client(k.from, k.rec)}

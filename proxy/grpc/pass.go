@@ -27,7 +27,7 @@ func (k *call) pass() (size int, err error) {
 	if !ok {
 		return 0, nil
 	}
-	if _, err := k.reader.Settle(k.from.Context(), k.from, k.rec, &blocks.Query{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
+	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Query{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
 	leave, err := k.streams.Enter(k.from, k.rec.Tenant, time.Second)

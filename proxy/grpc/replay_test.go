@@ -80,8 +80,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)
 	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		stack.Arrived(w, r)
-		d.handler.ServeWeb(w, r)
+		stack.Serve(http.HandlerFunc(d.handler.ServeWeb), w, r)
 	}))
 	t.Cleanup(d.web.Close)
 	return d

@@ -42,7 +42,7 @@ func (o *outgoing) run() {
 	for {
 		select {
 		case <-ticker.C:
-			o.settle()
+			o.makeRoom()
 		case <-o.end:
 			o.reserve(0)
 			return
@@ -70,8 +70,8 @@ type delivery struct {
 	bodies []*byte   // the first bytes
 }
 
-// settle sets aside what is being written, or ends deliveries until there is room for the rest.
-func (o *outgoing) settle() {
+// makeRoom sets aside what is being written, or ends deliveries until there is room for the rest.
+func (o *outgoing) makeRoom() {
 	all, clients, sum := o.deliveries()
 	if o.reserve(sum) {
 		return

@@ -29,7 +29,7 @@ func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]a
 	if first == nil {
 		return all, errs
 	}
-	tip, err := d.reader.Settle(ctx, from, rec, first)
+	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
 	answer := func(i int) {
 		if errs[i] = err; asked[i] != nil && err == nil {
 			all[i], errs[i] = asked[i].answer(ctx, from, rec, plans[i], tip)

@@ -81,7 +81,6 @@ func (d *Handler) SetSocket(h http.Handler) { d.socket = h }
 
 // ServeHTTP answers a request.
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d.reader.Stack.Arrived(w, r)
 	d.reader.Stack.Serve(d.engine, w, r)
 }
 

@@ -43,10 +43,10 @@ var headerOf = map[string]string{
 
 type optionsKey struct{}
 
-// TakeOptions is the request without the parameters that are a stream's or a poll's, however
+// WithoutOptions is the request without the parameters that are a stream's or a poll's, however
 // they are spelled. These find them nonetheless; no node, no key of the cache and no log does,
 // whatever becomes of the request.
-func TakeOptions(r *http.Request) *http.Request {
+func WithoutOptions(r *http.Request) *http.Request {
 	if r.URL.RawQuery == "" {
 		return r
 	}
@@ -86,7 +86,7 @@ func isOption(name string) bool {
 // asHeaders is a request whose options are the headers that they stand for; a header that
 // the client has sent goes before its option.
 func asHeaders(r *http.Request) *http.Request {
-	r = TakeOptions(r)
+	r = WithoutOptions(r)
 	options := optionsOf(r)
 	if len(options) == 0 {
 		return r

@@ -25,7 +25,7 @@ func TestNoSpellingOfAnOptionStaysInTheURL(t *testing.T) {
 		"/live?path=%2Fa%3Fx%3D1%26stream%252Eb%3Ds": "/live?path=%2Fa%3Fx%3D1",
 		"/live?path=/a&path=/b?x=stream.":            "/live?path=/a&path=/b?x=stream.",
 	} {
-		r := stream.TakeOptions(httptest.NewRequestWithContext(t.Context(), http.MethodGet, asked, nil))
+		r := stream.WithoutOptions(httptest.NewRequestWithContext(t.Context(), http.MethodGet, asked, nil))
 		if r.RequestURI != want || r.URL.RequestURI() != want {
 			t.Errorf("%s became %s and %s, want %s", asked, r.RequestURI, r.URL.RequestURI(), want)
 		}

@@ -30,8 +30,8 @@ const (
 type cors struct {
 	origins map[string][]string // each allowed one, and itself as the value of a header; nil: none
 	exposed []string
-	allowed string // request headers
-	vary    []string
+	allowed string   // request headers
+	vary    []string // nil: the answer to one origin is that to another
 }
 
 func newCORS(origins, heightHeaders []string) cors {
@@ -43,7 +43,7 @@ func newCORS(origins, heightHeaders []string) cors {
 	if slices.Contains(heightHeaders, webHeight) {
 		extra = ""
 	}
-	c := cors{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more + extra, vary: []string{"Origin"}}
+	c := cors{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more + extra}
 	if slices.Contains(origins, noOrigin) {
 		return c
 	}
@@ -52,11 +52,43 @@ func newCORS(origins, heightHeaders []string) cors {
 		origin = strings.ToLower(origin) // as browsers send it
 		c.origins[origin] = []string{origin}
 	}
+	if c.origins[anyOrigin] == nil {
+		c.vary = []string{"Origin"}
+	}
 	return c
 }
 
-// selective says that the answer to one origin is not that to another.
-func (c cors) selective() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
+// allowOrigin sets the headers for a request's origin. Where pages of any origin may
+// read, every answer has them: a cache behind us may give a page the answer to a
+// request without an origin. The values are shared and have no spare capacity, so
+// that an append makes a copy.
+func (c cors) allowOrigin(h, request http.Header) {
+	if c.vary != nil {
+		h["Vary"] = c.vary
+	}
+	if allowed := c.allowedOrigin(request["Origin"]); allowed != nil {
+		h["Access-Control-Allow-Origin"] = allowed
+		h["Access-Control-Expose-Headers"] = c.exposed
+	}
+}
+
+// AppendOrigin appends the headers for a request's origin as they are sent by HTTP/1, but for Vary.
+func (c cors) AppendOrigin(b []byte, origin []string) []byte {
+	allowed := c.allowedOrigin(origin)
+	if allowed == nil {
+		return b
+	}
+	b = append(append(append(b, "Access-Control-Allow-Origin: "...), allowed[0]...), "\r\n"...)
+	return append(append(append(b, "Access-Control-Expose-Headers: "...), c.exposed[0]...), "\r\n"...)
+}
+
+// allowedOrigin is the origin whose pages may read the answer to a request of an origin, nil for none.
+func (c cors) allowedOrigin(sent []string) []string {
+	if allowed := c.origins[anyOrigin]; allowed != nil || len(sent) != 1 {
+		return allowed
+	}
+	return c.origins[sent[0]]
+}
 
 // Connects says whether a page of a request's origin may open a WebSocket, which browsers
 // leave to the server: the origins that may read answers may, and our own host.

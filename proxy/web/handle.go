@@ -20,35 +20,19 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// Arrived takes note of a request before it finds its route: the fast lane is told of
-// it, and a page of another origin may read the answer, whatever that is.
-func (s *Stack) Arrived(w http.ResponseWriter, r *http.Request) {
-	if c := carrierOf(r); c != nil && c.lane != nil {
+// Serve has h answer a request. The fast lane is told of it, and a page of another origin may read
+// the answer, whatever that is.
+func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
+	c := ConnOf(r)
+	if c != nil && !c.beneath && c.lane != nil {
 		c.lane.Called(r)
 	}
 	s.allowOrigin(w.Header(), r.Header)
-}
-
-// allowOrigin sets the headers for a request's origin. Where pages of any origin may
-// read, every answer has them: a cache behind us may give a page the answer to a
-// request without an origin. The values are shared and have no spare capacity, so
-// that an append makes a copy.
-func (c cors) allowOrigin(h, request http.Header) {
-	if c.selective() {
-		h["Vary"] = c.vary
+	if c != nil && r.ProtoMajor >= 2 {
+		s.serveStream(c, h, w, r)
+		return
 	}
-	if allowed := c.allowedOrigin(request["Origin"]); allowed != nil {
-		h["Access-Control-Allow-Origin"] = allowed
-		h["Access-Control-Expose-Headers"] = c.exposed
-	}
-}
-
-// allowedOrigin is whose pages may read the answer to a request of an origin, nil for no page.
-func (c cors) allowedOrigin(sent []string) []string {
-	if allowed := c.origins[anyOrigin]; allowed != nil || len(sent) != 1 {
-		return allowed
-	}
-	return c.origins[sent[0]]
+	h.ServeHTTP(w, r)
 }
 
 // Handle makes a handler of Gin's: with a request id, an end for oversized

@@ -147,13 +147,3 @@ func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
 
 // WriteTo adds the headers to those of an answer of net/http's.
 func (r *Rendering) WriteTo(h http.Header) { r.headers.writeTo(h) }
-
-// AppendOrigin appends the headers for a request's origin as they are sent by HTTP/1, but for Vary.
-func (c cors) AppendOrigin(b []byte, origin []string) []byte {
-	allowed := c.allowedOrigin(origin)
-	if allowed == nil {
-		return b
-	}
-	b = append(append(append(b, "Access-Control-Allow-Origin: "...), allowed[0]...), "\r\n"...)
-	return append(append(append(b, "Access-Control-Expose-Headers: "...), c.exposed[0]...), "\r\n"...)
-}

@@ -6,15 +6,10 @@ import (
 	"time"
 )
 
-// Serve serves a request and takes note, over HTTP/2, of how the client takes its answer:
+// serveStream serves a request of HTTP/2 and takes note of how the client takes its answer:
 // where the client grants no window, net/http writes nothing that the socket could see. What the
 // lane can answer does not come to h.
-func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	c := ConnOf(r)
-	if c == nil || r.ProtoMajor < 2 {
-		h.ServeHTTP(w, r)
-		return
-	}
+func (s *Stack) serveStream(c *Conn, h http.Handler, w http.ResponseWriter, r *http.Request) {
 	c.streams.note(1, 0)
 	defer c.streams.note(-1, 0)
 	w = &streamWriter{w, c}

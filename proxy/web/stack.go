@@ -85,7 +85,7 @@ func New(o Options, bodies memory) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{
-		responder: &responder{bodies: bodies, byOrigin: cors.selective(), resettable: o.Resettable},
+		responder: &responder{bodies: bodies, byOrigin: cors.vary != nil, resettable: o.Resettable},
 		cors:      cors,
 		o:         o,
 		admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),

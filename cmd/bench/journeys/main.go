@@ -1,6 +1,6 @@
 // Command journeys names the files that run while a request is answered, a block
 // arrives and a replica starts: what a reader has to open to follow one. Files that
-// also run while nothing is asked are subtracted, and the simulators do not count.
+// also run while nothing is asked, and the simulators, do not count.
 //
 // It reads its own coverage, so it has to be built with it; .ci/journeys does that.
 package main
@@ -20,15 +20,14 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
-	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 const (
 	key         = "journeys"
-	settled     = 5 * time.Second // after which a replica that started does nothing more by itself
-	repetitions = 4               // of each journey
+	startTime   = 5 * time.Second // after which a replica that started does nothing more by itself
+	repetitions = 5               // of each journey, each after as long a time in which nothing is asked
 	aside       = time.Second     // in which what a journey began in the background ends
 	blockTime   = time.Minute     // longer than all journeys take
 )
@@ -54,18 +53,14 @@ func run(ctx context.Context) error {
 		return err
 	}
 	report("a replica starts", started)
-	time.Sleep(settled)
-	idle, err := filesOf(func() error { return nil })
-	if err != nil {
-		return err
-	}
-	err = r.follow(d, idle)
+	time.Sleep(startTime)
+	err = r.follow(d)
 	stop()
 	return errors.Join(err, <-r.ended)
 }
 
 // follow goes all journeys but the start.
-func (r *replica) follow(d *devnet.Devnet, idle []string) error {
+func (r *replica) follow(d *devnet.Devnet) error {
 	hit := "/staking/validators/" + devnet.PopularValidator
 	for range 6 { // so that the block that a journey is about finds a key in use
 		d.Advance(1)
@@ -76,10 +71,10 @@ func (r *replica) follow(d *devnet.Devnet, idle []string) error {
 	}
 	others := d.Delegators()
 	return errors.Join(
-		journey(idle, "GET, hit in memory", func(int) error { return r.ask(http.MethodGet, hit, "") }),
-		journey(idle, "GET, miss", func(i int) error { return r.ask(http.MethodGet, "/staking/delegations/"+others[i], "") }),
-		journey(idle, "a block arrives", func(int) error { d.Advance(1); return nil }),
-		journey(idle, "POST of collections with metadata", func(i int) error {
+		journey("GET, hit in memory", func(int) error { return r.ask(http.MethodGet, hit, "") }),
+		journey("GET, miss", func(i int) error { return r.ask(http.MethodGet, "/staking/delegations/"+others[i], "") }),
+		journey("a block arrives", func(int) error { d.Advance(1); return nil }),
+		journey("POST of collections with metadata", func(i int) error {
 			return r.ask(http.MethodPost, "/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
 		}),
 	)
@@ -87,7 +82,7 @@ func (r *replica) follow(d *devnet.Devnet, idle []string) error {
 
 // A replica serves from the simulated chain, without the fast lane.
 type replica struct {
-	*service.Service
+	addr  string
 	ended chan error
 }
 
@@ -96,19 +91,21 @@ func (r *replica) start(ctx context.Context, d *devnet.Devnet) (err error) {
 	cfg.Listen, cfg.Admin, cfg.HTTP.FastLane = "127.0.0.1:0", "127.0.0.1:0", false
 	cfg.Chain.MaxBlockAge = 3 * blockTime
 	demo.Embed(&cfg, d, key)
-	if r.Service, err = demo.New(ctx, cfg, d, io.Discard); err != nil {
+	s, err := demo.New(ctx, cfg, d, io.Discard)
+	if err != nil {
 		return err
 	}
-	go func() { r.ended <- r.Run(ctx) }()
+	r.addr = s.Addr()
+	go func() { r.ended <- s.Run(ctx) }()
 	return rig.Eventually(ctx, func(ctx context.Context) error {
-		_, err := rig.Get(ctx, "http://"+r.AdminAddr()+"/readyz")
+		_, err := rig.Get(ctx, "http://"+s.AdminAddr()+"/readyz")
 		return err
 	})
 }
 
 // ask comes on a connection of its own.
 func (r *replica) ask(method, path, body string) error {
-	c := clients.Conn{Addr: r.Addr()}
+	c := clients.Conn{Addr: r.addr}
 	defer c.Close()
 	a, err := c.Do(context.Background(), clients.Request(method, path, body, "X-Api-Key: "+key, "Content-Type: application/json"))
 	if err == nil && a.Status != http.StatusOK {
@@ -117,22 +114,37 @@ func (r *replica) ask(method, path, body string) error {
 	return err
 }
 
-// journey reports the files of one. What runs by the clock is in few of its
-// repetitions, so it does not count.
-func journey(idle []string, name string, do func(i int) error) error {
-	var common []string
+// journey reports the files that run in all its repetitions, but for those that run in most of
+// the times between: what runs by the clock runs in some of both.
+func journey(name string, do func(i int) error) error {
+	runs, idles := map[string]int{}, map[string]int{}
 	for i := range repetitions {
+		idle, err := filesOf(func() error { return nil })
+		if err != nil {
+			return err
+		}
 		files, err := filesOf(func() error { return do(i) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if i == 0 {
-			common = files
-		}
-		common = slices.DeleteFunc(common, func(f string) bool { return !slices.Contains(files, f) || slices.Contains(idle, f) })
+		count(idles, idle)
+		count(runs, files)
 	}
-	report(name, common)
+	var own []string
+	for file, n := range runs {
+		if n == repetitions && idles[file] <= repetitions/2 {
+			own = append(own, file)
+		}
+	}
+	slices.Sort(own)
+	report(name, own)
 	return nil
+}
+
+func count(times map[string]int, files []string) {
+	for _, f := range files {
+		times[f]++
+	}
 }
 
 func report(journey string, files []string) {

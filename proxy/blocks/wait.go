@@ -11,11 +11,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Settle waits for the block that a request must see, refuses one that does not exist
+// AwaitBlock waits for the block that a request must see, refuses one that does not exist
 // yet, and returns the tip to answer by. The execution client's block becomes one of the
 // chain's that must be seen. The record notes the tip.
-func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
-	tip, err = r.settle(ctx, from, rec, q)
+func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
+	tip, err = r.awaitRequired(ctx, from, rec, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
 		tip = r.follow(ctx, from, rec, q, tip)
 	}
@@ -23,8 +23,8 @@ func (r *Reader) Settle(ctx context.Context, from *http.Request, rec *web.Record
 	return tip, err
 }
 
-// settle does so but for the newest block that the client has seen.
-func (r *Reader) settle(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (node.Tip, error) {
+// awaitRequired does so but for the newest block that the client has seen.
+func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (node.Tip, error) {
 	if q.EVM > 0 {
 		height, err := r.executed(ctx, from, rec, q)
 		if err != nil {
@@ -61,7 +61,7 @@ func (q *Query) inFuture(tip node.Tip) bool {
 	return q.Kind.NoFuture && tip.Known && q.Pinned > tip.Height
 }
 
-// waits tells whether Settle would wait for a block, or refuse the query: for the one that
+// waits tells whether AwaitBlock would wait for a block, or refuse the query: for the one that
 // it must see, or, unless it is pinned to one, for one that its client has seen.
 func (r *Reader) waits(q *Query, rec *web.Record, tip node.Tip) bool {
 	if q.Pinned == 0 && wanted(rec, tip) > tip.Height {
