@@ -1,99 +1,117 @@
 package rpc
 
 import (
-	"fmt"
+	"context"
 	"net/http"
-	"runtime/debug"
-	"sync"
-	"sync/atomic"
+
+	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// atOnce is how many calls of a batch are answered at the same time: as many as a batch of CosmJS has.
-const atOnce = 20
-
-// run answers what is asked of the nodes, by one tip: at the same time, but for what has to
-// be alone.
-func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
-	ctx := d.reader.Deadline(from, rec)
-	defer ctx.Release()
-	all, errs, plans := make([]answered, len(asked)), make([]error, len(asked)), make([]*blocks.Query, len(asked))
-	for i, k := range asked {
-		if k != nil {
-			plans[i] = k.plan()
+// answerCalls answers calls that have an id. One alone is answered by an object, also where it came as a batch.
+func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
+	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
+	for i, one := range calls {
+		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
+			return refuse(c, rec, jsonrpc.NoID, tooFew)
 		}
 	}
-	first := settling(plans)
-	if first == nil {
-		return all, errs
+	d.charge(c.Request, rec, asked, members)
+	all, errs := d.run(c.Request, rec, asked)
+	if len(calls) == 1 && errs[0] != nil {
+		return failed(calls[0], errs[0])
 	}
-	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
-	answer := func(i int) {
-		if errs[i] = err; asked[i] != nil && err == nil {
-			all[i], errs[i] = asked[i].answer(ctx, from, rec, plans[i], tip)
+	size := 2
+	for i := range calls {
+		if asked[i] != nil {
+			members[i] = all[i].member
 		}
-	}
-	for begin := 0; begin < len(asked); {
-		end := begin + 1
-		for end < len(asked) && !asked[begin].alone() && !asked[end].alone() {
-			end++
+		if errs[i] != nil {
+			members[i] = memberOf(web.FailureOf(errs[i]))
 		}
-		together(begin, end, answer)
-		begin = end
+		size += len(members[i]) + len(calls[i].ID) + 32
 	}
-	rec.Blameless = rec.Blameless || len(all) > 0 && all[len(all)-1].blameless
-	return all, errs
+	b := make([]byte, 0, size)
+	if len(calls) > 1 {
+		b = append(b, '[')
+	}
+	for i, one := range calls {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = jsonrpc.AppendAnswer(b, one.ID, members[i])
+	}
+	if len(calls) > 1 {
+		b = append(b, ']')
+	}
+	d.tell(c, rec, all)
+	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, b)
+	return nil
 }
 
-// alone says whether a call is answered when nothing else of its batch is; nil stands for one
-// that has its answer.
-func (k *asking) alone() bool { return k != nil && k.m.alone() }
-
-// Alone says whether calls of a method are answered when nothing else of their connection is.
-func (*Handler) Alone(method string) bool {
-	m := methods[method]
-	return m != nil && m.alone()
-}
-
-// settling is the query that waits for the block that all have to see: one for the newest
-// block, which is to be no earlier than what the client has seen, where there is one.
-func settling(plans []*blocks.Query) *blocks.Query {
-	var q *blocks.Query
-	for _, p := range plans {
-		if p != nil && (q == nil || p.Pinned == 0 && p.Kind.Class != blocks.Never) {
-			q = p
-		}
-	}
-	return q
-}
-
-// together does all from begin up to end, some at the same time. A panic of one is the caller's.
-func together(begin, end int, do func(i int)) {
-	if end-begin == 1 {
-		do(begin)
+// charge takes a request from the client's limits for each call after the first, which the request
+// itself has paid for.
+func (d *Handler) charge(from *http.Request, rec *web.Record, asked []*asking, members [][]byte) {
+	if len(asked) < 2 {
 		return
 	}
-	var works sync.WaitGroup
-	var failed atomic.Pointer[string]
-	next := atomic.Int64{}
-	next.Store(int64(begin))
-	for range min(end-begin, atOnce) {
-		works.Go(func() {
-			defer func() {
-				if p := recover(); p != nil {
-					what := fmt.Sprintf("%v\n%s", p, debug.Stack())
-					failed.Store(&what)
-				}
-			}()
-			for i := int(next.Add(1)) - 1; i < end; i = int(next.Add(1)) - 1 {
-				do(i)
-			}
-		})
+	payer, err := d.reader.Stack.Payer(from, rec)
+	if err != nil {
+		return
 	}
-	works.Wait()
-	if what := failed.Load(); what != nil {
-		panic(*what)
+	for i := 1; i < len(asked); i++ {
+		if asked[i] != nil && payer.Pay(context.WithoutCancel(from.Context())) > 0 {
+			asked[i], members[i] = nil, jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")
+		}
 	}
 }
+
+// tell says at which block the calls were answered, of several the lowest, and where the
+// answer comes from.
+func (d *Handler) tell(c *gin.Context, rec *web.Record, all []answered) {
+	var told *web.Answer
+	for _, one := range all {
+		if one.answer == nil {
+			continue
+		}
+		t := d.reader.Told(rec, one.query, one.answer)
+		if told == nil || told.NoHeight || !t.NoHeight && t.Entry.Height < told.Entry.Height {
+			told = &t
+		}
+	}
+	if told != nil {
+		told.Control = "no-store"
+		d.reader.Stack.Tell(c.Writer.Header(), told)
+	}
+}
+
+var tooMany = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
+
+// tooLong answers a batch of more calls than are taken, with an error for each of them. The node's one
+// error without an id leaves clients waiting. The answers may be thirteen times as long as the body, so
+// that they are made while they are written.
+func tooLong(c *gin.Context, body []byte, size int) error {
+	web.SendParts(c.Writer, c.Request, http.StatusOK, web.JSON, size, func(write func([]byte)) {
+		b, next := make([]byte, 0, partSize+1<<10), byte('[')
+		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) { // it was read before
+			if one.ID == nil {
+				return
+			}
+			b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, tooMany), ','
+			if len(b) > partSize {
+				write(b)
+				b = b[:0]
+			}
+		})
+		write(append(b, ']'))
+	})
+	return nil
+}
+
+const partSize = 16 << 10 // of the answers to a batch that is too long
+
+// tooFew is what the node says to a call without parameters where there have to be some.
+var tooFew = jsonrpc.Error(jsonrpc.InternalError, "reflect: Call with too few input arguments")

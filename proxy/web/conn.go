@@ -24,7 +24,7 @@ type Conn struct {
 	address netip.Addr // the client's; not valid where it has none
 	seen    sights
 
-	outgoing outgoing
+	outgoing bodies
 
 	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
 	pieces [2][]byte

@@ -4,7 +4,7 @@
 //
 // A request goes through it like this:
 //
-//  1. Pool.Fetch picks the endpoint that has the height and answered well.
+//  1. Pool.Fetch (fetch.go) picks the endpoint that has the height and answered well (choose.go).
 //  2. It queues there for its turn, in the line of its client. How much a node is asked at
 //     once adapts: a small one is at its best with two to four requests in flight, and
 //     above eight its blocks come late.

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// outgoing are the bodies that are being written to a client: they are kept until it has
+// bodies are those that are being written to a client: they are kept until it has
 // taken them, though the cache may have dropped them long ago.
-type outgoing struct {
-	mu     sync.Mutex
-	bodies [][]byte
-	room   [1][]byte // the first home of bodies
+type bodies struct {
+	mu   sync.Mutex
+	list [][]byte
+	room [1][]byte // the first home of list
 }
 
 // Uncounted is the longest body, in bytes, that does not count among those that are being
@@ -26,10 +26,10 @@ func (c *Conn) BeginBody(body []byte) {
 	o := &c.outgoing
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.bodies == nil {
-		o.bodies = o.room[:0]
+	if o.list == nil {
+		o.list = o.room[:0]
 	}
-	o.bodies = append(o.bodies, body)
+	o.list = append(o.list, body)
 }
 
 // EndBody notes that a body has been written, or cannot be.
@@ -40,8 +40,8 @@ func (c *Conn) EndBody(body []byte) {
 	o := &c.outgoing
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if i := slices.IndexFunc(o.bodies, func(b []byte) bool { return &b[0] == &body[0] }); i >= 0 {
-		o.bodies = slices.Delete(o.bodies, i, i+1)
+	if i := slices.IndexFunc(o.list, func(b []byte) bool { return &b[0] == &body[0] }); i >= 0 {
+		o.list = slices.Delete(o.list, i, i+1)
 	}
 }
 
@@ -50,7 +50,7 @@ func (c *Conn) EachBody(f func(body []byte)) {
 	o := &c.outgoing
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, body := range o.bodies {
+	for _, body := range o.list {
 		f(body)
 	}
 }

@@ -25,9 +25,9 @@ var (
 	errSilent   = errors.New("it does not announce the blocks that can be read")
 )
 
-// A session announces blocks while the demand stays as it is. All of it runs on the
-// goroutine of loop, but for listen and the reads.
-type session struct {
+// A sequencer announces blocks, each once and in their order, while the demand stays as it
+// is. All of it runs on the goroutine of follow, but for listen and the reads.
+type sequencer struct {
 	*Feed
 	ear     *ear
 	waits   *sync.WaitGroup
@@ -56,7 +56,7 @@ type arrival struct {
 // follow announces blocks until ctx ends or the demand changes.
 func (f *Feed) follow(ctx context.Context, wide bool, waits *sync.WaitGroup) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &session{Feed: f, ear: newEar(f, wide), waits: waits, epoch: f.o.Heights.Tip().Epoch, reads: make(chan read, 1), delay: firstDelay}
+	s := &sequencer{Feed: f, ear: newEar(f, wide), waits: waits, epoch: f.o.Heights.Tip().Epoch, reads: make(chan read, 1), delay: firstDelay}
 	defer s.workers.Wait()
 	defer cancel()
 	s.workers.Go(func() { s.ear.listen(ctx) })
@@ -86,7 +86,7 @@ func (f *Feed) follow(ctx context.Context, wide bool, waits *sync.WaitGroup) {
 
 // advance announces what can be, and asks for a block that is missing. It says when
 // to look again, whatever happens.
-func (s *session) advance(ctx context.Context) time.Duration {
+func (s *sequencer) advance(ctx context.Context) time.Duration {
 	for {
 		t := s.o.Heights.Tip()
 		next := s.upcoming(t)
@@ -102,7 +102,7 @@ func (s *session) advance(ctx context.Context) time.Duration {
 }
 
 // release announces what came first, or drops it. It is false for what has to wait.
-func (s *session) release(ctx context.Context, a arrival, t tip.Tip, next int64) bool {
+func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int64) bool {
 	switch {
 	case a.from.void.Load():
 		return true
@@ -126,73 +126,8 @@ func (s *session) release(ctx context.Context, a arrival, t tip.Tip, next int64)
 	return true
 }
 
-// fill asks for the next block where it can be read and is not announced in time, or was
-// passed over.
-func (s *session) fill(ctx context.Context, t tip.Tip, next int64) time.Duration {
-	now := time.Now()
-	switch {
-	case next == 0 || t.Height < next || s.reading:
-		return maxHold
-	case s.late != next:
-		s.late, s.since = next, now
-	}
-	if t.Height == next && s.ear.current() != nil && !s.passedOver(next) {
-		if left := grace - now.Sub(s.since); left > 0 {
-			return left
-		}
-	}
-	if left := s.retryAt.Sub(now); left > 0 {
-		return left
-	}
-	s.reading = true
-	s.workers.Go(func() { s.reads <- s.read(ctx, next) })
-	return maxHold
-}
-
-// passedOver says whether the node went on to a later block.
-func (s *session) passedOver(height int64) bool {
-	for _, a := range s.pending {
-		if a.block != nil && a.block.Height > height && a.from == s.ear.current() {
-			return true
-		}
-	}
-	return false
-}
-
-// accept announces a block that was read.
-func (s *session) accept(ctx context.Context, r read) {
-	next := s.upcoming(s.o.Heights.Tip())
-	switch {
-	case r.height != next:
-		return // it came meanwhile
-	case errors.Is(r.err, errGone):
-		s.o.Logger.Error("no node has a block any more whose events are missing", "height", next)
-		s.metrics.blocks.WithLabelValues("lost").Inc()
-		s.passed(next, "")
-	case r.err != nil:
-		s.retry()
-	case !s.follows(r.block) && s.disputes < maxDisputes:
-		s.disputes++
-		s.retry()
-	default:
-		if s.delay, s.disputes = firstDelay, 0; next == s.o.Heights.Tip().Height && s.ear.current() != nil {
-			s.silence++
-		}
-		s.announce(ctx, r.block, "read")
-		if on := s.ear.current(); on != nil && s.silence >= maxSilence {
-			s.silence = 0
-			s.ear.drop(on, errSilent)
-		}
-	}
-}
-
-func (s *session) retry() {
-	s.retryAt = time.Now().Add(s.delay)
-	s.delay = min(2*s.delay, maxDelay)
-}
-
 // announce publishes the events of a block.
-func (s *session) announce(ctx context.Context, b *Block, source string) {
+func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 	built, err := b.events()
 	if err != nil {
 		s.o.Logger.Error("an event of a block could not be made", "height", b.Height, "error", err)

@@ -1,0 +1,52 @@
+package grpc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// The metadata in which a height is asked for, and told.
+const (
+	heightKey    = "x-cosmos-block-height"
+	heightHeader = "X-Cosmos-Block-Height"
+)
+
+// heights reads the heights that the call names, the one to read at as the node does. Not ok says
+// that the call is refused.
+func (k *call) heights() (hs blocks.Heights, ok bool) {
+	var err error
+	if hs.Min, err = web.ReadBlock(strings.ToLower(web.MinHeightHeader), k.from.Header[web.MinHeightHeader]); err != nil {
+		k.st = status.New(codes.InvalidArgument, web.FailureOf(err).Public)
+		return hs, false
+	}
+	named := k.from.Header[heightHeader]
+	if len(named) == 0 {
+		return hs, true
+	}
+	hs.Pinned, err = strconv.ParseInt(named[0], 10, 64)
+	switch {
+	case len(named) > 1:
+		k.st = status.Newf(codes.InvalidArgument, "%s comes %d times, so that it is not clear which height is meant", heightKey, len(named))
+	case err != nil:
+		k.st = badHeight(fmt.Sprintf("Baseapp.RegisterGRPCServer: invalid height header %q: %v", heightKey, err))
+	case hs.Pinned < 0:
+		k.st = badHeight("cannot query with height < 0; please provide a valid height")
+	case hs.Pinned > 0 && hs.Min > hs.Pinned:
+		k.st = status.Newf(codes.InvalidArgument, "%s is above %s: no answer can be both", strings.ToLower(web.MinHeightHeader), heightKey)
+	default:
+		return hs, true
+	}
+	return hs, false
+}
+
+// badHeight is how a node refuses a height.
+func badHeight(text string) *status.Status {
+	return status.New(codes.Unknown, "codespace sdk code 18: invalid request: "+text)
+}

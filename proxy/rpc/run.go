@@ -1,0 +1,99 @@
+package rpc
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// atOnce is how many calls of a batch are answered at the same time: as many as a batch of CosmJS has.
+const atOnce = 20
+
+// run answers what is asked of the nodes, by one tip: at the same time, but for what has to
+// be alone.
+func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
+	ctx := d.reader.Deadline(from, rec)
+	defer ctx.Release()
+	all, errs, plans := make([]answered, len(asked)), make([]error, len(asked)), make([]*blocks.Query, len(asked))
+	for i, k := range asked {
+		if k != nil {
+			plans[i] = k.plan()
+		}
+	}
+	first := settling(plans)
+	if first == nil {
+		return all, errs
+	}
+	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
+	answer := func(i int) {
+		if errs[i] = err; asked[i] != nil && err == nil {
+			all[i], errs[i] = asked[i].answer(ctx, from, rec, plans[i], tip)
+		}
+	}
+	for begin := 0; begin < len(asked); {
+		end := begin + 1
+		for end < len(asked) && !asked[begin].alone() && !asked[end].alone() {
+			end++
+		}
+		together(begin, end, answer)
+		begin = end
+	}
+	rec.Blameless = rec.Blameless || len(all) > 0 && all[len(all)-1].blameless
+	return all, errs
+}
+
+// alone says whether a call is answered when nothing else of its batch is; nil stands for one
+// that has its answer.
+func (k *asking) alone() bool { return k != nil && k.m.alone() }
+
+// Alone says whether calls of a method are answered when nothing else of their connection is.
+func (*Handler) Alone(method string) bool {
+	m := methods[method]
+	return m != nil && m.alone()
+}
+
+// settling is the query that waits for the block that all have to see: one for the newest
+// block, which is to be no earlier than what the client has seen, where there is one.
+func settling(plans []*blocks.Query) *blocks.Query {
+	var q *blocks.Query
+	for _, p := range plans {
+		if p != nil && (q == nil || p.Pinned == 0 && p.Kind.Class != blocks.Never) {
+			q = p
+		}
+	}
+	return q
+}
+
+// together does all from begin up to end, some at the same time. A panic of one is the caller's.
+func together(begin, end int, do func(i int)) {
+	if end-begin == 1 {
+		do(begin)
+		return
+	}
+	var works sync.WaitGroup
+	var failed atomic.Pointer[string]
+	next := atomic.Int64{}
+	next.Store(int64(begin))
+	for range min(end-begin, atOnce) {
+		works.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					what := fmt.Sprintf("%v\n%s", p, debug.Stack())
+					failed.Store(&what)
+				}
+			}()
+			for i := int(next.Add(1)) - 1; i < end; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	works.Wait()
+	if what := failed.Load(); what != nil {
+		panic(*what)
+	}
+}
