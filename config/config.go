@@ -66,19 +66,17 @@ type Classes struct {
 // last two bounds hold together.
 type Class struct {
 	FreshBlocks  *int64         `yaml:"fresh_blocks" reload:"true" doc:"blocks an answer is fresh for after its own"`
-	StaleBlocks  *int64         `yaml:"stale_blocks" reload:"true" doc:"blocks it is served for when reading it anew takes longer than cache.patience"`
+	StaleBlocks  *int64         `yaml:"stale_blocks" reload:"true" doc:"blocks it is served for when reading it anew takes longer than a quarter of the time between blocks, 500ms at most"`
 	ErrorBlocks  *int64         `yaml:"error_blocks" reload:"true" doc:"blocks it is served for while the node fails"`
 	Fresh        *time.Duration `yaml:"fresh" reload:"true" doc:"time an answer is fresh for while no tip is known"`
-	Stale        *time.Duration `yaml:"stale" reload:"true" doc:"time it is served for when reading it anew takes longer than cache.patience and no tip is known"`
+	Stale        *time.Duration `yaml:"stale" reload:"true" doc:"time it is served for when reading it anew takes longer than 100ms and no tip is known"`
 	StaleIfError *time.Duration `yaml:"stale_if_error" reload:"true" doc:"time it is served for while the node fails"`
 }
 
 // RPC is the node's CometBFT RPC, served to wallets on a listener of its own.
 type RPC struct {
-	Listen        string `yaml:"listen" flag:"rpc-listen" doc:"address of the listener for the CometBFT RPC of the nodes of chain.comet, with its WebSocket at /websocket; empty: it is not served"`
-	MaxBatch      int    `yaml:"max_batch" must:"positive" doc:"most calls in a batch; one that has more is answered by an error for each"`
-	Subscriptions int    `yaml:"subscriptions" must:"positive" doc:"most subscriptions of a WebSocket connection"`
-	Node          bool   `yaml:"node" doc:"serve what tells of the node itself, passed through: health, net_info, unconfirmed transactions and the state of the consensus; false: there are no such methods"`
+	Listen string `yaml:"listen" flag:"rpc-listen" doc:"address of the listener for the CometBFT RPC of the nodes of chain.comet, with its WebSocket at /websocket; empty: it is not served"`
+	Node   bool   `yaml:"node" doc:"serve what tells of the node itself, passed through: health, net_info, unconfirmed transactions and the state of the consensus; false: there are no such methods"`
 }
 
 // GRPC is the node's gRPC, served on a listener of its own, and gRPC-Web on the public one.
@@ -91,7 +89,6 @@ type GRPC struct {
 type Cache struct {
 	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
 	Flight    time.Duration `yaml:"-"` // longest life of one read of an origin; Load makes it twice chain.timeout where that is longer
-	Patience  time.Duration `yaml:"patience" must:"not negative" doc:"longest time a request waits for a newer answer when it could be given a stale one, which it is at once where it would wait for longer; 0 is a quarter of the time between blocks, 500ms at most. For one kept for errors it is 1s"`
 	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
 }
 
@@ -113,7 +110,7 @@ type Collections struct {
 	Timeout     time.Duration `yaml:"-"` // for one query of the store
 	Connections int           `yaml:"connections" must:"positive" doc:"most connections to the store at once; a replica that indexes, or waits for its turn, has one more"`
 	Fresh       time.Duration `yaml:"fresh" doc:"time a page is fresh for"`
-	Stale       time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than cache.patience"`
+	Stale       time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than 100ms"`
 	OnError     time.Duration `yaml:"stale_if_error" doc:"time it is served for while the store fails"`
 }
 

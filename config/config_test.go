@@ -137,8 +137,8 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 		{"CACHE_MEMORY=1KiB", "TIPCACHE_CACHE_MEMORY: cache.memory: 1KiB is less than 1MiB"},
 		{"REDIS_TIMEOUT=3s", "TIPCACHE_REDIS_TIMEOUT: redis.timeout: 3s must be shorter than the lease of a read (3s)"},
 		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},
-		{"LOG_SAMPLE=1.5", "TIPCACHE_LOG_SAMPLE: log.sample: 1.5 is not from 0 to 1"},
 		{"INDEX_POLL=0s", ""}, // the index is off
+		{"LOG_SAMPLE=1.5", "TIPCACHE_LOG_SAMPLE: log.sample: 1.5 is not from 0 to 1"},
 	}
 	for _, tt := range tests {
 		_, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_" + tt.variable}})

@@ -11,8 +11,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/rpc"
-	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -40,7 +38,7 @@ func Default() Config {
 			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge, RollbackAfter: nodes.RollbackAfter,
 		},
 		Classes: Classes{Live: classOf(classes.Live), Params: classOf(classes.Params), Pinned: classes.Pinned.Keep, Negative: classes.Negative},
-		Cache:   Cache{Memory: Auto, Flight: answers.FlightTimeout, Patience: answers.Patience, ReadAhead: proxy.DefaultReadAhead},
+		Cache:   Cache{Memory: Auto, Flight: answers.FlightTimeout, ReadAhead: proxy.DefaultReadAhead},
 		Redis:   Redis{URL: "none", Timeout: shared.Timeout},
 		Collections: Collections{
 			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",
@@ -60,7 +58,7 @@ func Default() Config {
 			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, LongPoll: streams.LongPoll, CORSOrigins: public.CORSOrigins,
 			Drain: 20 * time.Second,
 		},
-		RPC:     RPC{MaxBatch: rpc.DefaultMaxBatch, Subscriptions: socket.DefaultSubscriptions, Node: true},
+		RPC:     RPC{Node: true},
 		GRPC:    GRPC{Web: true},
 		Log:     Log{Level: "info", Format: "auto", Access: true, Sample: 1},
 		Tracing: Tracing{Ratio: 0.01},

@@ -33,8 +33,8 @@ chain:
   timeout: "5"
   shape: [node]
   in_flight: many
-cache:
-  patience: 20s
+http:
+  request: 9s
 redis: none
 routes:
   validators:
@@ -51,7 +51,7 @@ routes:
 		`tipcache.yaml:12: chain.in_flight: "many" is not a whole number`,
 		`tipcache.yaml:9: chain.max_block_age: "2" has no unit: write a time such as 100ms, 5s or 1h`,
 		`tipcache.yaml:7: chain.nodes[1]: "10.0.0.2:1317" is not an http:// or https:// URL`,
-		"tipcache.yaml:14: cache.patience: 20s must be shorter than a read with its queueing (10s), which is twice chain.timeout, 10s at least",
+		"tipcache.yaml:14: http.request: 9s must be longer than a read with its queueing (10s), which is twice chain.timeout, 10s at least",
 	}
 	got := lines(t, config.Sources{File: file, Environ: []string{"TIPCACHE_LOGLEVEL=info"}, Flags: map[string][]string{"shape": {"roundish"}}})
 	if diff := cmp.Diff(asSet(want), asSet(got)); diff != "" {

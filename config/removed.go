@@ -9,6 +9,8 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
@@ -44,6 +46,9 @@ func removedKeys() []removedKey {
 		{"cache.waiters", answers.MaxWaiters, "bound what clients may ask by http.max_connections, http.rate and collections.rate"},
 		{"collections.timeout", store.Timeout, "have the store answer sooner, or raise collections.stale and stale_if_error, for which pages are served meanwhile"},
 		{"index.window", blocks.Window, "how many blocks a client gives in one call is found out"},
+		{"cache.patience", answers.Patience, "have clients that need a certain block name it in X-Min-Block-Height"},
+		{"rpc.max_batch", rpc.MaxBatch, "have clients divide their batches"},
+		{"rpc.subscriptions", socket.DefaultSubscriptions, "have clients open more connections"},
 		{"index.ahead", blocks.Ahead, "name more clients in index.evm where indexing is slow"},
 		{"index.timeout", blocks.Timeout, "less is asked for at once of a client that does not answer in time"},
 		{"metadata.budget", described.Budget, "metadata that comes later is in the next answer"},

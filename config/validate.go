@@ -250,7 +250,6 @@ func (v *validation) deadlines(c Config) {
 	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
 	const flight = "a read with its queueing (%v), which is twice chain.timeout, 10s at least"
 	v.check(c.Cache.Flight < c.HTTP.Request, "http.request", "%v must be longer than "+flight, c.HTTP.Request, c.Cache.Flight)
-	v.check(c.Cache.Patience < c.Cache.Flight, "cache.patience", "%v must be shorter than "+flight, c.Cache.Patience, c.Cache.Flight)
 }
 
 // origins checks what a browser's Origin header is compared with: a text that

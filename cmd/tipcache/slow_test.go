@@ -19,7 +19,7 @@ import (
 // impatient makes every time that a client may take a short one.
 func impatient(c *config.Config) {
 	const unit = 500 * time.Millisecond // which a busy machine keeps
-	c.Redis.Timeout, c.Chain.Timeout, c.Collections.Timeout, c.Cache.Patience = unit, 4*unit, 4*unit, unit/10
+	c.Redis.Timeout, c.Chain.Timeout, c.Collections.Timeout = unit, 4*unit, 4*unit
 	c.Cache.Flight, c.HTTP.Request = 8*unit, 16*unit
 }
 

@@ -23,14 +23,13 @@ import (
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
-	State    state.Options   // how values of the state are read
-	MaxBatch int             // most calls in a batch; DefaultMaxBatch
-	NoOwn    bool            // what tells of the node itself is not served
-	Posting  *blocks.Posting // shared with the other interfaces; nil: one of the handler's own
+	State   state.Options   // how values of the state are read
+	NoOwn   bool            // what tells of the node itself is not served
+	Posting *blocks.Posting // shared with the other interfaces; nil: one of the handler's own
 }
 
-// DefaultMaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
-const DefaultMaxBatch = 100
+// MaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
+const MaxBatch = 100
 
 // A node reads no larger body.
 const maxBody = 1_000_000
@@ -51,7 +50,6 @@ type Handler struct {
 
 // New makes a handler before a reader that no other interface uses.
 func New(o Options, r *blocks.Reader) *Handler {
-	o.MaxBatch = cmp.Or(o.MaxBatch, DefaultMaxBatch)
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
 		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{}, seed: maphash.MakeSeed(),

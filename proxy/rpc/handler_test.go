@@ -92,13 +92,13 @@ func TestOneReadAnswersACallUnderAnyIDAndInAnySpelling(t *testing.T) {
 }
 
 func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
-	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{MaxBatch: 2})
-	_, body := post(t, server.URL, `[{"id":1,"method":"health"},{"id":"b","method":"health"},{"id":3,"method":"health"}]`)
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
+	_, body := post(t, server.URL, "["+strings.Repeat(`{"id":1,"method":"health"},`, rpc.MaxBatch-1)+`{"id":"b","method":"health"},{"id":3,"method":"health"}]`)
 	var answers []struct {
 		ID    any
 		Error struct{ Code int }
 	}
-	if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != 3 || answers[1].ID != "b" || answers[2].Error.Code != -32600 {
+	if err := json.Unmarshal([]byte(body), &answers); err != nil || len(answers) != rpc.MaxBatch+1 || answers[rpc.MaxBatch-1].ID != "b" || answers[rpc.MaxBatch].Error.Code != -32600 {
 		t.Errorf("%v: %s", err, body)
 	}
 }

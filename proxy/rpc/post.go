@@ -21,7 +21,7 @@ func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error 
 		if one.ID == nil {
 			return // a notification, which is not run
 		}
-		if size += len(jsonrpc.AppendAnswer(room[:0], one.ID, tooMany)) + 1; len(run) < d.o.MaxBatch {
+		if size += len(jsonrpc.AppendAnswer(room[:0], one.ID, tooMany)) + 1; len(run) < MaxBatch {
 			run = append(run, one)
 		}
 	})
@@ -32,7 +32,7 @@ func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error 
 		c.Writer.Header().Set("Content-Length", "0")
 		c.Writer.WriteHeader(http.StatusOK)
 		return nil
-	case calls > d.o.MaxBatch:
+	case calls > MaxBatch:
 		return tooLong(c, body, size+1)
 	}
 	hs, err := blocks.HeightRules{}.Read(c.Request)

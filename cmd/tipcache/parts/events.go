@@ -14,7 +14,7 @@ import (
 
 // Socket are the options of the WebSocket.
 func Socket(cfg config.Config) socket.Options {
-	return socket.Options{Subscriptions: cfg.RPC.Subscriptions, Write: cfg.HTTP.Request}
+	return socket.Options{Write: cfg.HTTP.Request}
 }
 
 // Events are the options of a feed before the nodes of a chain.

@@ -32,7 +32,6 @@ func Cache(cfg config.Config) cache.Options {
 		MemoryBytes:   CacheMemory(cfg, memlimit.FromCgroup),
 		FlightTimeout: cfg.Cache.Flight,
 		OriginTimeout: cfg.Chain.Timeout,
-		Patience:      cfg.Cache.Patience,
 	}
 }
 

@@ -35,11 +35,10 @@ func Proxy(cfg config.Config) proxy.Options {
 			SkipLog:        1 - cfg.Log.Sample,
 		},
 		Chain: chain.Options{
-			Classes:  Classes(cfg),
-			Routes:   OwnPolicies(cfg),
-			Shape:    chain.Shape(c.Shape),
-			Auth:     c.Auth == "keys",
-			Patience: cfg.Cache.Patience,
+			Classes: Classes(cfg),
+			Routes:  OwnPolicies(cfg),
+			Shape:   chain.Shape(c.Shape),
+			Auth:    c.Auth == "keys",
 		},
 		Cosmos: cosmosOptions(cfg),
 		Collections: &listing.Options{
@@ -68,7 +67,7 @@ func rpcOptions(cfg config.Config) *rpc.Options {
 	if cfg.RPC.Listen == "" {
 		return nil
 	}
-	return &rpc.Options{State: stateOptions(cfg), MaxBatch: cfg.RPC.MaxBatch, NoOwn: !cfg.RPC.Node}
+	return &rpc.Options{State: stateOptions(cfg), NoOwn: !cfg.RPC.Node}
 }
 
 func posts(cfg config.Config) blocks.Posts {
