@@ -238,6 +238,44 @@ func TestABlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
 	}
 }
 
+// A node closes its databases before its RPC.
+func TestWhatANodeSaysThatShutsDownIsNoAnswer(t *testing.T) {
+	const failed, read = `"error":{"code":-32603,"message":"Internal error","data":"%s"}`, `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"%s","codespace":""}}`
+	query := func(code, log, codespace string) string {
+		return `"result":{"response":{"code":` + code + `,"log":"` + log + `","info":"","index":"0","key":null,"value":null,"proofOps":null,"height":"0","codespace":"` + codespace + `"}}`
+	}
+	for _, tt := range []struct{ method, params, said, later string }{
+		{"block", "", fmt.Sprintf(failed, "leveldb: closed"), `"result":{"block_id":{}}`},
+		{"consensus_params", "", fmt.Sprintf(failed, "could not find consensus params for height 747: leveldb: closed"), `"result":{"block_height":"747"}`},
+		{
+			"abci_query", `{"path":"/cosmos.staking.v1beta1.Query/Params"}`,
+			query("111222", "version exists in store but could not retrieve corresponding versioned tree in store, leveldb: closed: panic", "undefined"), fmt.Sprintf(read, "746"),
+		},
+		{
+			"abci_query", `{"height":"700","path":"/cosmos.staking.v1beta1.Query/Params"}`,
+			query("38", "failed to load state at height 700; failed to get commit info: leveldb: closed (latest height: 746): not found", "sdk"), fmt.Sprintf(read, "700"),
+		},
+	} {
+		t.Run(tt.method+tt.params, func(t *testing.T) {
+			n := newRecordedNode(t)
+			n.calls[tt.method+tt.params] = tt.said
+			server, _ := newHandler(t, n, rpc.Options{})
+			params := tt.params
+			if params == "" {
+				params = "{}"
+			}
+			call := `{"id":7,"method":"` + tt.method + `","params":` + params + `}`
+			if resp, body := post(t, server.URL, call); resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "-32000") {
+				t.Errorf("while it shuts down: %s %s", resp.Status, body)
+			}
+			n.calls[tt.method+tt.params] = tt.later
+			if _, body := post(t, server.URL, call); body != `{"jsonrpc":"2.0","id":7,`+tt.later+"}" {
+				t.Errorf("once it is back: %s", body)
+			}
+		})
+	}
+}
+
 func TestWhatTellsOfTheNodeItselfCanBeSwitchedOff(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{NoOwn: true})
 	if _, body := post(t, server.URL, `{"id":1,"method":"net_info","params":{}}`); !strings.Contains(body, `"code":-32601`) {

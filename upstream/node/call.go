@@ -43,11 +43,23 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	case err != nil:
 		return nil, callFailed(err)
 	case reply.Result == nil:
-		return refusedCall(reply.Error, r.Call.Block, height), nil
+		return living(refusedCall(reply.Error, r.Call.Block, height))
 	}
 	a := &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Body: member("result", reply.Result)}
 	if r.Call.Method == abciQuery {
 		a.readState(reply.Result, r.told(height))
+	}
+	return living(a)
+}
+
+// closing is what a node that shuts down says of its databases, which it closes before its RPC.
+var closing = regexp.MustCompile(`(?:^|[:,] )(?:leveldb|pebble): closed(?:$|: panic$| \(latest height: )`)
+
+// living is an answer, or silence where the node is shutting down. What contracts have said comes
+// with Refused.
+func living(a *Answer) (*Answer, error) {
+	if a.Reason != OK && a.Reason != Refused && closing.MatchString(a.Text) {
+		return nil, upstream.Silence(origin, errors.New(a.Text))
 	}
 	return a, nil
 }
