@@ -30,16 +30,10 @@ func (o *origin) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*no
 		Block: number(o.a.of(o.m, "height")),
 	}
 	a, err := o.reader.Nodes.Fetch(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	if o.m.name == "status" && a.Reason == node.OK {
+	if err == nil && o.m.name == "status" && a.Reason == node.OK {
 		a, err = o.readable(ctx, r, a)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return o.complete(a), nil
+	return o.complete(a, err)
 }
 
 // params are those that the node is told: of a read at a height, with the height.

@@ -19,31 +19,29 @@ func (d *Handler) SetUnindexed(find func(hash [sha256.Size]byte) json.RawMessage
 // byHash is the search for one transaction, with which clients wait for theirs.
 var byHash = regexp.MustCompile(`^\s*tx\.hash\s*=\s*'([0-9A-Fa-f]{64})'\s*$`)
 
-// complete is the answer of a node, or that with a transaction that it does not find.
-func (o *origin) complete(a *node.Answer) *node.Answer {
-	hash, result := o.unfound(a)
+// complete is what came of asking the nodes, or the answer that has a transaction which they do
+// not find, or cannot be asked for.
+func (o *origin) complete(a *node.Answer, err error) (*node.Answer, error) {
+	hash, result := o.unfound(a, err)
 	if len(hash) != sha256.Size {
-		return a
+		return a, err
 	}
 	tx := o.unindexed([sha256.Size]byte(hash))
 	if tx == nil {
-		return a
+		return a, err
 	}
-	found := *a
-	found.Reason, found.Status, found.NodeStatus, found.Text = node.OK, 200, 200, ""
-	found.Body = fmt.Appendf(nil, `"result":`+result, tx)
-	return &found
+	return &node.Answer{Reason: node.OK, Status: 200, NodeStatus: 200, Body: fmt.Appendf(nil, `"result":`+result, tx)}, nil
 }
 
-// unfound is the hash of a transaction that an answer does not have, and the form of a result
+// unfound is the hash of a transaction that the nodes do not give, and the form of a result
 // that has it.
-func (o *origin) unfound(a *node.Answer) (hash []byte, result string) {
+func (o *origin) unfound(a *node.Answer, err error) (hash []byte, result string) {
 	switch {
 	case o.unindexed == nil || o.target != "" || o.unread != nil || o.a.of(o.m, "prove") != nil:
-	case o.m.name == "tx" && a.Reason != node.OK && strings.Contains(a.Text+string(a.Body), "not found"):
+	case o.m.name == "tx" && (err != nil || a.Reason != node.OK && strings.Contains(a.Text+string(a.Body), "not found")):
 		hash, _ = base64.StdEncoding.DecodeString(unquoted(o.a.of(o.m, "hash"))) // it was read
 		return hash, `%s`
-	case o.m.name == "tx_search" && strings.HasPrefix(string(a.Body), `"result":{"txs":[],`):
+	case o.m.name == "tx_search" && (err != nil || strings.HasPrefix(string(a.Body), `"result":{"txs":[],`)):
 		if m := byHash.FindStringSubmatch(unquoted(o.a.of(o.m, "query"))); m != nil {
 			hash, _ = hex.DecodeString(m[1]) // it has its form
 			return hash, `{"txs":[%s],"total_count":"1"}`

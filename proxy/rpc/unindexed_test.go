@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -20,13 +21,16 @@ func TestATransactionThatANodeDoesNotFindIsThatOfItsBlock(t *testing.T) {
 	}}
 	hash := base64.StdEncoding.EncodeToString(lost[:])
 	const refusal, none = `"error":{"code":-32603,"message":"Internal error","data":"tx (AB) not found"}`, `"result":{"txs":[],"total_count":"0"}`
-	for _, tt := range []struct{ name, method, params, said, want string }{
+	for _, tt := range []struct{ name, method, params, said, want string }{ // said "": no node can be asked
 		{"by its hash", "tx", `{"hash":"` + hash + `"}`, refusal, `"result":{"hash":"it"}`},
 		{"with a proof", "tx", `{"hash":"` + hash + `","prove":true}`, refusal, refusal},
 		{"another one", "tx", `{"hash":"` + base64.StdEncoding.EncodeToString(make([]byte, 32)) + `"}`, refusal, refusal},
 		{"no hash", "tx", `{"hash":"AA=="}`, refusal, refusal},
 		{"one that the node has", "tx", `{"hash":"` + hash + `"}`, `"result":{"hash":"node"}`, `"result":{"hash":"node"}`},
 		{"by a search", "tx_search", fmt.Sprintf(`{"query":"tx.hash='%x'"}`, lost), none, `"result":{"txs":[{"hash":"it"}],"total_count":"1"}`},
+		{"by its hash, of no node", "tx", `{"hash":"` + hash + `"}`, "", `"result":{"hash":"it"}`},
+		{"by a search, of no node", "tx_search", fmt.Sprintf(`{"query":"tx.hash='%x'"}`, lost), "", `"result":{"txs":[{"hash":"it"}],"total_count":"1"}`},
+		{"another one, of no node", "tx", `{"hash":"` + base64.StdEncoding.EncodeToString(make([]byte, 32)) + `"}`, "", ""},
 		{"by a search for more", "tx_search", fmt.Sprintf(`{"query":"tx.hash='%X' AND tx.height=5"}`, lost), none, none},
 	} {
 		m := methods[tt.method]
@@ -34,13 +38,21 @@ func TestATransactionThatANodeDoesNotFindIsThatOfItsBlock(t *testing.T) {
 		if !ok {
 			t.Fatal(tt.name)
 		}
-		answer := &node.Answer{Body: []byte(tt.said), Reason: node.NotFound}
-		if tt.said != refusal {
+		answer, err := &node.Answer{Body: []byte(tt.said), Reason: node.NotFound}, error(nil)
+		switch tt.said {
+		case "":
+			answer, err = nil, errors.New("away")
+		case refusal:
+		default:
 			answer.Reason = node.OK
 		}
 		o := &origin{asking: &asking{Handler: d, m: m, a: a}, a: a}
-		if got := o.complete(answer); string(got.Body) != tt.want || got.Body[1] == 'r' && got.Reason != node.OK {
-			t.Errorf("%s: %s, %v", tt.name, got.Body, got.Reason)
+		got, err := o.complete(answer, err)
+		if tt.want == "" && err != nil {
+			continue
+		}
+		if err != nil || string(got.Body) != tt.want || got.Body[1] == 'r' && got.Reason != node.OK {
+			t.Errorf("%s: %+v, %v", tt.name, got, err)
 		}
 	}
 }

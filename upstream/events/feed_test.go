@@ -222,6 +222,8 @@ func TestATransactionIsNotWaitedForForLong(t *testing.T) {
 	}{
 		"the node never indexes it": {func(n *node) { n.indexed = 0 }, time.Second},
 		"the node has no index":     {func(n *node) { n.noIndex = true }, 0},
+		"the node does not answer":  {func(n *node) { n.gone = true }, time.Second},
+		"the node is known away":    {func(n *node) { n.gone, n.fit = true, false }, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, 1, events.Options{}, func(w *world) {
@@ -262,6 +264,30 @@ func TestATransactionThatIsNeverIndexedIsKept(t *testing.T) {
 			t.Errorf("kept %s, which can be found", got)
 		}
 	})
+}
+
+// A node is stopped as soon as it has announced a block, and never indexes it. Another one may.
+func TestATransactionOfABlockAfterWhichTheNodeWasStoppedIsKept(t *testing.T) {
+	for _, others := range []int{0, 1} {
+		in(t, 1+others, events.Options{}, func(w *world) {
+			l := w.listen(txs)
+			synctest.Wait()
+			w.txs[101] = 1
+			w.nodes[0].announce(101)
+			w.nodes[0].with(func(n *node) { n.gone = true })
+			w.move(101, 0)
+			if others == 0 {
+				time.Sleep(300 * time.Millisecond)
+				w.expect(l, "")
+				w.nodes[0].with(func(n *node) { n.gone, n.indexed = false, 0 })
+				time.Sleep(time.Second)
+			}
+			w.expect(l, "Tx[101][0]")
+			if w.feed.Unindexed(sha256.Sum256([]byte("101/0"))) == nil {
+				t.Errorf("with %d other nodes it is not kept", others)
+			}
+		})
+	}
 }
 
 func TestNobodyIsAskedForTransactionsThatNobodyWants(t *testing.T) {

@@ -22,49 +22,70 @@ const (
 )
 
 // awaitIndex waits until the nodes find the transactions of a block by their hashes. They
-// index all of a block at once, so one is asked for.
+// index all of a block at once, so one is asked for. While no node answers, one may come back.
 func (f *Feed) awaitIndex(ctx context.Context, b *Block) {
 	ctx, cancel := context.WithTimeout(ctx, maxUnfound)
 	defer cancel()
 	raw, _ := base64.StdEncoding.DecodeString(b.parts.Data.Txs[len(b.results)-1]) // its event was made of it
 	hash := sha256.Sum256(raw)
-	answers, asked := make(chan error, len(f.o.Nodes)), 0
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
+		said := f.search(ctx, hash[:])
+		if said[silent] > 0 {
+			f.unindexed.keep(b)
+		}
+		if ctx.Err() == nil && said[found]+said[noIndex] > 0 {
+			if said[found] == 0 {
+				f.metrics.unheld.WithLabelValues("no index").Inc()
+			}
+			return
+		}
+		_ = upstream.Sleep(ctx, pause)
+	}
+	f.metrics.unheld.WithLabelValues("late").Inc()
+	f.unindexed.keep(b)
+}
+
+// A finding is what a node says of a transaction.
+type finding int
+
+const (
+	found finding = iota
+	noIndex
+	silent // it may have been stopped within the commit of the block, which it never indexes then
+	findings
+)
+
+// search asks all nodes for a transaction until each of them has it, or will not have it. It
+// says how many say what, unless ctx ends.
+func (f *Feed) search(ctx context.Context, hash []byte) (said [findings]int) {
+	answers, asked := make(chan finding, len(f.o.Nodes)), 0
 	for _, n := range f.o.Nodes {
 		if n.Fit() {
 			asked++
-			go func() { answers <- n.find(ctx, hash[:]) }()
+			go func() { answers <- n.find(ctx, hash) }()
 		}
 	}
-	without, late := 0, 0
 	for range asked {
-		switch err := <-answers; {
-		case err == nil:
-		case ctx.Err() != nil:
-			late++
-		default:
-			without++
-		}
+		said[<-answers]++
 	}
-	if late > 0 {
-		f.metrics.unheld.WithLabelValues("late").Inc()
-		f.unindexed.keep(b)
-	} else if without == asked {
-		f.metrics.unheld.WithLabelValues("no index").Inc()
-	}
+	return said
 }
 
-// find asks a node for a transaction until it has it. The error says that it has no
-// index, or does not answer.
-func (n Node) find(ctx context.Context, hash []byte) error {
+// find asks a node for a transaction until it has it.
+func (n Node) find(ctx context.Context, hash []byte) finding {
 	params := map[string]string{"hash": base64.StdEncoding.EncodeToString(hash)}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		_, err := n.Call(ctx, "tx", params, MaxMessage)
 		var refusal *comet.Refusal
-		if !errors.As(err, &refusal) || !strings.HasSuffix(refusal.Data, "not found") {
-			return err
-		}
-		if err := upstream.Sleep(ctx, pause); err != nil {
-			return err
+		switch {
+		case err == nil:
+			return found
+		case !errors.As(err, &refusal):
+			return silent
+		case strings.HasSuffix(refusal.Data, "is disabled"):
+			return noIndex
+		case !strings.HasSuffix(refusal.Data, "not found") || upstream.Sleep(ctx, pause) != nil:
+			return silent
 		}
 	}
 }
@@ -72,8 +93,8 @@ func (n Node) find(ctx context.Context, hash []byte) error {
 // maxUnindexed is how many transactions are kept that a node does not find.
 const maxUnindexed = 1000
 
-// An unindexed keeps transactions that a node did not find in time. One that was stopped
-// within a commit never indexes those of that block.
+// An unindexed keeps transactions that a node did not find in time, or did not answer for. One
+// that was stopped within a commit never indexes those of that block.
 type unindexed struct {
 	mu     sync.Mutex
 	byHash map[[sha256.Size]byte]json.RawMessage
@@ -96,6 +117,9 @@ func (u *unindexed) keep(b *Block) {
 		hash := sha256.Sum256(raw)
 		if u.byHash == nil {
 			u.byHash = map[[sha256.Size]byte]json.RawMessage{}
+		}
+		if u.byHash[hash] != nil {
+			return // all of the block are
 		}
 		u.byHash[hash] = b.tx(i, hash)
 		if u.order = append(u.order, hash); len(u.order) > maxUnindexed {
