@@ -44,6 +44,15 @@ func NewContent(status int, typ, link string, body []byte, source uint64) *Conte
 	}
 }
 
+// NewContentAfter is [NewContent] for an answer after e, which is nil for none, and
+// [Entry.Renewed] where that gives one.
+func NewContentAfter(e *Entry, status int, typ, link string, body []byte, source uint64) *Content {
+	if c := e.Renewed(status, typ, link, body, source); c != nil {
+		return c
+	}
+	return NewContent(status, typ, link, body, source)
+}
+
 // etag digests what a client can see. The lengths are digested too, so that no
 // part can pass for the beginning of the next.
 func etag(status int, typ, link string, body []byte) string {

@@ -1,6 +1,9 @@
 package cache
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // Entry is a content and what is known about when it holds. Entries are
 // immutable too.
@@ -20,4 +23,19 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 		confirmed.Expires = at.Add(e.Expires.Sub(e.ReadAt))
 	}
 	return confirmed
+}
+
+// Renewed is the content of e for an answer that came of another source and says the same,
+// with the validator and the codings that were made of it; nil where the answer says another
+// thing, or there is no e.
+func (e *Entry) Renewed(status int, typ, link string, body []byte, source uint64) *Content {
+	if e == nil || e.Status != status || e.Type != typ || e.Link != link || !bytes.Equal(e.Body, body) {
+		return nil
+	}
+	c := &Content{Status: status, Type: typ, Link: link, Body: e.Body, ETag: e.ETag, Source: source}
+	for coding := range e.Made {
+		c.Made[coding].Store(e.Made[coding].Load())
+	}
+	c.variants.asked.Store(e.variants.asked.Load())
+	return c
 }

@@ -1,10 +1,12 @@
 package cache_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/codings"
 )
 
 func TestConfirm(t *testing.T) {
@@ -41,12 +43,43 @@ func TestETag(t *testing.T) {
 		{"another link is another content", cache.NewContent(200, "application/json", "</x>", []byte("body"), 1), false},
 		{"another body is another content", cache.NewContent(200, "application/json", "", []byte("bodY"), 1), false},
 		{"a link is not taken for the beginning of the body", cache.NewContent(200, "application/json", "bo", []byte("dy"), 1), false},
+		{"an answer after another one has the tag of its own", cache.NewContentAfter(&cache.Entry{Content: cache.NewContent(200, "application/json", "", []byte("b"), 1)}, 200, "application/json", "", []byte("body"), 1), true},
 		{"a part is not taken for the beginning of the next", cache.NewContent(200, "application/jso", "n", []byte("body"), 1), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.other.ETag == base.ETag; got != tt.same {
 				t.Errorf("tags %s and %s", base.ETag, tt.other.ETag)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatSaysTheSameKeepsWhatWasMadeOfTheOneBefore(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	before := entry(100, strings.Repeat("0123456789", 1000))
+	encoded, _ := c.Encoded("a", before.Content, codings.Gzip, true, false)
+	tests := []struct {
+		name            string
+		status          int
+		typ, link, body string
+		same            bool
+	}{
+		{"the same", before.Status, before.Type, before.Link, string(before.Body), true},
+		{"another status", 404, before.Type, before.Link, string(before.Body), false},
+		{"another type", before.Status, "text/plain", before.Link, string(before.Body), false},
+		{"another link", before.Status, before.Type, "</b>", string(before.Body), false},
+		{"another body", before.Status, before.Type, before.Link, string(before.Body[1:]), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			after := cache.NewContentAfter(before, tt.status, tt.typ, tt.link, []byte(tt.body), before.Source+1)
+			made := after.Made[codings.Gzip].Load()
+			if same := after.ETag == before.ETag && made != nil && &(*made)[0] == &encoded[0]; same != tt.same {
+				t.Errorf("its tag is %s, after %s; it has a body in gzip: %t", after.ETag, before.ETag, made != nil)
+			}
+			if string(after.Body) != tt.body || after.Source == before.Source || before.Renewed(tt.status, tt.typ, tt.link, []byte(tt.body), 7) != nil != tt.same {
+				t.Errorf("got %.20q of source %d", after.Body, after.Source)
 			}
 		})
 	}

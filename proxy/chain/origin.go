@@ -64,7 +64,7 @@ func (q *question) expiry(a *node.Answer, now time.Time) time.Time {
 // content shapes a node's answer, and stamps its next page key.
 func (q *question) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
 	if q.asSent {
-		return cache.NewContent(status, a.Type, "", a.Body, source), nil
+		return cache.NewContentAfter(stamp.before, status, a.Type, "", a.Body, source), nil
 	}
 	if status != http.StatusOK {
 		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, q.refusal(a)), source), nil

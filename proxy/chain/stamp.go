@@ -19,22 +19,21 @@ const StampBlocks = 8
 // A stamp puts the height of an answer into its next page key (pagekey.go).
 type stamp struct {
 	q      *question
-	height int64 // of the answer
-	keeps  bool  // the key of the answer before may stay
-	kept   int64 // the height in that key, 0 for none
-	etag   string
+	before *cache.Entry // the answer before, nil for none
+	height int64        // of the answer
+	keeps  bool         // the key of the answer before may stay
+	kept   int64        // the height in that key, 0 for none
 }
 
 // stampFor is the stamp of an answer at a height; prev is the answer before, nil
 // for none.
 func (q *question) stampFor(prev *cache.Entry, height int64) stamp {
-	s := stamp{q: q, height: height, keeps: true}
-	if q.page == nil || prev == nil {
+	s := stamp{q: q, before: prev, height: height, keeps: true}
+	if q.page == nil || q.asSent || prev == nil {
 		return s
 	}
-	if kept := s.readHeight(prev.Content); kept != 0 {
-		s.keeps = 0 < kept && kept <= height && height-kept < StampBlocks
-		s.kept, s.etag = kept, prev.ETag
+	if s.kept = s.readHeight(prev.Content); s.kept != 0 {
+		s.keeps = 0 < s.kept && s.kept <= height && height-s.kept < StampBlocks
 	}
 	return s
 }
@@ -44,24 +43,22 @@ func (q *question) stampFor(prev *cache.Entry, height int64) stamp {
 // have made, it is that answer's.
 func (s stamp) content(body []byte, nextKey string, source uint64) *cache.Content {
 	if s.keeps && s.kept > 0 {
-		if c := s.contentAt(s.kept, body, nextKey, source); c.ETag == s.etag {
+		stamped, link := s.write(s.kept, body, nextKey)
+		if c := s.before.Renewed(http.StatusOK, web.JSON, link, stamped, source); c != nil {
 			return c
 		}
 	}
-	return s.contentAt(s.height, body, nextKey, source)
+	stamped, link := s.write(s.height, body, nextKey)
+	return cache.NewContentAfter(s.before, http.StatusOK, web.JSON, link, stamped, source)
 }
 
-func (s stamp) contentAt(height int64, body []byte, nextKey string, source uint64) *cache.Content {
-	if s.q.page != nil && height > 0 {
-		body, nextKey = s.write(height, body, nextKey)
+// write puts a height into the next page key in a body, or into the Link that has it.
+func (s stamp) write(height int64, body []byte, nextKey string) (stamped []byte, link string) {
+	if s.q.page == nil || height == 0 {
+		return body, s.q.nextLink(nextKey)
 	}
-	return cache.NewContent(http.StatusOK, web.JSON, s.q.nextLink(nextKey), body, source)
-}
-
-// write puts a height into the next page key in a body or beside it.
-func (s stamp) write(height int64, body []byte, nextKey string) ([]byte, string) {
 	if nextKey != "" {
-		return body, s.text(height, nextKey)
+		return body, s.q.nextLink(s.text(height, nextKey))
 	}
 	found := dialect.NextKey(body, "msg."+dialect.NextKeyPath)
 	if found.Index == 0 {

@@ -42,7 +42,7 @@ func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error
 	if prev != nil && source != 0 && prev.Source == source && prev.Status == status {
 		e.Content = prev.Content
 	} else {
-		e.Content = cache.NewContent(status, a.Type, "", a.Body, source)
+		e.Content = cache.NewContentAfter(prev, status, a.Type, "", a.Body, source)
 		e.Failed = failed(a)
 	}
 	return e, nil

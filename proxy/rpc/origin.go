@@ -61,7 +61,7 @@ func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error
 		e.Content = before.Content
 		return e, nil
 	}
-	e.Content = cache.NewContent(status, web.JSON, "", a.Body, source)
+	e.Content = cache.NewContentAfter(before, status, web.JSON, "", a.Body, source)
 	return e, nil
 }
 

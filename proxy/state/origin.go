@@ -58,7 +58,7 @@ func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error
 		e.Content = before.Content
 		return e, nil
 	}
-	e.Content = cache.NewContent(status, typ, "", body, source)
+	e.Content = cache.NewContentAfter(before, status, typ, "", body, source)
 	return e, nil
 }
 

@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
 var texts = []string{
 	`{"code":200,"msg":{"a":[1,-0,1.5,-2e+10,0.1E-3,true,false,null,"","\u00e9\\\"\/\b\f\n\r\t"],"b":{},"c":[]},"error":""}`,
+	" { \"a\" : {\"msg\":1} , \"msg\":[ {} ] ,\"a\":2 , \"\": null}\n", `{"msg" : "1" }`, `{"b":{"a":1}}`, ` { }`, `{"a":1}}`, `{"a":1]`,
 	" [ 1 , { \"a\" : [ ] } ] \r\n\t", `"a long string of more than eight bytes"`, "\"\xff\x80\"", `0`, `-1`, `null`,
 	``, ` `, `{`, `[`, `"`, `}`, `]`, `,`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{1:1}`, `[1,]`, `[,]`, `[1 2]`, `[1]]`, `{"a":1]`, `[1}`, `1 2`,
 	`01`, `-`, `1.`, `.1`, `1e`, `1e+`, `+1`, `truE`, `tru`, `nul`, `falsey`, `"\x"`, `"\u12g4"`, `"\u12"`, `"\`, `"a`, "\"\x00\"", "\"12345678\x1f\"", "\"a\nb\"",
@@ -23,6 +26,18 @@ func agree(t *testing.T, text string) {
 	t.Helper()
 	if got, want := jsontext.Valid([]byte(text)), json.Valid([]byte(text)); got != want {
 		t.Fatalf("%.200q: %t, and %t by encoding/json", text, got, want)
+	}
+	members, got := jsontext.Members([]byte(text), "a", "msg")
+	if want := json.Valid([]byte(text)) && strings.TrimLeft(text, " \n\t\r")[0] == '{'; got != want {
+		t.Fatalf("%.200q is an object: %t, want %t", text, got, want)
+	}
+	if !got || strings.Contains(text, `\u`) { // gjson knows "\u0061" for a
+		return
+	}
+	for i, name := range []string{"a", "msg"} {
+		if got, want := string(members[i]), gjson.Get(text, name).Raw; got != want {
+			t.Fatalf("%.200q: its %s is %q, and %q by gjson", text, name, got, want)
+		}
 	}
 }
 
@@ -39,7 +54,7 @@ func TestTextsWithAnOddByteAreJudgedAsEncodingJSONJudgesThem(t *testing.T) {
 	t.Logf("seed %d", seed)
 	const odd = "{}[],:\"\\/ \t\n\r\x00\x1f\x7f\x80\xff-+.eE0123456789tfnu"
 	for range 200_000 {
-		text := []byte(texts[random.IntN(30)])
+		text := []byte(texts[random.IntN(36)])
 		for range 1 + random.IntN(2) {
 			if len(text) == 0 {
 				break
@@ -67,7 +82,9 @@ func FuzzTextsAreValidAsEncodingJSONSays(f *testing.F) {
 
 func BenchmarkValid(b *testing.B) {
 	text := []byte("[" + strings.Repeat(texts[0]+`,{"operator_address":"storyvaloper1abcdefghijklmnopqrstuvwxyz","tokens":"1024000000000","jailed":false},`, 300) + "1]")
-	for name, valid := range map[string]func([]byte) bool{"jsontext": jsontext.Valid, "encoding/json": json.Valid} {
+	members := func(text []byte) bool { _, ok := jsontext.Members(text, "code", "error"); return ok }
+	text = []byte(`{"code":200,"msg":` + string(text) + `,"error":""}`)
+	for name, valid := range map[string]func([]byte) bool{"jsontext": jsontext.Valid, "members": members, "encoding/json": json.Valid} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {

@@ -81,15 +81,16 @@ const noRoute = "404 page not found"
 // understand reads a whole answer: the reason and the node's text. ok is false
 // for what a node does not say, such as another server's error page.
 func understand(status int, body []byte) (reason Reason, text string, ok bool) {
+	said, ok := enveloped(body)
 	switch {
 	case status == http.StatusNotFound && bytes.HasPrefix(body, []byte(noRoute)):
 		return NotFound, "the chain node has no such path", true
-	case !enveloped(body):
+	case !ok:
 		return Other, "", false
 	case status == http.StatusOK:
 		return OK, "", true
 	case status >= http.StatusBadRequest:
-		text = gjson.GetBytes(body, "error").String()
+		text = gjson.ParseBytes(said).String()
 		return classify(text), text, true
 	default:
 		return Other, "", false
@@ -97,11 +98,13 @@ func understand(status int, body []byte) (reason Reason, text string, ok bool) {
 }
 
 // enveloped tells the node's {"code":200,"msg":...,"error":""} from other JSON,
-// such as CometBFT's. It looks for msg without parsing it: that is the bulk.
-// The nesting of what is valid is bounded; gjson's validation recurses without end.
-func enveloped(body []byte) bool {
-	return jsontext.Valid(body) &&
-		gjson.GetBytes(body, "code").Type == gjson.Number &&
-		gjson.GetBytes(body, "error").Type == gjson.String &&
-		bytes.Contains(body, []byte(`"msg"`))
+// such as CometBFT's, and gives its error. It reads the body once, as msg is the bulk.
+func enveloped(body []byte) (failure []byte, ok bool) {
+	all, ok := jsontext.Members(body, "code", "error", "msg")
+	if !ok {
+		return nil, false
+	}
+	code, failure, msg := all[0], all[1], all[2]
+	ok = bytes.IndexAny(code, "-0123456789") == 0 && bytes.HasPrefix(failure, []byte{'"'}) && msg != nil
+	return failure, ok
 }
