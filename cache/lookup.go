@@ -58,6 +58,15 @@ func (c *Cache) Fresh(q Query, now time.Time) (res Result, ok bool) {
 	return c.hit(at), true
 }
 
+// Peek gives the entry that Get would give at once, nil for none, and leaves no trace of that.
+func (c *Cache) Peek(q Query) *Entry {
+	at := c.chain.Load().memory.peek(q.Key)
+	if q.judge(at, c.o.Now) != Fresh {
+		return nil
+	}
+	return at.entry
+}
+
 // hit is a finished request that memory has answered.
 func (c *Cache) hit(at *slot) Result {
 	at.hit()

@@ -50,6 +50,9 @@ func TestHeightsDoNotGoBackOnAConnectionAcrossKeys(t *testing.T) {
 			s.chain.ahead(0)
 			at(t, "what memory has of it", client.ask(t, validators), "229", false)
 			at(t, "on another connection", other.ask(t, pool), "228", false)
+			for range 4 { // it is not waited for
+				at(t, "what memory has of it, once more", client.ask(t, validators), "229", false)
+			}
 			go func() {
 				time.Sleep(20 * time.Millisecond)
 				s.chain.grow(1)

@@ -48,6 +48,9 @@ type Cache interface {
 	// Fresh answers a query from an entry in memory that is fresh now, if there
 	// is one.
 	Fresh(q cache.Query, now time.Time) (res cache.Result, ok bool)
+	// Peek gives the entry that Get would give at once, nil for none, and leaves no
+	// trace of that.
+	Peek(q cache.Query) *cache.Entry
 }
 
 // Options configure a Reader. Nodes is required.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -225,6 +226,35 @@ func TestWhatIsFixedIsGivenHoweverLateTheBlockThatHasToBeSeen(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
+}
+
+// A replica may have read at a block of which this one does not know yet.
+func TestABlockThatWasSeenIsNotWaitedForWhereMemoryHasAnAnswerOfIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hs     blocks.Heights
+		want   outcome
+		waited time.Duration
+	}{
+		"of a session":                      {blocks.Heights{Session: session.Token{Height: 102}}, outcome{102, "hit"}, 0},
+		"of a session, an earlier one":      {blocks.Heights{Session: session.Token{Height: 101}}, outcome{102, "hit"}, 0},
+		"of a session, a later one":         {blocks.Heights{Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+		"that has to be seen":               {blocks.Heights{Min: 102}, outcome{102, "hit"}, 0},
+		"that has to be seen, a later one":  {blocks.Heights{Min: 103}, outcome{0, "block 103 has not come; the newest is 100"}, 10 * time.Second},
+		"that has to be seen, in a session": {blocks.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			behind(t, func(t *testing.T, d *frontend) {
+				d.nodes.grow(2)
+				d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+				d.nodes.grow(-2)
+				began := time.Now()
+				got := d.ask(t, tt.hs, blocks.Snapshot{})
+				if waited := time.Since(began); got != tt.want || waited != tt.waited {
+					t.Errorf("%v after %v, want %v after %v", got, waited, tt.want, tt.waited)
+				}
+			})
+		})
+	}
 }
 
 // A search is a read of a node's index, which finds something or not.

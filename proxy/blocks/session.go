@@ -32,8 +32,8 @@ func (r *Reader) gone(q *Query) error {
 }
 
 // follow waits a little for the newest block that the client has seen, by its session or
-// on its connection, of which another replica may have told, and returns the tip to
-// answer by.
+// on its connection, of which another replica may have told, unless an answer of it is at
+// hand, and returns the tip to answer by.
 func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
 	if kept, on := r.Stack.CookieSession(from); on {
@@ -44,7 +44,7 @@ func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record
 	}
 	r.resume(rec)
 	wanted := wanted(rec, tip)
-	if wanted <= tip.Height {
+	if r.has(q, tip, wanted) {
 		return tip
 	}
 	if seen, _ := rec.Seen(tip.Epoch); wanted > seen {

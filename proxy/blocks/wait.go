@@ -36,7 +36,7 @@ func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *web
 		return r.Nodes.Tip(), err
 	}
 	tip := r.Nodes.Tip()
-	if q.Min > tip.Height { // a block that was seen stays seen, whatever is down now
+	if !r.has(q, tip, q.Min) { // a block that was seen stays seen, whatever is down now
 		leave, err := r.enter(from, rec, tip, web.MinHeightHeader)
 		if err != nil {
 			return tip, err
@@ -64,10 +64,25 @@ func (q *Query) inFuture(tip node.Tip) bool {
 // waits tells whether AwaitBlock would wait for a block, or refuse the query: for the one that
 // it must see, or, unless it is pinned to one, for one that its client has seen.
 func (r *Reader) waits(q *Query, rec *web.Record, tip node.Tip) bool {
-	if q.Pinned == 0 && wanted(rec, tip) > tip.Height {
+	least := q.Min
+	if q.Pinned == 0 {
+		least = max(least, wanted(rec, tip))
+	}
+	return !r.has(q, tip, least) || q.inFuture(tip) || r.gone(q) != nil
+}
+
+// has tells whether a query can be answered from a block on: that has come, or memory has
+// the answer, which another replica may have read there.
+func (r *Reader) has(q *Query, tip node.Tip, height int64) bool {
+	if height <= tip.Height {
 		return true
 	}
-	return q.Min > tip.Height || q.inFuture(tip) || r.gone(q) != nil
+	if q.Pinned > 0 || !tip.Known {
+		return false
+	}
+	asked := r.asked(q, tip)
+	e := r.cache.Peek(asked)
+	return e != nil && (e.Height >= height || asked.Policy.IsImmutable(e))
 }
 
 // enter takes a place among the requests that wait for a block; the header is the one
