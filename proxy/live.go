@@ -45,6 +45,7 @@ func (v *surface) liveSources(r *http.Request) ([]stream.Source, error) {
 	if len(paths) == 0 || len(paths) > stream.MaxLivePaths {
 		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), stream.MaxLivePaths)
 	}
+	r = blocks.Together(r)
 	sources := make([]stream.Source, len(paths))
 	for i, path := range paths {
 		feed, err := v.feedOf(r, path)

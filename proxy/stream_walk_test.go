@@ -3,10 +3,13 @@ package proxy_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -49,6 +52,23 @@ func TestAStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 	}
 	s.chain.grow(1)
 	es.expect("event: block\ndata: {\"height\":1229,\"session\":\"1229\"}\n")
+}
+
+func TestAStreamOfSeveralPagesWaitsForTheBlockOfTheirWalkOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, nodes := newChainProxy(t, proxy.Options{})
+		page := recorded(t, "page_validators_limit_2")
+		nodes.does(func(node.Request) (*node.Answer, error) { return page.answer(), nil })
+		next := url.QueryEscape(nextPage(exchange{body: inProcess(p, "/staking/validators", "pagination.limit=2").Body.String()}))
+		nodes.grow(-1)
+		began, w := time.Now(), httptest.NewRecorder()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/live?path="+next+strings.Repeat("&path="+next, 19), nil)
+		r.Header.Set("Accept", "text/event-stream")
+		p.Handler().ServeHTTP(w, r)
+		if waited := time.Since(began); w.Code != http.StatusOK || waited != 4*time.Second {
+			t.Errorf("status %d after %v, want one wait of two blocks", w.Code, waited)
+		}
+	})
 }
 
 func TestAListOfWhichOnlyThePageKeyMovedIsNoNews(t *testing.T) {

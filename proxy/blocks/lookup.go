@@ -100,9 +100,24 @@ func (r *Reader) snapshot(ctx context.Context, q *Query, tip node.Tip) (at *Quer
 // awaitReplica waits for a block that another replica has seen already, two
 // blocks' time at the most.
 func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
-	ctx, cancel := context.WithTimeout(ctx, min(2*tip.Interval, r.o.MinHeightWait))
+	until := time.Now().Add(min(2*tip.Interval, r.o.MinHeightWait))
+	if t, ok := ctx.Value(togetherKey{}).(*time.Time); ok {
+		if t.IsZero() {
+			*t = until
+		}
+		until = *t
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	return r.Nodes.WaitHeight(ctx, height) == nil
+}
+
+type togetherKey struct{}
+
+// Together is a request of which several queries are asked, one after another: they wait
+// for the blocks of their walks as long as one of them would.
+func Together(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), togetherKey{}, new(time.Time)))
 }
 
 // outOfReach tells of an answer to a pinned read that no node has the block.
