@@ -125,7 +125,6 @@ var better = map[string]struct {
 	"method_override":                    {501, "a form is not sent on"},
 	"height_pool_twice_same":             {400, "the node reads the latest and does not say so"},
 	"height_pool_twice_differ":           {400, "the node reads the latest and does not say so"},
-	"height_pool_storyname_empty":        {400, "X-Block-Height is read here"},
 	"height_pool_storyname_future":       {500, "X-Block-Height is read here"},
 	"height_pool_storyname_negative":     {400, "X-Block-Height is read here"},
 	"height_pool_storyname_next":         {500, "X-Block-Height is read here"},

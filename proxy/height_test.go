@@ -55,7 +55,6 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 		return strings.Replace(malformed(name, value), "integer", "integer, or the X-Session of an answer", 1)
 	}
 	tests := []struct{ name, header, value, want string }{
-		{"empty", "X-Block-Height", "", malformed("X-Block-Height", "")},
 		{"zero", "X-Block-Height", "0", malformed("X-Block-Height", "0")},
 		{"negative", "X-Block-Height", "-5", malformed("X-Block-Height", "-5")},
 		{"signed", "X-Block-Height", "+100", malformed("X-Block-Height", "+100")},

@@ -47,7 +47,6 @@ func TestALeastHeightInTheURLIsWaitedFor(t *testing.T) {
 
 func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 	for target, want := range map[string]string{
-		"?x-block-height=":                           `x-block-height is \"\"; expected a positive integer`,
 		"?x-block-height=0":                          `x-block-height is \"0\"; expected a positive integer`,
 		"?x-min-block-height=latest":                 `x-min-block-height is \"latest\"; expected a positive integer, or the X-Session of an answer`,
 		"?x-block-height=+5":                         `x-block-height is \" 5\"; expected a positive integer`,
@@ -66,6 +65,31 @@ func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 	}
 	s := startChain(t, proxy.Options{})
 	s.get(t, anyPath+"?x-block-height=229").refuses(t, 400, `{"code":400,"msg":{},"error":"block 229 is in the future; the newest is 228"}`+"\n")
+}
+
+// A proxy that is told to drop a header may only empty it.
+func TestWhatIsEmptyNamesNoBlockAndNoSession(t *testing.T) {
+	sdk := newSDK(t, devnet.Options{}, nil)
+	sdk.advance(t)
+	sessions(t, proxy.Options{}, func(t *testing.T, s *chainService) {
+		client := dial(t, s.Listener.Addr())
+		for _, name := range []string{"X-Session", "X-Min-Block-Height", "X-Block-Height", "X-Min-Evm-Block"} {
+			for range 3 {
+				at(t, name, client.ask(t, strings.TrimSuffix(pool, "\r\n")+name+": \r\n\r\n"), "228", false)
+			}
+			resp, body := sdk.get(t, sdkPool+"?x-block-height=&x-min-block-height=", name, "")
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: %s: %s", name, resp.Status, body)
+			}
+		}
+		s.get(t, anyPath+"?x-block-height=&x-min-block-height=").has(t, "Cache-Control", "public, max-age=1, s-maxage=1")
+		s.get(t, anyPath+"?x-block-height=&x-block-height=100", "X-Block-Height", "").has(t, "X-Block-Height", "100")
+		s.get(t, "/batch?path="+anyPath, "X-Session", "", "X-Block-Height", "").has(t, "X-Block-Height", "228")
+	})
+	s := startChain(t, proxy.Options{})
+	if got := s.stream(t, anyPath+"?stream.block_height=100&stream.session=", "X-Block-Height", "").next(); !strings.HasPrefix(got, "id: 100.") {
+		t.Errorf("event %q, want one of the block that the option names", got)
+	}
 }
 
 func TestTheNodesOfTheSDKAreReadAtAHeightInTheURL(t *testing.T) {

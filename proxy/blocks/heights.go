@@ -125,7 +125,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 
 // readURL adds the heights that the URL of a request names to those of its headers.
 func (h *Heights) readURL(taken url.Values, least session.Token) error {
-	h.InURL = len(taken[HeightParameter]) > 0
+	h.InURL = len(web.Given(taken[HeightParameter])) > 0
 	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, taken, web.HeightHeader, readHeight)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (h *Heights) readURL(taken url.Values, least session.Token) error {
 // agree reads a parameter, all of whose values name one block: that of the header, if the
 // request has it.
 func agree(block session.Token, parameter string, taken url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
-	for i, value := range taken[parameter] {
+	for i, value := range web.Given(taken[parameter]) {
 		t, err := read(parameter, value)
 		other := block.Height > 0 && block != t
 		switch {
@@ -169,14 +169,14 @@ func readToken(name, value string) (session.Token, error) {
 }
 
 func readLeast(values []string) (session.Token, error) {
-	if len(values) == 0 {
+	if values = web.Given(values); len(values) == 0 {
 		return session.Token{}, nil
 	}
 	return readToken(web.MinHeightHeader, values[0])
 }
 
 func readSession(values []string) (session.Token, error) {
-	switch len(values) {
+	switch values = web.Given(values); len(values) {
 	case 0:
 		return session.Token{}, nil
 	case 1:

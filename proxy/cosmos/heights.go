@@ -24,7 +24,7 @@ var heights = blocks.HeightRules{Pinned: readPinned}
 // readPinned reads the headers of the height to read at. Where two are given, even equal ones, the node
 // reads the latest instead and says nothing: that is refused here.
 func readPinned(h http.Header) (height int64, err error) {
-	ours, theirs := h[web.HeightHeader], slices.Concat(h[cosmosHeader], h[metadataHeader])
+	ours, theirs := web.Given(h[web.HeightHeader]), slices.Concat(h[cosmosHeader], h[metadataHeader])
 	switch given := len(ours) + len(theirs); {
 	case given == 0:
 		return 0, nil

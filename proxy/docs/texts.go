@@ -25,6 +25,7 @@ func about(o Options) string {
 	text += "Every answer says at which block it holds, in `X-Block-Height`. `X-Block-Height: N` in a request reads at block N; " +
 		"`X-Min-Block-Height: N` waits until block N has come, so that a client sees its own write. " +
 		"`?x-block-height=N` and `?x-min-block-height=N` on every path mean the same, for clients behind a CDN: many key by the URL alone, and answer a request with the header from what they have stored without it. " +
+		"An empty value of these headers and parameters is as none. " +
 		"On a connection no answer is of an earlier block than one before it, or it is marked `stale-while-revalidate`. " +
 		"A client that sends back the greatest `X-Session` that it was given has that across connections, replicas and proxies.\n\n" +
 		"A walk from page to page by `next_key` is one snapshot: later pages are read at the block of the first. " +

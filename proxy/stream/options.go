@@ -93,7 +93,7 @@ func asHeaders(r *http.Request) *http.Request {
 	}
 	r = r.Clone(r.Context())
 	for name, header := range headerOf {
-		if values := options[name]; len(values) > 0 && r.Header[header] == nil {
+		if values := web.Given(options[name]); len(values) > 0 && len(web.Given(r.Header[header])) == 0 {
 			r.Header[header] = values[:1]
 		}
 	}

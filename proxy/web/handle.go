@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,11 +154,20 @@ func SafeID(id string) bool {
 	return 0 < len(id) && len(id) <= 64
 }
 
+// Given are the values of a header or a parameter of ours but for empty ones, which are as
+// none: a proxy that is told to drop a header may only empty it.
+func Given(values []string) []string {
+	if !slices.Contains(values, "") {
+		return values
+	}
+	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
+}
+
 // ReadBlock reads a header that names a block, strictly: the node reads the latest
 // state instead of a height that it cannot parse, which no client that names one
 // wants. 0 is for none. The error is the client's, BadInput.
 func ReadBlock(name string, values []string) (int64, error) {
-	if len(values) == 0 {
+	if values = Given(values); len(values) == 0 {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(values[0], 10, 64)

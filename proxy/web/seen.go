@@ -61,7 +61,7 @@ func (s *sights) raise(to sight) {
 
 // Resume notes the session of a request by the values of its header. It is not ok where they are malformed.
 func (rec *Record) Resume(values []string) (ok bool) {
-	if len(values) == 0 {
+	if values = Given(values); len(values) == 0 {
 		return true
 	}
 	rec.Session.Token, ok = session.Parse(values[0])
