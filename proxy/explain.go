@@ -180,6 +180,9 @@ func (v *surface) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	case err != nil:
 	case p.Route != "":
 		v.inspect(r.Context(), e, p)
+		if strings.HasPrefix(p.Route, "grpc ") || strings.HasPrefix(p.Route, "rpc ") && r.Method != http.MethodPost {
+			e.FastLane = "no: it is for REST, and for calls of the RPC by POST"
+		}
 	case v.exact || rt.Handler == nil:
 		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."
 	}
@@ -203,9 +206,6 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	e.Verdict = found.Forecast.String()
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
 	e.ReadAhead, e.FastLane = found.Ahead, s.fastLane(found)
-	if strings.HasPrefix(p.Route, "rpc ") || strings.HasPrefix(p.Route, "grpc ") {
-		e.FastLane = "no: it is for REST"
-	}
 }
 
 // fastLane says whether the fast lane may answer a request like this one.

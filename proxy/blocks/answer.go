@@ -118,6 +118,9 @@ type replayer struct {
 	q *Query
 }
 
+// Replayer answers a query again, for interfaces that write answers themselves.
+func (r *Reader) Replayer(q *Query) web.Replayer { return &replayer{r, q} }
+
 // Replay answers as long as memory can.
 func (m *replayer) Replay(rec *web.Record, told *web.Answer) bool {
 	tip := m.Nodes.Tip()

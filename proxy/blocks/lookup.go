@@ -44,7 +44,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 			}
 		}
 	} else if rec.Repeatable() {
-		rec.Repeat(&replayer{r, q})
+		rec.Repeat(r.Replayer(q))
 	}
 	a, err := r.get(ctx, from, rec, q, tip)
 	if err != nil {

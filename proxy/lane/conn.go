@@ -20,6 +20,7 @@ import (
 type Conn struct {
 	net.Conn
 	client *web.Conn // nil in no product
+	own    web.Own   // nil: nothing of a body is its caller's own
 
 	lane   *Lane
 	direct *direct // nil: reads and writes are package net's
@@ -62,7 +63,10 @@ func (c *Conn) State(s http.ConnState) {
 	case http.StateIdle:
 		c.reopen()
 		c.deadline.fresh, c.deadline.renewed = false, time.Time{}
-	case http.StateClosed, http.StateHijacked:
+	case http.StateHijacked:
+		c.request, c.asked = heads.Request{}, asked{} // which another protocol may last longer than
+		c.lane.untrack(c)
+	case http.StateClosed:
 		c.lane.untrack(c)
 	}
 }
@@ -223,7 +227,12 @@ const (
 // answer answers the request that was read if it is known and memory has the answer.
 func (c *Conn) answer(now time.Time) (came attempt) {
 	a := &c.asked
-	a.table, a.key, a.wants = c.lane.table.Load(), c.request.AppendKey(a.key[:0]), false
+	a.wants = false
+	if c.own != nil && !c.cutOwn() {
+		c.lane.requests.unknown.Inc()
+		return notMine
+	}
+	a.table, a.key = c.lane.table.Load(), c.request.AppendKey(a.key[:0])
 	known := a.table.find(a.key)
 	switch {
 	case known == nil:

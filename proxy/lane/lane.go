@@ -16,7 +16,8 @@
 //     that (boundary.go).
 //
 // replay.go has the handlers that the stack of package web leaves behind, and accesslog.go their
-// lines of the access log. multiplexed.go answers requests that came by HTTP/2.
+// lines of the access log. multiplexed.go answers requests that came by HTTP/2. side.go is the lane of
+// another listener, whose answers have something of the caller's own.
 package lane
 
 import (

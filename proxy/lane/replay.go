@@ -19,6 +19,7 @@ type replayer struct {
 	of    web.Replayable
 	line  *line
 	count record.Tally
+	bytes int // of what was made of the request's body, or so
 }
 
 // Remember implements [web.Place].
@@ -27,7 +28,7 @@ func (c *Conn) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
 }
 
 func newReplayer(s *web.Stack, r *http.Request, a *web.Replayable) *replayer {
-	return &replayer{stack: s, of: *a, line: newLine(a.Route, r)}
+	return &replayer{stack: s, of: *a, line: newLine(a.Route, r), bytes: int(2 * max(0, r.ContentLength))}
 }
 
 // A replay is one answer to a request. A connection keeps one, so that a
@@ -45,7 +46,7 @@ type replay struct {
 
 // begin finds the answer for the values of a request, where the client may have it from memory.
 func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, start time.Time) bool {
-	*n = replay{rec: web.Record{Record: record.Record{Route: r.of.Route, Start: start}}, text: n.text}
+	*n = replay{rec: web.Record{Record: record.Record{Route: r.of.Route, Start: start}, Own: request.Own(), Room: n.rec.Room[:0]}, text: n.text}
 	n.rec.Arrive(client)
 	admission := r.stack.Admission()
 	n.client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
@@ -83,6 +84,9 @@ func (n *replay) identify(sent string) {
 // render makes the answer.
 func (r *replayer) render(n *replay, request *heads.Request) web.Rendering {
 	head := request.Method == http.MethodHead
+	if n.answer.Made != nil {
+		n.rec.Room = n.answer.Made // which may have grown
+	}
 	made := r.stack.Render(&n.answer, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, &n.standings)
 	if n.end.Status = made.Status; !head {
 		n.end.Size = len(made.Body)

@@ -15,7 +15,7 @@ const (
 	ownMemory    = 8 << 20   // where no Memory is given
 	memoryStep   = 256 << 10 // that is reserved at once
 	maxKey       = 256       // of a request; longer ones are net/http's
-	handlerBytes = 640       // that a handler takes beside the texts of its request
+	handlerBytes = 640       // that a handler takes beside the texts and the body of its request
 )
 
 // A table has the handlers of the requests that are remembered, by their keys. Where they have
@@ -33,8 +33,14 @@ type table struct {
 func newTable(from limits.Memory) *table {
 	t := &table{memory: from, known: otter.Must(&otter.Options[string, Handler]{
 		MaximumWeight: math.MaxInt64,
-		Weigher:       func(key string, _ Handler) uint32 { return uint32(handlerBytes + 2*len(key)) },
-		Executor:      func(upkeep func()) { upkeep() },
+		Weigher: func(key string, h Handler) uint32 {
+			weight := handlerBytes + 2*len(key)
+			if r, ok := h.(*replayer); ok {
+				weight += r.bytes
+			}
+			return uint32(weight)
+		},
+		Executor: func(upkeep func()) { upkeep() },
 	})}
 	if from == nil {
 		t.known.SetMaximum(ownMemory)

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// answerCalls answers calls that have an id. One alone is answered by an object, also where it came as a batch.
+// answerCalls answers the calls of a batch that have an id, of which there are several.
 func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
 	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
 	for i, one := range calls {
@@ -21,9 +21,6 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 	}
 	d.charge(c.Request, rec, asked, members)
 	all, errs := d.run(c.Request, rec, asked)
-	if len(calls) == 1 && errs[0] != nil {
-		return failed(calls[0], errs[0])
-	}
 	size := 2
 	for i := range calls {
 		if asked[i] != nil {
@@ -34,30 +31,18 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 		}
 		size += len(members[i]) + len(calls[i].ID) + 32
 	}
-	b := make([]byte, 0, size)
-	if len(calls) > 1 {
-		b = append(b, '[')
-	}
+	b, next := make([]byte, 0, size), byte('[')
 	for i, one := range calls {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = jsonrpc.AppendAnswer(b, one.ID, members[i])
-	}
-	if len(calls) > 1 {
-		b = append(b, ']')
+		b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, members[i]), ','
 	}
 	d.tell(c, rec, all)
-	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, b)
+	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, append(b, ']'))
 	return nil
 }
 
 // charge takes a request from the client's limits for each call after the first, which the request
 // itself has paid for.
 func (d *Handler) charge(from *http.Request, rec *web.Record, asked []*asking, members [][]byte) {
-	if len(asked) < 2 {
-		return
-	}
 	payer, err := d.reader.Stack.Payer(from, rec)
 	if err != nil {
 		return
@@ -83,7 +68,7 @@ func (d *Handler) tell(c *gin.Context, rec *web.Record, all []answered) {
 		}
 	}
 	if told != nil {
-		told.Control = "no-store"
+		told.Control = notKept
 		d.reader.Stack.Tell(c.Writer.Header(), told)
 	}
 }

@@ -25,9 +25,11 @@ import (
 func BenchmarkHit(b *testing.B) {
 	n := newRecordedNode(b)
 	n.learnParams()
-	handler, _ := newHandler(b, n, rpc.Options{}, func(o *web.Options) {
+	logged := func(o *web.Options) {
 		o.AccessLog, o.Logger = io.Discard, slog.New(slog.NewTextHandler(io.Discard, nil))
-	})
+	}
+	handler, _ := newHandler(b, n, rpc.Options{}, logged)
+	fast, _ := newHandler(b, n, rpc.Options{}, logged, withLane)
 	_, answer := post(b, handler.URL, fmt.Sprintf(balance[0], "100000000"))
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
@@ -39,6 +41,7 @@ func BenchmarkHit(b *testing.B) {
 	b.Cleanup(bare.Close)
 	b.Run("bare", func(b *testing.B) { measure(b, bare) })
 	b.Run("handler", func(b *testing.B) { measure(b, handler) })
+	b.Run("lane", func(b *testing.B) { measure(b, fast) })
 }
 
 // measure makes calls on eight connections.

@@ -15,6 +15,9 @@
 //     tip's is given, with the tip's height beside it;
 //  4. the answer is the node's to the byte, in an envelope with the caller's id.
 //
+// A call by POST that memory has answered is answered in the fast lane from then on, under whatever id
+// (replay.go).
+//
 // Values of the state are those of package state, of which the members are made.
 //
 // Three things differ from the node. Its Cache-Control, which tells caches to keep errors

@@ -43,7 +43,11 @@ func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error 
 	if !batch || len(run) == 1 {
 		rec.Route = routeOf(run[0].Method)
 	}
-	return d.answerCalls(c, rec, run, hs)
+	if len(run) > 1 {
+		rec.KeepOutOfLane()
+		return d.answerCalls(c, rec, run, hs)
+	}
+	return d.answerCall(c, rec, body, run[0], hs)
 }
 
 // refuse answers a body as the node does: with a 500, which is the client's doing.
@@ -60,3 +64,33 @@ func routeOf(method string) string {
 	}
 	return "rpc " + method
 }
+
+// answerCall answers the only call of a body that has an id, by an object, also where it came as a batch.
+func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
+	k, member := d.ask(call, hs)
+	switch {
+	case k == nil && member == nil:
+		return refuse(c, rec, jsonrpc.NoID, tooFew)
+	case k == nil:
+		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, jsonrpc.AppendAnswer(nil, call.ID, member))
+		return nil
+	}
+	all, errs := d.run(c.Request, rec, []*asking{k})
+	if errs[0] != nil {
+		return failed(call, errs[0])
+	}
+	one := &all[0]
+	k.repeat(rec, body, one)
+	answer := jsonrpc.AppendAnswer(make([]byte, 0, len(one.member)+len(call.ID)+32), call.ID, one.member)
+	if one.answer == nil {
+		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, answer)
+		return nil
+	}
+	told := d.reader.Told(rec, one.query, one.answer)
+	told.Made, told.Control = answer, notKept
+	d.reader.Stack.Respond(c.Writer, c.Request, &told)
+	return nil
+}
+
+// notKept is the Cache-Control of answers to a POST.
+const notKept = "no-store"

@@ -19,13 +19,34 @@ func Member(e *cache.Entry, height int64) []byte {
 	return memberOf(e.Body, height)
 }
 
-// memberOf is the result of abci_query that has a value at a height.
+// AppendMember appends it.
+func AppendMember(b []byte, e *cache.Entry, height int64) []byte {
+	if e.Type != node.MessageType {
+		return append(b, e.Body...)
+	}
+	return appendMember(b, e.Body, height)
+}
+
+// The result of abci_query that has a value at a height.
+const (
+	beforeValue  = `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"`
+	beforeHeight = `","proofOps":null,"height":"`
+	afterHeight  = `","codespace":""}}`
+)
+
 func memberOf(value []byte, height int64) []byte {
-	const before, between, after = `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"`, `","proofOps":null,"height":"`, `","codespace":""}}`
-	b := make([]byte, 0, len(before)+len(between)+len(after)+base64.StdEncoding.EncodedLen(len(value))+20)
-	b = base64.StdEncoding.AppendEncode(append(b, before...), value)
-	b = strconv.AppendInt(append(b, between...), height, 10)
-	return append(b, after...)
+	return appendMember(make([]byte, 0, memberLen(value)), value, height)
+}
+
+// memberLen is as long as one becomes at most.
+func memberLen(value []byte) int {
+	return len(beforeValue+beforeHeight+afterHeight) + base64.StdEncoding.EncodedLen(len(value)) + len("9223372036854775807")
+}
+
+func appendMember(b, value []byte, height int64) []byte {
+	b = base64.StdEncoding.AppendEncode(append(b, beforeValue...), value)
+	b = strconv.AppendInt(append(b, beforeHeight...), height, 10)
+	return append(b, afterHeight...)
 }
 
 // valueOf is the value that a result of abci_query has and nothing else: the result can be made

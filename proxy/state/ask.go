@@ -22,9 +22,9 @@ const (
 	RPC     // abci_query of CometBFT
 )
 
-// speaks says whether an entry can be given by an interface: a value by any, and an error by the
+// Speaks says whether an entry can be given by an interface: a value by any, and an error by the
 // one that it was told by. The RPC's can be told by gRPC where no node offers that.
-func (v *Values) speaks(e *cache.Entry) bool {
+func (v *Values) Speaks(e *cache.Entry) bool {
 	switch e.Type {
 	case node.MessageType:
 		return true

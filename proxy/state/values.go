@@ -55,7 +55,7 @@ func (v *Values) Height(q *blocks.Query, a *blocks.Answer) int64 {
 // once more, under a key of this one's own.
 func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (blocks.Answer, error) {
 	a, err := v.reader.Lookup(ctx, from, rec, q, tip)
-	if err != nil || v.speaks(a.Entry) {
+	if err != nil || v.Speaks(a.Entry) {
 		return a, err
 	}
 	o := *q.Origin.(*origin) //nolint:forcetypeassert // it is Query's

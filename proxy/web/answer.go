@@ -34,6 +34,7 @@ type Answer struct {
 	Unchanged   bool          // of an answer to a poll: the client has it
 	Session     session.Token // the client's from now on, told where the height is; zero: none
 	Reset       bool          // the client's session was of a chain that was set back
+	Made        []byte        // the body of a 200 in JSON that was made of the entry for this client alone: it has no validator, and is sent as it is; nil: the entry's is
 }
 
 // A Line is a header of an answer.
@@ -65,6 +66,9 @@ func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	a.freshness(h, !rs.resettable)
 	status, body = e.Status, e.Body
 	switch {
+	case a.Made != nil:
+		status, body = http.StatusOK, a.Made
+		h.setBody(JSON, body)
 	case a.Unchanged:
 		status, body = http.StatusNoContent, nil
 	case status == http.StatusOK:
@@ -77,7 +81,11 @@ func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	} else if e.Link != "" {
 		h.set("Link", e.Link)
 	}
-	rs.setVary(h, a.Vary, a.Session.Height > 0)
+	if a.Made == nil {
+		rs.setVary(h, a.Vary, a.Session.Height > 0)
+	} else if rs.byOrigin {
+		h.set("Vary", "Origin")
+	}
 	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
 		h.setLines(a.More, e.Height)

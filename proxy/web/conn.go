@@ -20,7 +20,7 @@ type Conn struct {
 	beneath bool       // it is what TLS is on, and carries no requests itself
 	records *records   // of TLS, where they are collected
 	lane    LaneConn   // nil: none
-	fast    Lane       // that answers requests of HTTP/2 which it carries; nil: none
+	fast    Lane       // that answers the requests which it carries; nil: none
 	address netip.Addr // the client's; not valid where it has none
 	seen    sights
 
@@ -62,7 +62,7 @@ func newConn(s *socket, on carrier, fast Lane) *Conn {
 		conn.address = peer.AddrPort().Addr().Unmap().WithZone("")
 	}
 	if fast != nil {
-		conn.lane = fast.Wrap(conn, on)
+		conn.fast, conn.lane = fast, fast.Wrap(conn, on)
 	}
 	return conn
 }

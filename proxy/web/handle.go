@@ -114,6 +114,8 @@ type Record struct {
 
 	Amend   func(Answer) Answer // changes what is told of the answer; nil: nothing
 	Session Session             // of the request's client
+	Own     string              // for a Replayer: what of its body is the client's own; "" for nothing
+	Room    []byte              // for a Replayer: where Answer.Made may be made
 
 	key      limits.Key // the request's, where one is required
 	client   *Conn      // nil: it is not ours

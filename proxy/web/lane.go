@@ -16,13 +16,18 @@ type Lane interface {
 	// Wrap gives the connection that http.Server is to read: below carries the requests of its
 	// client's connection.
 	Wrap(client *Conn, below net.Conn) LaneConn
-	// PlaceOf is where the answer to a request may be left that came on a connection, nil for nowhere.
+	// PlaceOf is where the answer to a request may be left that came on a connection of the lane's, nil for nowhere.
 	PlaceOf(r *http.Request, on LaneConn) Place
 	// Answer answers a request of HTTP/2 where it can.
 	Answer(w http.ResponseWriter, r *http.Request) bool
 	// Forget forgets all answers: what they were made by has been replaced.
 	Forget()
 }
+
+// An Own finds what of the body of a POST is its caller's own: the answer has it, and depends on it in
+// nothing else, if the interface says so of a body that is the same but for that. It is not ok where
+// nothing is. It is asked of each request, so that it has to be fast and need not be sure.
+type Own func(body string) (from, to int, ok bool)
 
 // A LaneConn is a client's connection with a lane. It is told of its states, and of every request
 // before that is handled.
@@ -78,10 +83,10 @@ func (s *Stack) Forget() {
 // collects traces wants to decide for each request whether it is collected.
 func (s *Stack) placeOf(r *http.Request) Place {
 	c := ConnOf(r)
-	if s.o.Lane == nil || s.o.Tracing != nil || c == nil || c.lane == nil && c.fast == nil {
+	if s.o.Lane == nil || s.o.Tracing != nil || c == nil || c.fast == nil {
 		return nil
 	}
-	return s.o.Lane.PlaceOf(r, c.lane)
+	return c.fast.PlaceOf(r, c.lane)
 }
 
 // Repeatable tells a handler whether a Replayer would be of use.

@@ -38,12 +38,12 @@ func (s *Service) drain(public, admin *http.Server) error {
 }
 
 // shutdown finishes what is in flight, in the fast lane too.
-func (s *Service) shutdown(ctx context.Context, public *http.Server) error {
+func (s *Service) shutdown(ctx context.Context, server *http.Server) error {
 	if s.lane == nil {
-		return public.Shutdown(ctx)
+		return server.Shutdown(ctx)
 	}
 	s.lane.CloseNew()
-	if err := public.Shutdown(ctx); err != nil {
+	if err := server.Shutdown(ctx); err != nil {
 		return err
 	}
 	return s.lane.Wait(ctx)

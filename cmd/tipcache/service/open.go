@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/audit"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
@@ -128,6 +129,14 @@ func (s *Service) webLane() web.Lane {
 		return nil
 	}
 	return s.lane
+}
+
+// rpcLane is the fast lane of the RPC's listener.
+func (s *Service) rpcLane() web.Lane {
+	if s.lane == nil {
+		return nil
+	}
+	return s.lane.For(rpc.Own)
 }
 
 func (s *Service) openProxy(context.Context) (err error) {

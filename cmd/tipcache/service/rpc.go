@@ -18,18 +18,21 @@ type rpcService struct {
 	socket   *socket.Handler
 	feed     *events.Feed
 
+	shutdown func(context.Context, *http.Server) error
+
 	sockets context.Context //nolint:containedctx // ends when no socket is left
 	end     context.CancelFunc
 }
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt, Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
+		Lane: s.rpcLane(), Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
+	r := &rpcService{listener: l, shutdown: s.shutdown, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
 	o := parts.Socket(s.cfg)
@@ -45,7 +48,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 func (r *rpcService) drain(ctx context.Context) error {
 	defer r.end()
 	r.socket.Drain(ctx)
-	return r.server.Shutdown(ctx)
+	return r.shutdown(ctx, r.server)
 }
 
 // follow brings events to the sockets until the last of them is drained.

@@ -19,12 +19,31 @@ func (r *Request) AppendKey(b []byte) []byte {
 		}
 	}
 	if r.Method == http.MethodPost {
-		sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body))) //nolint:gosec // which only reads it
+		sum := r.digest()
 		b = append(append(b, r.values[ContentType]...), '\n')
 		b = append(b, sum[:]...)
 	}
+	if r.own.to > 0 {
+		b = append(b, "own"...)
+	}
 	return b
 }
+
+// digest is that of the body, but for what is the caller's own.
+func (r *Request) digest() [sha256.Size]byte {
+	if r.own.to == 0 {
+		return sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body))) //nolint:gosec // which only reads it
+	}
+	var room [1 << 10]byte
+	return sha256.Sum256(append(append(append(room[:0], r.Body[:r.own.from]...), 0), r.Body[r.own.to:]...))
+}
+
+// SetOwn says which part of the body is the caller's own, which is in no key. The part is not empty, and the
+// keys of requests that have one are others than of those that have none.
+func (r *Request) SetOwn(from, to int) { r.own.from, r.own.to = from, to }
+
+// Own is that part, "" for none.
+func (r *Request) Own() string { return r.Body[r.own.from:r.own.to] }
 
 // From is what the lane would know of a request of net/http's that has no body. It is not ok where the
 // request is none for the lane.

@@ -25,6 +25,7 @@ type Request struct {
 	Target string // in origin form, as it was sent
 	Body   string // of a POST
 	Minor  int    // of HTTP/1
+	own    struct{ from, to int }
 	lines
 }
 
@@ -229,7 +230,7 @@ func (r *Request) finish(text string, n int) (int, Verdict) {
 	case len(text) < n+length:
 		return 0, Short
 	}
-	r.Body = text[n : n+length]
+	r.Body, r.own.from, r.own.to = text[n:n+length], 0, 0
 	return n + length, Taken
 }
 

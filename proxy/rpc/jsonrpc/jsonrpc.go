@@ -34,7 +34,7 @@ type fields = struct {
 
 // Read reads a body that holds a call and nothing else. The error is the text of the node's.
 func Read(body []byte) (Call, error) {
-	if c, ok := readPlain(body); ok {
+	if c, _, ok := readPlain(body); ok {
 		return c, nil
 	}
 	var f fields
@@ -46,9 +46,10 @@ func Read(body []byte) (Call, error) {
 
 // readPlain reads a call as libraries write it, in a quarter of the time: each of its members once
 // and by its own name, an id without an exponent or what would be escaped. It is not ok for others.
-func readPlain(body []byte) (c Call, ok bool) {
+// at is where the id is in the body.
+func readPlain(body []byte) (c Call, at int, ok bool) {
 	if !jsontext.Valid(body) {
-		return c, false
+		return c, 0, false
 	}
 	call := gjson.ParseBytes(body)
 	ok = call.IsObject()
@@ -60,7 +61,7 @@ func readPlain(body []byte) (c Call, ok bool) {
 			member, ok = 1, value.Type == gjson.String
 		case `"id"`:
 			member, ok = 2, isWhole(value.Raw) || IsPlain([]byte(value.Raw))
-			c.ID = json.RawMessage(value.Raw)
+			c.ID, at = json.RawMessage(value.Raw), value.Index
 		case `"method"`:
 			member, ok = 4, IsPlain([]byte(value.Raw))
 			c.Method = value.Str
@@ -74,7 +75,7 @@ func readPlain(body []byte) (c Call, ok bool) {
 		seen |= member
 		return ok
 	})
-	return c, ok
+	return c, at, ok
 }
 
 // isWhole tells a number that is given back as it stands.
@@ -88,11 +89,15 @@ func IsPlain(text []byte) bool {
 		return false
 	}
 	for _, c := range text[1 : len(text)-1] {
-		if c < ' ' || c > '~' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		if !isPlain(c) {
 			return false
 		}
 	}
 	return true
+}
+
+func isPlain(c byte) bool {
+	return ' ' <= c && c <= '~' && c != '\\' && c != '<' && c != '>' && c != '&'
 }
 
 // isList tells what may be a batch.
@@ -188,9 +193,15 @@ var NoID = json.RawMessage("-1")
 
 // AppendAnswer adds an answer with a member to the call with an id, without one for nil.
 func AppendAnswer(b []byte, id json.RawMessage, member []byte) []byte {
-	b = append(b, `{"jsonrpc":"2.0",`...)
-	if id != nil {
-		b = append(append(append(b, `"id":`...), id...), ',')
+	if id == nil {
+		b = append(b, `{"jsonrpc":"2.0",`...)
+	} else {
+		b = Begin(b, id)
 	}
 	return append(append(b, member...), '}')
+}
+
+// Begin adds what stands before the member in an answer to the call with an id. Behind the member is a brace.
+func Begin[ID ~string | ~[]byte](b []byte, id ID) []byte {
+	return append(append(append(b, `{"jsonrpc":"2.0","id":`...), id...), ',')
 }

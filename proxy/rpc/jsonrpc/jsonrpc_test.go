@@ -16,7 +16,7 @@ func FuzzCallsAreReadAlike(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		got, ok := readPlain([]byte(body))
+		got, _, ok := readPlain([]byte(body))
 		if !ok {
 			return
 		}
@@ -31,9 +31,37 @@ func FuzzCallsAreReadAlike(f *testing.F) {
 	})
 }
 
+// What is called a call's own id can be any other id, and the call is the same but for that.
+func FuzzAnIDIsReplacedInACallAlone(f *testing.F) {
+	for _, body := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"status","params":{"id":2}}`, `{"params":{"id":2},"id":1,"method":"status"}`, `{"params":["\"id\":3"],"id":1,"method":"status"}`,
+		` { "id" : "x" } `, `{"id":1 ,"method":"m"}`, `{"id":1.5}`, `{"id":1e3}`, `{"id":"a\u0062"}`, `{"\u0069d":1,"id":2}`, `{"ID":1,"id":2}`, `{"id":1,"id":2}`, `{"id":null}`, `{"id":9007199254740993}`,
+		`[{"id":1}]`, `{"id":1}{"id":2}`, `{"method":"id","id":007}`, `{"id"`, `"id"`, ``, ` `,
+	} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		from, to, ok := Own(body)
+		if !ok || !IsOwn([]byte(body)) {
+			return
+		}
+		want, err := Read([]byte(body))
+		if err != nil || string(want.ID) != body[from:to] {
+			t.Fatalf("%s: the id is %s, not %s: %v", body, want.ID, body[from:to], err)
+		}
+		for _, id := range []string{`"x9"`, `42`} {
+			want.ID = json.RawMessage(id)
+			got, err := Read([]byte(body[:from] + id + body[to:]))
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%s with %s: %v (-want +got):\n%s", body, id, err, diff)
+			}
+		}
+	})
+}
+
 func TestACallAsLibrariesWriteItIsReadInTheShortWay(t *testing.T) {
 	for _, body := range []string{`{"jsonrpc":"2.0","id":123456789012,"method":"abci_query","params":{"path":"/x"}}`, `{"id":"a","method":"status","params":[]}`} {
-		if _, ok := readPlain([]byte(body)); !ok {
+		if _, _, ok := readPlain([]byte(body)); !ok {
 			t.Error(body)
 		}
 	}

@@ -1,0 +1,51 @@
+package lane
+
+import (
+	"net"
+	"net/http"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A side is the lane of the connections of another listener. It has POSTs alone, of whose bodies a part is
+// the caller's own.
+type side struct {
+	*Lane
+	own web.Own
+}
+
+// For gives the lane of another listener, whose requests are remembered beside those of l: POSTs, without
+// what own finds in them. A Replayer is left by a handler for such bodies alone as have the same answer
+// with another part in its place.
+func (l *Lane) For(own web.Own) web.Lane { return side{l, own} }
+
+// Wrap implements [web.Lane].
+func (s side) Wrap(of *web.Conn, below net.Conn) web.LaneConn {
+	c := s.NewConn(below)
+	c.client, c.own = of, s.own
+	return c
+}
+
+// PlaceOf implements [web.Lane]. Over HTTP/2 no POST is answered.
+func (s side) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
+	if r.ProtoMajor > 1 {
+		return nil
+	}
+	return s.Lane.PlaceOf(r, on)
+}
+
+// Answer implements [web.Lane].
+func (side) Answer(http.ResponseWriter, *http.Request) bool { return false }
+
+// cutOwn takes what is the caller's own out of the key of the request. It is not ok where the request is
+// none of those that are remembered.
+func (c *Conn) cutOwn() bool {
+	if c.request.Method != http.MethodPost {
+		return false
+	}
+	from, to, ok := c.own(c.request.Body)
+	if ok = ok && from < to; ok {
+		c.request.SetOwn(from, to)
+	}
+	return ok
+}

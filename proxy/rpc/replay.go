@@ -1,0 +1,52 @@
+package rpc
+
+import (
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Own finds what of a body is its caller's own: the id.
+var Own web.Own = jsonrpc.Own
+
+// A replayer answers a call by POST again, under the id of each.
+type replayer struct {
+	web.Replayer // the reader's
+	q            *blocks.Query
+	made         *state.Values // that the member is made of; nil: it is the entry's
+}
+
+// repeat has the only call of a body answered again that is like it but for the id, where the lane can be
+// sure of that; else none of the request is. What a call asks for must not depend on the tip.
+func (k *asking) repeat(rec *web.Record, body []byte, one *answered) {
+	if !rec.Repeatable() || one.answer == nil || k.mayChange() || len(one.member) > longestRepeated || !jsonrpc.IsOwn(body) {
+		rec.KeepOutOfLane()
+		return
+	}
+	r := &replayer{Replayer: k.reader.Replayer(one.query), q: one.query}
+	if k.made {
+		r.made = k.values
+	}
+	rec.Repeat(r)
+}
+
+// longestRepeated is the longest member that is copied in the lane, beside an id of any length that comes there.
+const longestRepeated = web.Uncounted / 2
+
+// Replay implements [web.Replayer].
+func (r *replayer) Replay(rec *web.Record, told *web.Answer) bool {
+	if !r.Replayer.Replay(rec, told) || len(told.Entry.Body) > longestRepeated || r.made != nil && !r.made.Speaks(told.Entry) {
+		return false
+	}
+	b := jsonrpc.Begin(rec.Room, rec.Own)
+	if r.made == nil {
+		b = append(b, told.Entry.Body...)
+	} else {
+		b = state.AppendMember(b, told.Entry, r.made.Height(r.q, &blocks.Answer{Result: told.Result, Tip: node.Tip{Height: rec.Tip}}))
+	}
+	b = append(b, '}')
+	told.Made, told.Control = b, notKept
+	return true
+}
