@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/tipcache/tipcache/cache/tracing"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // flight is one lookup of a key below memory, for all callers who wait for it. Its
@@ -72,7 +74,7 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.o.FlightTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	ctx, span := tracing.Start(ctx, "tipcache/cache", "cache.flight")
+	ctx, span := upstream.StartSpanOf(ctx, "tipcache/cache", "cache.flight")
 	began := time.Now()
 	l, err := f.run(ctx)
 	f.observe(time.Since(began), l, err)
@@ -275,7 +277,7 @@ func (f *flight) endSpan(ctx context.Context, span trace.Span, l flightResult, e
 			outcome = "failed"
 		}
 		span.SetAttributes(
-			attribute.String("tipcache.key_hash", tracing.KeyHash(f.q.Key)),
+			attribute.String("tipcache.key_hash", keyHash(f.q.Key)),
 			attribute.Bool("tipcache.background", InBackground(ctx)),
 			attribute.String("tipcache.outcome", outcome),
 		)
@@ -283,5 +285,12 @@ func (f *flight) endSpan(ctx context.Context, span trace.Span, l flightResult, e
 			span.SetAttributes(attribute.Int64("tipcache.height", l.at.entry.Height))
 		}
 	}
-	tracing.End(span, err)
+	upstream.EndSpan(span, err)
+}
+
+// keyHash names a key in traces: keys are as long as requests.
+func keyHash(key string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key))
+	return strconv.FormatUint(h.Sum64(), 16)
 }

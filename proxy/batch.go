@@ -110,8 +110,8 @@ type member struct {
 // readBatch reads what a request asks for.
 func (v *surface) readBatch(r *http.Request) (*batch, error) {
 	paths := r.URL.Query()[stream.PathParameter]
-	if len(paths) == 0 || len(paths) > chain.MaxBatchPaths {
-		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), chain.MaxBatchPaths)
+	if len(paths) == 0 || len(paths) > blocks.MaxBatchPaths {
+		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), blocks.MaxBatchPaths)
 	}
 	heights, err := v.ReadHeights(r)
 	if err != nil {
@@ -196,8 +196,8 @@ func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 		if contents[i].Status == http.StatusNotImplemented { // the node's word for a path that it does not have
 			return b.refusal("no such path: " + web.Short(m.path))
 		}
-		if size += len(contents[i].Body); size > chain.MaxBatchBytes {
-			return b.refusal(fmt.Sprintf("the answers are larger than %d bytes together: ask for fewer at once, or for smaller pages", chain.MaxBatchBytes))
+		if size += len(contents[i].Body); size > blocks.MaxBatchBytes {
+			return b.refusal(fmt.Sprintf("the answers are larger than %d bytes together: ask for fewer at once, or for smaller pages", blocks.MaxBatchBytes))
 		}
 	}
 	validator := sha256.New()

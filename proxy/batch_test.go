@@ -15,6 +15,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -248,7 +249,7 @@ func TestABatchThatIsMalformedIsRefusedByName(t *testing.T) {
 	if calls := s.chain.calls(); calls != 0 {
 		t.Errorf("the node was asked %d times", calls)
 	}
-	s.chain.says(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", chain.MaxBatchBytes/2)+`"},"error":""}`)
+	s.chain.says(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", blocks.MaxBatchBytes/2)+`"},"error":""}`)
 	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the answers are larger than 4194304 bytes together: ask for fewer at once, or for smaller pages"))
 }
 

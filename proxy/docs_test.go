@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -29,7 +30,7 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := dialect.ClassOf(chain.Rows(), op.id); op.path != chain.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
+		if _, isRoute := dialect.ClassOf(chain.Rows(), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
 			t.Errorf("%s is described, and not served", op.id)
 		}
 	}

@@ -78,7 +78,7 @@ func (v *surface) mount(routes []web.Route) {
 		v.fixed[rt.Pattern] = rt
 		v.patterns = append(v.patterns, rt.Pattern)
 	}
-	v.fixed[stream.LivePath], v.fixed[chain.BatchPath] = v.live(), v.batch()
+	v.fixed[stream.LivePath], v.fixed[blocks.BatchPath] = v.live(), v.batch()
 }
 
 // route is what answers a request: a path that is not the chain's, else the dialect.

@@ -10,7 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // lease implements [cache.Lease].
@@ -64,7 +68,7 @@ func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
 // asked for once more.
 func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	ctx, span := startSpan(ctx, "redis.acquire")
-	defer func() { endLease(span, stateNames[reply.State], err) }()
+	defer func() { endSpan(span, stateNames[reply.State], err) }()
 	reply, err = l.acquireFrom(ctx, judged, "")
 	if !errors.Is(err, errCorrupt) {
 		return reply, err
@@ -184,7 +188,7 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 	if reply == "body" { // another content has come between
 		reply, err = l.write(ctx, meta, l.s.codec.encodeBody(e.Body), keep)
 	}
-	endLease(span, reply, err)
+	endSpan(span, reply, err)
 	return err
 }
 
@@ -215,4 +219,14 @@ func (l *lease) Abandon(ctx context.Context, again bool) error {
 // do runs an operation that is due even when the flight is over.
 func (l *lease) do(ctx context.Context, op func(context.Context) error) error {
 	return l.s.do(context.WithoutCancel(ctx), op)
+}
+
+func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	return upstream.StartSpanOf(ctx, "tipcache/cache/redis", name)
+}
+
+// endSpan says of a lease's span what the store replied.
+func endSpan(span trace.Span, reply string, err error) {
+	span.SetAttributes(attribute.String("tipcache.reply", reply))
+	upstream.EndSpan(span, err)
 }

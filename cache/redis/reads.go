@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cache/tracing"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // maxTogether bounds the reads of one exchange. A read goes to Redis alone while
@@ -78,7 +78,7 @@ func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, 
 	} else if together := <-r.woken; together != nil {
 		s.readAll(ctx, together)
 	}
-	tracing.End(span, r.err)
+	upstream.EndSpan(span, r.err)
 	e, _ := s.decodeFields(r.at, r.fields) // an error is counted, and as good as no entry
 	return e, r.err
 }
@@ -91,7 +91,7 @@ func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map
 		reads[i] = s.newRead(namespace, key)
 	}
 	err := s.exchange(ctx, reads)
-	tracing.End(span, err)
+	upstream.EndSpan(span, err)
 	found := make(map[string]*cache.Entry, len(keys))
 	for i, r := range reads {
 		if e, _ := s.decodeFields(r.at, r.fields); e != nil {

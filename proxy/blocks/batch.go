@@ -12,6 +12,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// BatchPath answers several paths in one answer, all at one block, in every dialect.
+const BatchPath = "/batch"
+
+// Bounds of a batch.
+const (
+	MaxBatchPaths = 20
+	MaxBatchBytes = 4 << 20 // of its answers together, not encoded
+)
+
 // A Batch is what a Query asks in place of an origin: other queries, whose answers are of
 // one block. They are asked as if each were asked alone. What is made of them is kept in
 // memory, and not in the shared store, which has the answers.

@@ -11,8 +11,7 @@
 //     package documented gives it, with the height in its next page key (stamp.go);
 //  4. envelope.go writes what failed on the way in the interface's form.
 //
-// selection.go names the keys of an address, to be purged. batch.go has the bounds of requests for
-// several paths, which package proxy reads.
+// selection.go names the keys of an address, to be purged.
 package chain
 
 import (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -169,7 +169,7 @@ func (m manual) Target(op *huma.Operation) string {
 	if op.Path == stream.LivePath {
 		return op.Path + "?path=" + m.examplePath() + "&stream.blocks=true"
 	}
-	if op.Path == chain.BatchPath {
+	if op.Path == blocks.BatchPath {
 		return op.Path + "?path=" + m.examplePath() + "&path=" + m.otherPath()
 	}
 	if u, err := m.examples[op.OperationID].target(); err == nil {

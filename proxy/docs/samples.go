@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -73,7 +73,7 @@ func (m manual) typeScriptCall(op *huma.Operation) string {
 	switch {
 	case op.Path == stream.LivePath:
 		return "chain.frames(['" + m.examplePath() + "'], ({ height, answers }) => console.log(height, answers))"
-	case op.Path == chain.BatchPath:
+	case op.Path == blocks.BatchPath:
 		return "const { height, answers } = await chain.batch(['" + m.examplePath() + "', '" + m.otherPath() + "'])\nconsole.log(height, answers)"
 	case op.RequestBody != nil:
 		return "const { data, pagination } = await chain.collections(" + indented(m.examples[op.OperationID].Request) + ")\nconsole.log(pagination, data)"

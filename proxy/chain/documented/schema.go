@@ -1,6 +1,6 @@
 // Package documented is the shape in which the documented interface wants the
 // answers of the chain's node: schema.go says what a schema is, schemas.go which
-// there are, and reshape.go edits an answer (splice.go) into its schema.
+// there are, and reshape.go edits an answer into its schema.
 package documented
 
 import (
