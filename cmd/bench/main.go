@@ -33,11 +33,11 @@ import (
 
 func parts() []rig.Part {
 	return []rig.Part{
-		{Name: "peers", About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU", Needs: []string{"wrk", "nginx", "varnishd"}, Run: peers.Hits},
+		{Name: "peers", About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU", Needs: []string{"wrk", "nginx", "varnishd", "openssl"}, Run: peers.Hits},
 		{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Needs: []string{"nginx", "varnishd"}, Run: peers.Herd},
 		{Name: "freshness", About: "a chain that moves: what the node is asked per key and block, how old answers are", Needs: []string{"nginx", "varnishd"}, Run: peers.Freshness},
 		{Name: "keys", About: "10,000 and 100,000 keys, all wanted at each block: how long clients wait, what fails, what is current, what the node is asked", Needs: []string{"nginx"}, Run: peers.Keys},
-		{Name: "misses", About: "answers of 1, 51 and 515 KB that nobody asked for before, plain and for a browser, beside nginx: CPU, latency", Needs: []string{"nginx"}, Run: peers.Misses},
+		{Name: "misses", About: "answers of 1, 51 and 515 KB that nobody asked for before, plain and for a browser, and one that is passed through, beside nginx: CPU, latency", Needs: []string{"nginx"}, Run: peers.Misses},
 		{Name: "replay", About: "wallets and explorers of a Cosmos SDK chain that start and poll: what it costs the node, how long they wait", Needs: []string{"nginx"}, Run: peers.Replay},
 		{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Needs: []string{"initdb", "postgres"}, Run: load.Collections},
 		{Name: "start", About: "time from exec to the first 200 of /readyz, what a replica holds that is idle or full, and where another one beside it finds its answers", Needs: []string{"redis-server"}, Run: load.Start},

@@ -1,7 +1,11 @@
 package clients
 
 import (
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -45,5 +49,31 @@ func TestParseWrk(t *testing.T) {
 				t.Fatalf("got %+v, %v; want %+v", got, err, want)
 			}
 		})
+	}
+}
+
+// TestALoadOfHTTP2 has each connection ask one request after another.
+func TestALoadOfHTTP2(t *testing.T) {
+	var connections, requests, others atomic.Int64
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		if r.ProtoMajor != 2 || r.TLS == nil {
+			others.Add(1)
+		}
+	}))
+	s.EnableHTTP2 = true
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	s.StartTLS()
+	defer s.Close()
+	seen, err := HTTP2(t.Context(), Load{URL: s.URL, Connections: 3, Length: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if connections.Load() != 3 || others.Load() != 0 || seen.Requests != float64(requests.Load()) || seen.P99 < seen.P50 || seen.P50 <= 0 {
+		t.Errorf("%d connections, %d requests, %d of them not HTTP/2 with TLS; the load saw %+v", connections.Load(), requests.Load(), others.Load(), seen)
 	}
 }

@@ -35,8 +35,8 @@ type encoding struct {
 }
 
 // startBareServer starts one, and returns its URL. A Redis, "" for none, has the body of
-// /key/NAME under NAME.
-func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAddr string) (*rig.Process, string, error) {
+// /key/NAME under NAME. A certificate is a PEM file with its key, "" for no TLS.
+func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAddr, cert string) (*rig.Process, string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, "", err
@@ -47,11 +47,14 @@ func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAdd
 	}
 	addr := rig.FreeAddr()
 	name, url := BareCommand+"-"+rig.Port(addr), "http://"+addr
+	if cert != "" {
+		url = "https://" + addr
+	}
 	file, err := r.File(name+".json", string(text))
 	if err != nil {
 		return nil, "", err
 	}
-	p, err := r.Start(ctx, name, nil, self, BareCommand, addr, file, redisAddr)
+	p, err := r.Start(ctx, name, nil, self, BareCommand, addr, file, redisAddr, cert)
 	if err != nil {
 		return nil, "", err
 	}
@@ -59,10 +62,10 @@ func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAdd
 }
 
 // RunBare serves until it is killed. Its arguments are its own address, the file of its
-// answers and the address of a Redis.
+// answers, the address of a Redis and the file of its certificate.
 func RunBare(_ context.Context, args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("%w: %s ADDRESS FILE REDIS", rig.ErrUsage, BareCommand)
+	if len(args) != 4 {
+		return fmt.Errorf("%w: %s ADDRESS FILE REDIS CERT", rig.ErrUsage, BareCommand)
 	}
 	text, err := os.ReadFile(args[1])
 	if err != nil {
@@ -73,6 +76,9 @@ func RunBare(_ context.Context, args []string) error {
 		return err
 	}
 	server := &http.Server{Addr: args[0], Handler: bareHandler(answers, args[2]), ReadHeaderTimeout: 5 * time.Second}
+	if cert := args[3]; cert != "" {
+		return server.ListenAndServeTLS(cert, cert)
+	}
 	return server.ListenAndServe()
 }
 

@@ -61,13 +61,13 @@ func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) (*busy
 	return n, nil
 }
 
-const busyPrefix = "/staking/validators/0x"
+const busyPrefix = "/staking/validators/0x00000000" // which no validator of the chain begins with
 
-func busyPath(key int) string { return fmt.Sprintf("%s%040x", busyPrefix, key) }
+func busyPath(key int) string { return fmt.Sprintf("%s%032x", busyPrefix, key) }
 
 // ServeHTTP takes as long as what is asked at the moment.
 func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !strings.HasPrefix(r.URL.Path, busyPrefix) {
+	if key, ok := strings.CutPrefix(r.URL.Path, busyPrefix); !ok || strings.Contains(key, "/") {
 		n.through.ServeHTTP(w, r)
 		return
 	}

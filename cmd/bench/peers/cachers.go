@@ -18,6 +18,7 @@ const (
 	noLaneName   = "tipcache, no lane"
 	varnishName  = "Varnish"
 	nginxName    = "nginx"
+	withLog      = " with log"
 )
 
 var serverNames = []string{tipcacheName, varnishName, nginxName}
@@ -31,7 +32,8 @@ type peer struct {
 	gzip      string       // URL of a general cache that compresses
 	logged    string       // URL of one that writes accessLog
 	accessLog string
-	bare      bool // sends what was recorded
+	bare      bool  // sends what was recorded
+	secure    *peer // the same with TLS, nil for none
 }
 
 // origin is what a server stands before. The general caches do not know blocks:
@@ -39,11 +41,12 @@ type peer struct {
 type origin struct {
 	node, comet string
 	fresh       time.Duration
+	cert        string // of the server: a PEM file with its key; "" is no TLS
 }
 
 // before starts a server. The flags are tipcache's.
 func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (*peer, error) {
-	serving := rig.Serving{Node: o.node, Comet: o.comet, Flags: flags}
+	serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: flags}
 	switch name {
 	case noLaneName:
 		serving.Env = []string{"TIPCACHE_HTTP_FAST_LANE=false"}
@@ -71,13 +74,13 @@ func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer,
 	if err != nil {
 		return nil, err
 	}
-	gzip, logged := rig.FreeAddr(), rig.FreeAddr()
+	gzip, logged, secure := rig.FreeAddr(), rig.FreeAddr(), rig.FreeAddr()
 	program, text, args := "varnishd", "varnish.vcl.tmpl", []string{"-s", "malloc,512m"}
 	if name == nginxName {
 		program, text, args = "nginx", "nginx.conf.tmpl", nil
 	}
 	f, err := r.Front(ctx, program, r.Path(smallPath), func(dir, addr string) (string, error) {
-		return render(text, map[string]any{"Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Plain": addr, "Gzip": gzip, "Logged": logged})
+		return render(text, map[string]any{"Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Plain": addr, "Gzip": gzip, "Logged": logged, "Secure": secure, "Cert": o.cert})
 	}, args...)
 	if err != nil {
 		return nil, err
@@ -85,6 +88,9 @@ func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer,
 	p := &peer{Process: f.Process, name: name, url: "http://" + f.Addr, gzip: "http://" + f.Addr}
 	if name == nginxName {
 		p.gzip, p.logged, p.accessLog = "http://"+gzip, "http://"+logged, filepath.Join(f.Dir, "access.log")
+	}
+	if o.cert != "" {
+		p.secure = &peer{Process: f.Process, name: name + withLog, url: "https://" + secure, accessLog: p.accessLog}
 	}
 	return p, nil
 }

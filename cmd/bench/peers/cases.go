@@ -25,6 +25,8 @@ type peerCase struct {
 	headers  []string // of every request, beside its own
 	vary     bool     // another body each time, of the same meaning
 	only     bool     // only tipcache and the bare servers can
+	tls      bool     // not for Varnish, which has no TLS, and for nginx with its log alone
+	http2    bool     // with TLS
 	crowd    *crowd   // many browsers ask; nil: one client
 }
 
@@ -60,6 +62,7 @@ func peerCases(key, tag string, operators []string) []peerCase {
 		documents = append(documents, "/staking/validators/"+operator)
 	}
 	large := request{path: "/staking/validators?pagination.limit=70"}
+	veryLarge := request{path: busyPath(1)}
 	single := request{path: collectionsPath, key: key, body: `{"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`}
 	page := request{path: collectionsPath, key: key, body: `{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`}
 	return []peerCase{
@@ -72,6 +75,9 @@ func peerCases(key, tag string, operators []string) []peerCase {
 		{name: "crowd, pipelined", q: small, crowd: &crowd{documents: documents, pipeline: 8}},
 		{name: "crowd, a connection each", q: small, crowd: &crowd{documents: documents, pipeline: 1, close: true}},
 		{name: "large", q: large, barePath: "/staking/validators"},
+		{name: "very large", q: veryLarge, barePath: "/very-large"},
+		{name: "small, TLS", q: small, barePath: small.path, tls: true},
+		{name: "small, HTTP/2", q: small, barePath: small.path, tls: true, http2: true},
 		{name: "large, gzip", q: large, barePath: "/staking/validators", headers: []string{"Accept-Encoding: gzip"}},
 		{name: "large, br", q: large, barePath: "/staking/validators", headers: []string{"Accept-Encoding: br"}, only: true},
 		{name: "small, 304", q: small, barePath: small.path, headers: []string{"If-None-Match: " + tag}, only: true},

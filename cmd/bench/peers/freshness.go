@@ -91,7 +91,7 @@ func newFreshness(ctx context.Context, r *rig.Rig) (f *freshnessRun, err error) 
 		if err := node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}); err != nil {
 			return nil, err
 		}
-		p, err := before(ctx, r, name, origin{node.RESTURL(), node.CometURL(), peersFresh}, "--shape", "node")
+		p, err := before(ctx, r, name, origin{node: node.RESTURL(), comet: node.CometURL(), fresh: peersFresh}, "--shape", "node")
 		if err != nil {
 			return nil, err
 		}

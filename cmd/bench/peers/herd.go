@@ -103,7 +103,7 @@ func herdServers(ctx context.Context, r *rig.Rig) (all []herdServer, err error) 
 		node := newCounting(d.NodeURL())
 		server := httptest.NewServer(node)
 		r.OnStop(server.Close)
-		p, err := before(ctx, r, name, origin{server.URL, d.CometURL(), time.Minute})
+		p, err := before(ctx, r, name, origin{node: server.URL, comet: d.CometURL(), fresh: time.Minute})
 		if err != nil {
 			return nil, err
 		}

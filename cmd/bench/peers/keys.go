@@ -74,7 +74,7 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	p, err := before(ctx, r, name, origin{node.url, chain.CometURL(), peersFresh}, "--shape", "node")
+	p, err := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node")
 	if err != nil {
 		return nil, err
 	}

@@ -9,20 +9,32 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 const (
 	missClients = 64
-	missBytes   = 64 << 20 // of all answers of one run, at most: nginx keeps them in memory
-	mostMisses  = 5_000    // nginx has room for the names of 80,000
+	missBytes   = 128 << 20 // of all answers of one run, at most: nginx keeps them in memory
+	mostMisses  = 5_000     // nginx has room for the names of 80,000
 	browser     = "Accept-Encoding: gzip, deflate, br, zstd"
 )
 
-// A missCase is answers of a size, which each is asked for once.
+// A missCase is answers of a size, which each is asked for once; or, without one, an answer
+// that no server is to keep, of a chain of the Cosmos SDK.
 type missCase struct {
 	name    string
 	size    int
 	headers []string
+}
+
+// passedPath is passed through by tipcache, and by nginx as it is told.
+const passedPath = "/cosmos/base/tendermint/v1beta1/node_info?passed=1"
+
+func (c missCase) path(key int) string {
+	if c.size == 0 {
+		return passedPath
+	}
+	return busyPath(key)
 }
 
 // missCases are all there are.
@@ -31,7 +43,7 @@ func missCases() (all []missCase) {
 		name := fmt.Sprintf("miss, %d KB", size)
 		all = append(all, missCase{name, size << 10, nil}, missCase{name + ", a browser", size << 10, []string{browser}})
 	}
-	return all
+	return append(all, missCase{name: "pass-through"})
 }
 
 // Misses measures what a server costs that has to ask.
@@ -40,46 +52,59 @@ func Misses(ctx context.Context, r *rig.Rig) error {
 	if err != nil {
 		return err
 	}
-	node, servers, err := missServers(ctx, r)
-	if err != nil {
-		return err
-	}
 	var rows [][]string
 	for _, c := range cases {
-		node.fill(c.size)
-		results := make([][]missResult, len(servers))
-		err := r.Interleave(c.name, len(servers), func(i int) error {
-			result, err := c.measure(ctx, r, servers[i])
-			results[i] = append(results[i], result)
-			return err
-		})
+		row, err := c.run(ctx, r)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		rows = append(rows, c.row(results))
+		rows = append(rows, row)
+		r.Stop()
 	}
 	r.Table("misses", []string{"case", "CPU s/100k", nginxName, "ratio", "p50 ms", nginxName, "ratio"}, rows)
 	r.Note("%d clients, each answer of another key, which nobody asked for before; nginx with its log. The node is a part of this program, and answers at once. Medians of %d rounds.", missClients, r.Rounds)
 	return nil
 }
 
-// missServers starts tipcache and nginx before one node that takes no time.
-func missServers(ctx context.Context, r *rig.Rig) (node *busyNode, servers []*peer, err error) {
+// run measures both servers in turns.
+func (c missCase) run(ctx context.Context, r *rig.Rig) ([]string, error) {
+	spoken, flags := r.Dialect, []string{"--shape", "node"}
+	if c.size == 0 {
+		r.Dialect, flags = devnet.Cosmos, nil
+	}
+	defer func() { r.Dialect = spoken }()
+	servers, err := c.servers(ctx, r, flags)
+	if err != nil {
+		return nil, err
+	}
+	results := make([][]missResult, len(servers))
+	err = r.Interleave(c.name, len(servers), func(i int) error {
+		result, err := c.measure(ctx, r, servers[i])
+		results[i] = append(results[i], result)
+		return err
+	})
+	return c.row(results), err
+}
+
+// servers starts tipcache and nginx before one node that takes no time.
+func (c missCase) servers(ctx context.Context, r *rig.Rig, flags []string) (servers []*peer, err error) {
 	chain, err := r.Chain(rig.Still)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if node, err = startBusyNode(r, chain, 0); err != nil {
-		return nil, nil, err
+	node, err := startBusyNode(r, chain, 0)
+	if err != nil {
+		return nil, err
 	}
+	node.fill(c.size)
 	for _, name := range []string{tipcacheName, nginxName} {
-		p, err := before(ctx, r, name, origin{node.url, chain.CometURL(), time.Second}, "--shape", "node")
+		p, err := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: time.Second}, flags...)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		servers = append(servers, p)
 	}
-	return node, servers, nil
+	return servers, nil
 }
 
 // row has CPU and waits of both servers.
@@ -101,7 +126,7 @@ type missResult [2]float64
 var asked atomic.Int64
 
 func (c missCase) measure(ctx context.Context, r *rig.Rig, p *peer) (result missResult, err error) {
-	n := min(missBytes/c.size, mostMisses)
+	n := min(missBytes/max(c.size, 1), mostMisses)
 	if r.Short {
 		n = 100
 	}
@@ -111,7 +136,7 @@ func (c missCase) measure(ctx context.Context, r *rig.Rig, p *peer) (result miss
 	}
 	crowd := clients.NewCrowd(addr, missClients)
 	defer crowd.Close()
-	if err := crowd.Gather(ctx, smallPath); err != nil {
+	if err := crowd.Gather(ctx, r.Path(smallPath)); err != nil {
 		return result, err
 	}
 	var waits []float64
@@ -121,7 +146,7 @@ func (c missCase) measure(ctx context.Context, r *rig.Rig, p *peer) (result miss
 	spent, err := rig.Spent(func() error {
 		return crowd.Ask(ctx, func(int) ([]byte, bool) {
 			i := next.Add(1)
-			return clients.Request("GET", busyPath(int(i)), "", c.headers...), i <= end
+			return clients.Request("GET", c.path(int(i)), "", c.headers...), i <= end
 		}, func(a clients.Response) error { waits = append(waits, figures.Milliseconds(a.Took)); return nil })
 	}, p.Process)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -22,6 +24,7 @@ type peersRun struct {
 	length  time.Duration // of one run of wrk
 	servers []*peer       // the first is tipcache
 	cases   []peerCase
+	cert    string            // of the servers with TLS; "": no case wants them
 	results map[cell][]result // by rounds
 	failed  map[cell]error
 }
@@ -68,6 +71,9 @@ func Hits(ctx context.Context, r *rig.Rig) error {
 // than it takes.
 const validity = 24 * time.Hour
 
+// veryLargeBytes is how long the longest answer is.
+const veryLargeBytes = 515 << 10
+
 // startAll starts the chain, which stands still, and all servers before it.
 func (p *peersRun) startAll(ctx context.Context) error {
 	d, err := p.Chain(rig.Still)
@@ -78,7 +84,12 @@ func (p *peersRun) startAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := origin{node: d.NodeURL(), comet: d.CometURL(), fresh: validity}
+	node, err := startBusyNode(p.Rig, d, 0)
+	if err != nil {
+		return err
+	}
+	node.fill(veryLargeBytes)
+	o := origin{node: node.url, comet: d.CometURL(), fresh: validity}
 	for _, name := range []string{tipcacheName, noLaneName, nginxName, varnishName} {
 		s, err := before(ctx, p.Rig, name, o, flags...)
 		if err != nil {
@@ -86,7 +97,7 @@ func (p *peersRun) startAll(ctx context.Context) error {
 		}
 		p.servers = append(p.servers, s)
 		if s.logged != "" {
-			p.servers = append(p.servers, &peer{Process: s.Process, name: name + " with log", url: s.logged, accessLog: s.accessLog})
+			p.servers = append(p.servers, &peer{Process: s.Process, name: name + withLog, url: s.logged, accessLog: s.accessLog})
 		}
 	}
 	small, err := request{path: smallPath}.ask(ctx, p.servers[0].url+smallPath, "")
@@ -96,7 +107,38 @@ func (p *peersRun) startAll(ctx context.Context) error {
 	if p.cases, err = chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases, func(c peerCase) string { return c.name }); err != nil {
 		return err
 	}
+	if err := p.startSecure(ctx, o, flags); err != nil {
+		return err
+	}
 	return p.startBare(ctx)
+}
+
+// startSecure starts what the cases with TLS need.
+func (p *peersRun) startSecure(ctx context.Context, o origin, flags []string) (err error) {
+	if !slices.ContainsFunc(p.cases, func(c peerCase) bool { return c.tls }) {
+		return nil
+	}
+	p.cert = filepath.Join(p.Dir, "cert.pem")
+	if _, err := rig.Output(ctx, "", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+		"-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", p.cert, "-out", p.cert); err != nil {
+		return err
+	}
+	o.cert = p.cert
+	for _, s := range p.servers {
+		switch s.name {
+		case tipcacheName:
+			s.secure, err = before(ctx, p.Rig, tipcacheName, o, flags...)
+		case nginxName + withLog:
+			var other *peer
+			if other, err = before(ctx, p.Rig, nginxName, o); err == nil {
+				s.secure = other.secure
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var keyLines = regexp.MustCompile(`key\s+(\S+)\s+line\s+(\S+)`)
@@ -124,6 +166,9 @@ func (p *peersRun) turn(ctx context.Context, s *peer, c peerCase, connections in
 	if s.target(c) == "" {
 		return
 	}
+	if c.tls {
+		s = s.secure
+	}
 	at := cell{s.name, c.name, connections}
 	r, err := p.measure(ctx, s, c, connections)
 	_ = os.Truncate(s.Log, 0) // an access log of all rounds would fill disks
@@ -143,7 +188,7 @@ const hitShare = 0.999
 func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (r result, err error) {
 	l := clients.Load{URL: s.target(c), Connections: connections, Length: p.length, Headers: append(c.q.headers(), c.headers...)}
 	for _, q := range c.questions() {
-		if _, err = q.q.ask(ctx, s.target(q), ""); err != nil {
+		if err = s.prepare(ctx, q); err != nil {
 			return r, err
 		}
 	}
@@ -155,7 +200,11 @@ func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections
 	if err != nil {
 		return r, err
 	}
-	spent, err := rig.Spent(func() (err error) { r.Loaded, err = clients.Wrk(ctx, l); return err }, s.Process)
+	load := clients.Wrk
+	if c.http2 {
+		load = clients.HTTP2
+	}
+	spent, err := rig.Spent(func() (err error) { r.Loaded, err = load(ctx, l); return err }, s.Process)
 	if err != nil {
 		return r, err
 	}
@@ -171,6 +220,16 @@ func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections
 	return r, err
 }
 
+// prepare has a server keep the answer to a case.
+func (p *peer) prepare(ctx context.Context, c peerCase) (err error) {
+	if c.tls {
+		_, err = rig.Get(ctx, p.url+c.q.path)
+	} else {
+		_, err = c.q.ask(ctx, p.target(c), "")
+	}
+	return err
+}
+
 // counts has zeros for what is not tipcache.
 func (p *peer) counts(ctx context.Context) (all, hits float64, err error) {
 	if p.replica == nil {
@@ -184,6 +243,10 @@ func (p *peer) counts(ctx context.Context) (all, hits float64, err error) {
 // general caches cannot do everything before this node.
 func (p *peer) target(c peerCase) string {
 	switch {
+	case c.tls && p.secure != nil:
+		return p.secure.url + c.q.path
+	case c.tls && !strings.HasPrefix(p.url, "https:"):
+		return ""
 	case p.bare && c.crowd != nil:
 		return p.url + c.q.path
 	case p.bare:

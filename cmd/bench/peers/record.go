@@ -24,8 +24,17 @@ func (p *peersRun) startBare(ctx context.Context) error {
 			answers = append(answers, a)
 		}
 	}
-	proc, url, err := startBareServer(ctx, p.Rig, answers, "")
-	p.servers = append(p.servers, &peer{Process: proc, name: bareGin, url: url, bare: true})
+	proc, url, err := startBareServer(ctx, p.Rig, answers, "", "")
+	if err != nil {
+		return err
+	}
+	bare := &peer{Process: proc, name: bareGin, url: url, bare: true}
+	p.servers = append(p.servers, bare)
+	if p.cert == "" {
+		return nil
+	}
+	proc, url, err = startBareServer(ctx, p.Rig, answers, "", p.cert)
+	bare.secure = &peer{Process: proc, name: bareGin, url: url, bare: true}
 	return err
 }
 

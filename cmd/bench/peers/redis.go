@@ -41,7 +41,7 @@ func Redis(ctx context.Context, b *rig.Rig) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	server, url, err := startBareServer(ctx, b, nil, r.redis.Addr)
+	server, url, err := startBareServer(ctx, b, nil, r.redis.Addr, "")
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func replayBefore(ctx context.Context, r *rig.Rig, name string, rounds int) ([]s
 	}
 	url, processes := node.node, []*rig.Process{node.Process}
 	if name != noProxy {
-		p, err := before(ctx, r, name, origin{node.node, node.comet, peersFresh})
+		p, err := before(ctx, r, name, origin{node: node.node, comet: node.comet, fresh: peersFresh})
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 type Serving struct {
 	Program     string // "" is tipcache
 	Node, Comet string // URLs
+	Cert        string // a PEM file with a certificate and its key; "" is no TLS
 	Flags       []string
 	Env         []string // as in KEY=value
 }
@@ -37,13 +38,17 @@ const stillIsWell = "TIPCACHE_CHAIN_MAX_BLOCK_AGE=48h"
 // in memory that is not listed. Flags come last.
 func (r *Rig) Replica(ctx context.Context, s Serving) (*Replica, error) {
 	public, admin := FreeAddr(), FreeAddr()
-	t := &Replica{URL: "http://" + public, Admin: "http://" + admin}
+	scheme, env := "http://", append([]string{stillIsWell}, s.Env...)
+	if s.Cert != "" {
+		scheme, env = "https://", append(env, "TIPCACHE_HTTP_TLS_CERT="+s.Cert, "TIPCACHE_HTTP_TLS_KEY="+s.Cert)
+	}
+	t := &Replica{URL: scheme + public, Admin: scheme + admin}
 	argv := []string{
 		cmp.Or(s.Program, r.Bin), "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
 		"--store", "sqlite::memory:", "--collections-auth", "closed",
 	}
 	var err error
-	if t.Process, err = r.Start(ctx, "tipcache-"+Port(public), append([]string{stillIsWell}, s.Env...), append(argv, s.Flags...)...); err != nil {
+	if t.Process, err = r.Start(ctx, "tipcache-"+Port(public), env, append(argv, s.Flags...)...); err != nil {
 		return nil, err
 	}
 	return t, t.Ready(ctx)

@@ -16,7 +16,7 @@ import (
 
 // packages are the Debian packages of the programs that parts need.
 var packages = map[string]string{
-	"wrk": "wrk", "nginx": "nginx-light", "varnishd": "varnish", "redis-server": "redis-server", "redis-cli": "redis-tools",
+	"wrk": "wrk", "openssl": "openssl", "nginx": "nginx-light", "varnishd": "varnish", "redis-server": "redis-server", "redis-cli": "redis-tools",
 	"initdb": "postgresql", "postgres": "postgresql",
 }
 
