@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net/http"
@@ -82,6 +83,7 @@ func TestAServiceThatStopsClosesItsWebSockets(t *testing.T) {
 	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
 		withRPC(c)
 		c.HTTP.CORSOrigins = []string{"https://app.example"}
+		c.HTTP.Request, c.HTTP.Drain = time.Minute, time.Minute
 	})
 	if _, err := dialSocket(t, r, "https://evil.example"); err == nil {
 		t.Error("a page of another origin may open a socket")
@@ -97,10 +99,16 @@ func TestAServiceThatStopsClosesItsWebSockets(t *testing.T) {
 			t.Errorf("heard %s, want %s", got, want)
 		}
 	}
+	slow := r.dial() // a request of another interface, which is not all there
+	fmt.Fprint(slow, "POST /cosmos.bank.v1beta1.Query/Params HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+	if line, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // it is being read
+		t.Fatalf("%q, %v", line, err)
+	}
 	sigterm()
 	if _, _, err := c.conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("closed with %v", err)
 	}
+	fmt.Fprint(slow, "\x00\x00\x00\x00\x00")
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

@@ -24,15 +24,12 @@ func (s *Service) drain(public, admin *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
 	defer cancel()
 	start := time.Now()
-	drained := s.drainGRPC(ctx)
+	calls, sockets := s.drainGRPC(ctx), s.drainRPC(ctx) // no interface waits for the slow requests of another
 	err := s.shutdown(ctx, public)
 	if err != nil {
 		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
 	}
-	if s.rpc != nil {
-		err = errors.Join(err, s.rpc.drain(ctx))
-	}
-	err = errors.Join(err, <-drained, admin.Shutdown(ctx), s.pool.Close())
+	err = errors.Join(err, <-calls, <-sockets, admin.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err
 }

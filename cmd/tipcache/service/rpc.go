@@ -44,11 +44,20 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	return r, nil
 }
 
-// drain lets the calls be answered that were made, on sockets and without.
-func (r *rpcService) drain(ctx context.Context) error {
-	defer r.end()
-	r.socket.Drain(ctx)
-	return r.shutdown(ctx, r.server)
+// drainRPC lets the calls be answered that were made, on sockets and without. It begins at once, and
+// tells when it has ended.
+func (s *Service) drainRPC(ctx context.Context) <-chan error {
+	ended := make(chan error, 1)
+	if s.rpc == nil {
+		close(ended)
+		return ended
+	}
+	go func() {
+		s.rpc.socket.Drain(ctx)
+		ended <- s.rpc.shutdown(ctx, s.rpc.server)
+		s.rpc.end()
+	}()
+	return ended
 }
 
 // follow brings events to the sockets until the last of them is drained.
