@@ -32,6 +32,7 @@ type busyNode struct {
 	chain   *devnet.Devnet
 	through http.Handler
 	takes   time.Duration
+	still   bool                   // its answers are the same at each block
 	entries atomic.Pointer[string] // that make an answer as long as it is
 	now     atomic.Int64           // reads
 	most    atomic.Int64           // of them, since counted was set
@@ -80,6 +81,9 @@ func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(n.takes * time.Duration(max(busyBears, n.now.Load())) / busyBears)
 	}
 	n.now.Add(-1)
+	if n.still {
+		height = 0
+	}
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":%q,"jailed":false,"status":3,%s%d","entries":[%s]}},"error":""}`+"\n",
 		strings.TrimPrefix(r.URL.Path, "/staking/validators/"), busyTokens, height, *n.entries.Load())

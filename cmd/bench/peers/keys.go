@@ -59,8 +59,8 @@ func Keys(ctx context.Context, r *rig.Rig) error {
 		r.Progress("keys: %s", c.name)
 	}
 	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that takes %v for each of %d reads at once, and longer for each of more", keysClients, keysBlock, busyTakes, busyBears),
-		[]string{"case", "req/s", "server", "answers", "failed", "p50 ms", "p99 ms", "max ms", "current %", "after a third of a block %", "node requests per key and block", "most", "node's most at once", "limit", "CPU s/100k"}, rows)
-	r.Note("Latencies are from the moment at which a request was due. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v. The limit is how many lists tipcache gave the node at once, at each of the blocks.", peersFresh)
+		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "max ms", "sent late, p99 ms", "current %", "after a third of a block %", "node requests per key and block", "most", "node's most at once", "limit", "CPU s/100k", "MiB"}, rows)
+	r.Note("Latencies are from the moment at which a request was due, that at which it was sent included. What failed at the start is of the first %d blocks of a server without memory, which do not count. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v. The limit is how many lists tipcache gave the node at once, at each of the blocks.", keysWarm, peersFresh)
 	return nil
 }
 
@@ -78,7 +78,7 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	run := &keysRun{keysCase: c, clock: clients.NewClock(chain.Height), addr: rig.Host(p.url), failed: map[string]int{}}
+	run := &keysRun{keysCase: c, clock: clients.NewClock(chain.Height), addr: rig.Host(p.url), clients: keysClients, failed: map[string]int{}}
 	asking, end := context.WithCancel(ctx)
 	defer end()
 	var all sync.WaitGroup
@@ -110,19 +110,24 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	return run.row(p, node, strings.Join(limits, " "), spent[0]), nil
+	held, err := p.Usage()
+	return run.row(p, node, strings.Join(limits, " "), spent[0], held.RSS), err
 }
 
 // A keysRun is what clients were answered.
 type keysRun struct {
 	keysCase
-	clock *clients.Clock
-	addr  string
+	clock   *clients.Clock
+	addr    string
+	clients int
 
 	mu            sync.Mutex
 	from          time.Time // when requests are due that count; zero: none yet
 	took          []float64 // milliseconds
+	lag           []float64 // of these, until the client sent the request
 	failed        map[string]int
+	early         int // requests before those that count, from the start of the server on
+	earlyFailed   int
 	current       int
 	late, lateOld int // answers asked for a third of a block after its beginning; those that are not current
 }
@@ -140,17 +145,17 @@ func (k *keysRun) ask(ctx context.Context) {
 		z := clients.NewZipf(0.9, k.keys)
 		draw = func() int { return z.Draw(rand.New(rand.NewPCG(rand.Uint64(), 0))) }
 	}
-	every := time.Second * keysClients / time.Duration(k.rate)
+	every := time.Second * time.Duration(k.clients) / time.Duration(k.rate)
 	var all sync.WaitGroup
-	for range keysClients {
+	for range k.clients {
 		all.Go(func() {
 			c := &clients.Conn{Addr: k.addr}
 			defer c.Close()
 			due := time.Now().Add(rand.N(every))
 			for rig.Pause(ctx, time.Until(due)) {
-				tip := k.clock.Tip()
+				tip, sent := k.clock.Tip(), time.Now()
 				r, err := c.Get(context.WithoutCancel(ctx), busyPath(draw()))
-				k.note(due, tip, r, err)
+				k.note(due, sent, tip, r, err)
 				due = due.Add(every/2 + rand.N(every))
 			}
 		})
@@ -158,20 +163,24 @@ func (k *keysRun) ask(ctx context.Context) {
 	all.Wait()
 }
 
-func (k *keysRun) note(due time.Time, tip int64, r clients.Response, err error) {
+func (k *keysRun) note(due, sent time.Time, tip int64, r clients.Response, err error) {
+	if err == nil && r.Status != http.StatusOK {
+		err = fmt.Errorf("%d %.120s", r.Status, r.Body)
+	}
 	height, began := busyHeight(r.Body), k.clock.At(tip)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
 	case k.from.IsZero() || due.Before(k.from):
+		if k.early++; err != nil {
+			k.earlyFailed++
+		}
 		return
 	case err != nil:
 		k.failed[err.Error()]++
 		return
-	case r.Status != http.StatusOK:
-		k.failed[fmt.Sprintf("%d %.120s", r.Status, r.Body)]++
-		return
 	}
+	k.lag = append(k.lag, figures.Milliseconds(sent.Sub(due)))
 	k.took = append(k.took, figures.Milliseconds(time.Since(due)))
 	if height >= tip {
 		k.current++
@@ -183,7 +192,7 @@ func (k *keysRun) note(due time.Time, tip int64, r clients.Response, err error) 
 	}
 }
 
-func (k *keysRun) row(p *peer, node *busyNode, limits string, spent time.Duration) []string {
+func (k *keysRun) row(p *peer, node *busyNode, limits string, spent time.Duration, held int64) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	failed := 0
@@ -193,6 +202,6 @@ func (k *keysRun) row(p *peer, node *busyNode, limits string, spent time.Duratio
 		reasons += fmt.Sprintf("; %d × %s", n, reason)
 	}
 	perPair, most := node.reads()
-	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99), figures.Quantile(k.took, 1),
-		figures.Percent(k.current, len(k.took)), figures.Percent(k.late-k.lateOld, k.late), perPair, most, node.most.Load(), limits, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5)
+	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), fmt.Sprintf("%d of %d", k.earlyFailed, k.early), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99), figures.Quantile(k.took, 1), figures.Quantile(k.lag, 0.99),
+		figures.Percent(k.current, len(k.took)), figures.Percent(k.late-k.lateOld, k.late), perPair, most, node.most.Load(), limits, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5, figures.Mebibytes(float64(held)))
 }

@@ -39,13 +39,13 @@ func (s *Redis) Ready(ctx context.Context) error {
 }
 
 // Info has the fields of INFO that are numbers. That of a database, as db0, is
-// how many keys it has.
+// how many keys it has, and that of a command, as cmdstat_get, how often it was called.
 func (s *Redis) Info(ctx context.Context) (Samples, error) {
-	text, err := s.Client.Info(ctx).Result()
+	text, err := s.Client.Info(ctx, "all").Result()
 	values := Samples{}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		value, _, _ = strings.Cut(strings.TrimPrefix(value, "keys="), ",")
+		value, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(value, "keys="), "calls="), ",")
 		if v, err := strconv.ParseFloat(value, 64); err == nil {
 			values[name] = v
 		}
