@@ -25,23 +25,22 @@ func (s *Service) drain(public, admin *http.Server) error {
 	defer cancel()
 	start := time.Now()
 	calls, sockets := s.drainGRPC(ctx), s.drainRPC(ctx) // no interface waits for the slow requests of another
-	err := s.shutdown(ctx, public)
+	err := errors.Join(s.shutdown(ctx, public), <-sockets)
+	if s.lane != nil && err == nil {
+		err = s.lane.Wait(ctx)
+	}
 	if err != nil {
 		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
 	}
-	err = errors.Join(err, <-calls, <-sockets, admin.Shutdown(ctx), s.pool.Close())
+	err = errors.Join(err, <-calls, admin.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err
 }
 
-// shutdown finishes what is in flight, in the fast lane too.
+// shutdown finishes what is in flight on a server. In the fast lane answers may be on their way after it.
 func (s *Service) shutdown(ctx context.Context, server *http.Server) error {
-	if s.lane == nil {
-		return server.Shutdown(ctx)
+	if s.lane != nil {
+		s.lane.CloseNew()
 	}
-	s.lane.CloseNew()
-	if err := server.Shutdown(ctx); err != nil {
-		return err
-	}
-	return s.lane.Wait(ctx)
+	return server.Shutdown(ctx)
 }

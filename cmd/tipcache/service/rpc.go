@@ -18,8 +18,6 @@ type rpcService struct {
 	socket   *socket.Handler
 	feed     *events.Feed
 
-	shutdown func(context.Context, *http.Server) error
-
 	sockets context.Context //nolint:containedctx // ends when no socket is left
 	end     context.CancelFunc
 }
@@ -32,7 +30,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rpcService{listener: l, shutdown: s.shutdown, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
+	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
 	o := parts.Socket(s.cfg)
@@ -54,7 +52,7 @@ func (s *Service) drainRPC(ctx context.Context) <-chan error {
 	}
 	go func() {
 		s.rpc.socket.Drain(ctx)
-		ended <- s.rpc.shutdown(ctx, s.rpc.server)
+		ended <- s.shutdown(ctx, s.rpc.server)
 		s.rpc.end()
 	}()
 	return ended
