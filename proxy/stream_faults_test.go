@@ -78,7 +78,9 @@ func TestAReaderThatTakesNothingIsLetGo(t *testing.T) {
 // That no topic goes on is seen at the end of all tests, by its goroutine.
 func TestStreamsThatAreDroppedLeaveNothingBehind(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	s := startChain(t, proxy.Options{Streams: stream.Options{PerClient: 200}, Web: web.Options{Registerer: registry}})
+	s := startChain(t, proxy.Options{
+		Chain: chain.Options{Patience: time.Millisecond}, Streams: stream.Options{PerClient: 200}, Web: web.Options{Registerer: registry},
+	})
 	saysPool(s, 0)
 	for round := range 3 {
 		var streams []*eventStream
