@@ -44,7 +44,7 @@ var mayImport = map[string][]string{
 	"proxy/lane/heads":       {},
 	"proxy/lane":             {"proxy/lane/heads", "proxy/web", "proxy/limits", "proxy/record"},
 	"proxy/listener":         {"proxy/web", "proxy/limits", "cache/heap"},
-	"cache":                  {"cache/..."},
+	"cache":                  {"cache/...", "upstream"},
 	"cache/redis":            {"cache/...", "upstream"},
 	"upstream":               {},
 	"upstream/node":          {"upstream", "upstream/jsontext", "upstream/node/queue", "upstream/heights/..."},
