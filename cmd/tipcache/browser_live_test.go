@@ -122,6 +122,7 @@ func TestTheTypeScriptPackageWorksInABrowser(t *testing.T) {
 		t.Errorf("the walk (-want +got):\n%s", diff)
 	}
 	page.until("streamed to", `seen.live.length >= 3`)
+	page.until("shown three whole blocks", `seen.frames.length >= 3 && seen.frames.every((f, i, all) => f.complete && (i === 0 || f.height > all[i-1].height))`)
 	page.until("free to ask while nine answers are followed", `seen.many === true`)
 	way.broken.Store(true)
 	way.CloseClientConnections()

@@ -33,7 +33,7 @@ func TestAPageOfAnotherOriginReadsAllInterfaces(t *testing.T) {
 
 	first, unchanged, pinned := got["first"], got["unchanged"], got["pinned"]
 	for name, status := range map[string]int{
-		"first": 200, "revalidated": 200, "unchanged": 304, "pinned": 200, "refused": 400, "collections": 200, "query": 200, "keyless": 401, "eventsource": 200, "fetched": 200,
+		"first": 200, "revalidated": 200, "unchanged": 304, "pinned": 200, "refused": 400, "collections": 200, "query": 200, "keyless": 401, "poll": 200, "polled": 200, "eventsource": 200, "fetched": 200,
 	} {
 		if got[name].Status != status {
 			t.Errorf("%s: %+v, want status %d", name, got[name], status)
@@ -47,6 +47,9 @@ func TestAPageOfAnotherOriginReadsAllInterfaces(t *testing.T) {
 	}
 	if unchanged.Height < first.Height || unchanged.ETag != first.ETag {
 		t.Errorf("unchanged: %+v", unchanged)
+	}
+	if got["polled"].Height <= got["poll"].Height {
+		t.Errorf("a poll at block %d is answered at %d", got["poll"].Height, got["polled"].Height)
 	}
 	for _, name := range []string{"collections", "query"} {
 		if data, _ := got[name].Body["data"].([]any); len(data) != 3 {

@@ -21,10 +21,11 @@ import (
 )
 
 // A tab is a page that stays open in a headless Chromium, which is asked over
-// its DevTools protocol.
+// its DevTools protocol, or in a headless Firefox, over WebDriver BiDi.
 type tab struct {
-	t    *testing.T
-	conn *websocket.Conn
+	t       *testing.T
+	conn    *websocket.Conn
+	context string // of WebDriver BiDi; "" in Chromium
 
 	mu         sync.Mutex
 	asked      int
@@ -41,15 +42,32 @@ var chromiumFlags = []string{"--headless", "--no-sandbox", "--disable-gpu", "--d
 // openTab opens a page until the test ends.
 func openTab(t *testing.T, page string) *tab {
 	t.Helper()
+	if firefox := os.Getenv("TIPCACHE_TEST_FIREFOX"); firefox != "" {
+		return openFirefox(t, firefox, page)
+	}
 	chromium := os.Getenv("TIPCACHE_TEST_CHROMIUM")
 	if chromium == "" {
 		t.Skip("set TIPCACHE_TEST_CHROMIUM to the path of Chromium to run this test: .ci/browser installs it")
 	}
-	profile, err := os.MkdirTemp("", "tipcache-chromium-")
+	b := &tab{t: t, replies: map[int]chan json.RawMessage{}}
+	b.connect(b.find(startBrowser(t, func(profile string) *exec.Cmd {
+		return exec.Command(chromium, append(chromiumFlags, "--remote-debugging-port=0", "--user-data-dir="+profile, "about:blank")...)
+	})))
+	for _, domain := range []string{"Runtime", "Log", "Page"} {
+		b.command(domain+".enable", nil)
+	}
+	b.command("Page.navigate", map[string]any{"url": page})
+	return b
+}
+
+// startBrowser starts a browser with a profile of its own, until the test ends.
+func startBrowser(t *testing.T, with func(profile string) *exec.Cmd) (profile string) {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "tipcache-browser-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(chromium, append(chromiumFlags, "--remote-debugging-port=0", "--user-data-dir="+profile, "about:blank")...)
+	cmd := with(profile)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has children
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -59,17 +77,11 @@ func openTab(t *testing.T, page string) *tab {
 		_ = cmd.Wait()
 		_ = os.RemoveAll(profile) // a child may still write: it is a temporary directory
 	})
-	b := &tab{t: t, replies: map[int]chan json.RawMessage{}}
-	b.connect(profile)
-	for _, domain := range []string{"Runtime", "Log", "Page"} {
-		b.command(domain+".enable", nil)
-	}
-	b.command("Page.navigate", map[string]any{"url": page})
-	return b
+	return profile
 }
 
-// connect finds the page's address, and reads what comes from it.
-func (b *tab) connect(profile string) {
+// find finds the page's address.
+func (b *tab) find(profile string) string {
 	b.t.Helper()
 	var pages []struct {
 		Type string
@@ -90,7 +102,13 @@ func (b *tab) connect(profile string) {
 		return json.Unmarshal(list, &pages) == nil && len(pages) > 0 && pages[0].Type == "page"
 	})
 	http.DefaultClient.CloseIdleConnections()
-	conn, _, err := websocket.Dial(b.t.Context(), pages[0].URL, nil)
+	return pages[0].URL
+}
+
+// connect reads what comes from the browser.
+func (b *tab) connect(address string) {
+	b.t.Helper()
+	conn, _, err := websocket.Dial(b.t.Context(), address, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -108,8 +126,9 @@ func (b *tab) read() {
 			ID     int
 			Method string
 			Params struct {
-				Type  string
-				Entry struct{ Source, Level, Text, URL string }
+				Type        string
+				Entry       struct{ Source, Level, Text, URL string }
+				Level, Text string // of WebDriver BiDi
 
 				ExceptionDetails json.RawMessage
 				Args             json.RawMessage
@@ -123,6 +142,8 @@ func (b *tab) read() {
 		switch e := m.Params.Entry; {
 		case m.ID > 0:
 			b.replies[m.ID] <- m.Result
+		case m.Method == "log.entryAdded" && (m.Params.Level == "error" || m.Params.Level == "warn"):
+			b.complaints = append(b.complaints, complaint{m.Params.Type, m.Params.Text, ""})
 		case m.Method == "Runtime.exceptionThrown":
 			b.complaints = append(b.complaints, complaint{"script", string(m.Params.ExceptionDetails), ""})
 		case m.Method == "Runtime.consoleAPICalled" && (m.Params.Type == "error" || m.Params.Type == "warning"):
@@ -158,6 +179,9 @@ func (b *tab) command(method string, params map[string]any) json.RawMessage {
 // value is what an expression comes to in the page, as JSON; "" for undefined.
 func (b *tab) value(expression string) string {
 	b.t.Helper()
+	if b.context != "" {
+		return b.valueInFirefox(expression)
+	}
 	var evaluated struct {
 		Result struct{ Value json.RawMessage }
 	}
