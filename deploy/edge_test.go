@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -258,7 +259,15 @@ func startVarnish(t *testing.T, origin string) (url string) {
 	}
 	at := freeAddress(t)
 	file := rewritten(t, "edge/varnish.vcl", `.host = "127.0.0.1"; .port = "8080"`, fmt.Sprintf(`.host = %q; .port = %q`, host, port))
-	start(t, "varnishd", "-F", "-j", "none", "-n", t.TempDir(), "-a", at, "-f", file, "-s", "malloc,64m", "-p", "default_grace=0")
+	args := []string{"-F", "-j", "none", "-n", t.TempDir(), "-a", at, "-f", file, "-s", "malloc,64m"}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range regexp.MustCompile(`-p (\S+=\S+)`).FindAllStringSubmatch(string(text), -1) { // as its head says how to start it
+		args = append(args, "-p", set[1])
+	}
+	start(t, "varnishd", args...)
 	await(t, "http://"+at+"/staking/pool")
 	return "http://" + at
 }

@@ -1,7 +1,12 @@
 vcl 4.1;
 # Varnish as an edge before tipcache on 127.0.0.1:8080, tried with 7.1: see "A CDN" in deploy/README.md.
 #
-#   varnishd -a 127.0.0.1:8111 -f varnish.vcl -s malloc,512m -p default_grace=0
+#   varnishd -a 127.0.0.1:8111 -f varnish.vcl -s malloc,512m -p default_grace=0 \
+#     -p thread_pool_add_delay=0.05 -p thread_pool_timeout=10 -p thread_queue_limit=20000
+#
+# The last three are for crowds that wait at one poll: with its answer all of them want a thread at once, and the few there
+# are serve them from a queue in a third of the CPU that thousands of threads take. Where thousands of streams are piped,
+# each of which has a thread, thread_pool_min is their number.
 #
 # It keeps answers as long as Cache-Control says: those whose URL names their block for a day, those of the newest block
 # for what is left of the block in whole seconds (s-maxage); and those to polls (?since=) for a second, whatever their status:
