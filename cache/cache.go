@@ -123,7 +123,7 @@ func (c *Cache) newChain(namespace string) *chain {
 		close(ch.warmed)
 	} else {
 		ctx, cancel := context.WithCancel(c.life)
-		ch.waiters, ch.leave = &waiters{memory: ch.memory, byKey: map[string]chan bool{}}, cancel
+		ch.waiters, ch.leave = &waiters{memory: ch.memory, renewals: newRenewals(c.o.MemoryBytes / renewalsShare), byKey: map[string]chan bool{}}, cancel
 		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.waiters) })
 		c.tasks.Go(func() {
 			c.warm(ctx, ch)

@@ -24,6 +24,7 @@ type flight struct {
 	*request
 
 	read         *Entry // what the shared store has given the caller, nil for nothing
+	told         *slot  // what the caller has taken over from a message of another replica
 	sharedSilent bool   // the shared store did not answer the caller: it is written to, but not asked again
 }
 
@@ -89,7 +90,10 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 	// fetched twice.
 	at, _ := f.ch.memory.GetIfPresent(f.q.Key)
 	l := flightResult{at: at, store: inMemory}
-	if f.fresh(at) {
+	if at != nil && at == f.told {
+		l.store = inShared
+	}
+	if f.fresh(at) || f.renewed(&l) {
 		return l, nil
 	}
 	lease, enough := f.acquire(ctx, &l)
@@ -127,6 +131,9 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	}
 	for !enough && until.Err() == nil {
 		drain(woken)
+		if enough = f.renewed(l); enough {
+			break
+		}
 		reply, err := lease.Acquire(ctx, judged)
 		switch {
 		case err != nil:
@@ -141,6 +148,17 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		}
 	}
 	return lease, enough
+}
+
+// renewed takes over what another replica has told of, and tells whether that is enough to
+// end the flight.
+func (f *flight) renewed(l *flightResult) (enough bool) {
+	at := f.renew(l.at)
+	if at == l.at {
+		return false
+	}
+	l.at, l.store = at, inShared
+	return f.fresh(at)
 }
 
 // adopt takes an entry of the shared store over into memory, and tells whether it is

@@ -98,19 +98,22 @@ func (n *counts) finished(o Outcome, store string) {
 // answer gives what memory has, fresh or not, where waiting is of no use, and else what
 // a flight brings.
 func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
+	f, store := flight{request: r}, inMemory
+	if told := r.renew(at); told != at {
+		at, f.told, store = told, told, inShared
+	}
 	if r.usable(at) {
-		return r.serve(ctx, flightResult{at: at, store: inMemory}, true), nil
+		return r.serve(ctx, flightResult{at: at, store: store}, true), nil
 	}
 	if err := r.failing(at); err != nil {
 		r.revalidate(ctx, at)
-		return Result{Entry: at.entry, Outcome: StaleError, Store: inMemory, Err: err}, nil
+		return Result{Entry: at.entry, Outcome: StaleError, Store: store, Err: err}, nil
 	}
 	r.noteAhead(at)
 	defer r.c.waiting.Add(-1)
 	if r.c.waiting.Add(1) > int64(r.c.o.MaxWaiters) {
 		return r.standIn(flightResult{}, ErrOverloaded)
 	}
-	f := flight{request: r}
 	if at == nil && r.ch.shares(&r.q) {
 		if at = f.readShared(ctx); r.usable(at) {
 			return r.serve(ctx, flightResult{at: at, store: inShared}, true), nil

@@ -62,6 +62,7 @@ func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	}
 	ch.pending.AwaitWrites(ctx, sel.Has)
 	n, err := c.o.Shared.Purge(ctx, ch.namespace, sel)
+	ch.waiters.renewals.purge(sel)
 	done := Purged{Shared: n, Memory: ch.memory.purge(sel)}
 	if err == nil {
 		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)

@@ -27,7 +27,7 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()
 	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.hitsBefore(b.Height), func(r request, left time.Duration) ahead.Result {
 		r.q.Tip, r.q.MaxHeight = b.Height, b.MaxHeight
-		at := ch.memory.peek(r.q.Key)
+		at := r.renew(ch.memory.peek(r.q.Key))
 		if at == nil || r.q.judge(at, c.o.Now) == Fresh || ch.pending.UnderWay(r.q.Key) {
 			return ahead.Needless
 		}

@@ -16,6 +16,9 @@ type Subscriber interface {
 	// settled it, or given it up: whether to ask the shared store again.
 	Notify(key string, again bool)
 
+	// Renewed is Notify where the message says what was settled.
+	Renewed(key string, renewal Renewal)
+
 	// NotifyAll has all flights ask again: messages may have been lost.
 	NotifyAll()
 
@@ -27,9 +30,10 @@ type Subscriber interface {
 // only one of its key, so a key has one channel at most. It carries whether to
 // ask the shared store again.
 type waiters struct {
-	memory *memory // to purge
-	mu     sync.Mutex
-	byKey  map[string]chan bool
+	memory   *memory // to purge
+	renewals *renewals
+	mu       sync.Mutex
+	byKey    map[string]chan bool
 }
 
 func (w *waiters) join(key string) <-chan bool {
@@ -53,6 +57,19 @@ func (w *waiters) Notify(key string, again bool) {
 	notify(w.byKey[key], again)
 }
 
+// Renewed implements [Subscriber]. What memory has no entry of, and no flight waits for, is
+// not kept: no caller asks for it here.
+func (w *waiters) Renewed(key string, renewal Renewal) {
+	at := w.memory.peek(key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	woken := w.byKey[key]
+	if (at != nil || woken != nil) && renewal.renews(at.known()) {
+		w.renewals.put(key, renewal)
+	}
+	notify(woken, true)
+}
+
 // NotifyAll implements [Subscriber].
 func (w *waiters) NotifyAll() {
 	w.mu.Lock()
@@ -63,7 +80,10 @@ func (w *waiters) NotifyAll() {
 }
 
 // Purged implements [Subscriber].
-func (w *waiters) Purged(sel Selection) { w.memory.purge(sel) }
+func (w *waiters) Purged(sel Selection) {
+	w.renewals.purge(sel)
+	w.memory.purge(sel)
+}
 
 // notify does not wait: a flight that has a message will ask anyway.
 func notify(woken chan<- bool, again bool) {

@@ -84,3 +84,39 @@ func TestDecodeSharesKnownContent(t *testing.T) {
 		t.Errorf("got %+v, %v; want the same content at 101", got, err)
 	}
 }
+
+// renewalSeen keeps what a message was read as.
+type renewalSeen struct {
+	purges
+	key  string
+	made cache.Renewal
+}
+
+func (r *renewalSeen) Renewed(key string, made cache.Renewal) { r.key, r.made = key, made }
+
+// FuzzRenewal feeds what any program might publish. What is made of it is an entry with the
+// content that it names, or none.
+func FuzzRenewal(f *testing.F) {
+	s := &Store{codec: newCodec(nil), o: Options{}.WithDefaults()}
+	if err := s.register(nil); err != nil {
+		f.Fatal(err)
+	}
+	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 0), Height: 100, ReadAt: time.UnixMicro(1)}
+	m, b := s.codec.encodeMeta("tipcache:1:{n:k}", e), s.codec.encodeBody(e.Body)
+	f.Add(fmt.Sprintf("1 %d k%s%s", len(m), m, b))
+	f.Add(fmt.Sprintf("1 %d k%s", len(m), m))
+	f.Add("1 9 k")
+	f.Add("18446744073709551615 2 k")
+	f.Fuzz(func(t *testing.T, message string) {
+		var got renewalSeen
+		s.renewed("n", message, &got)
+		if got.made.Read == nil {
+			return
+		}
+		for _, have := range []*cache.Entry{nil, e} {
+			if read := got.made.Read(have); read != nil && (read.ETag != got.made.ETag || read.Height != got.made.Height) {
+				t.Fatalf("%q is read as %q at %d", message, read.ETag, read.Height)
+			}
+		}
+	})
+}

@@ -11,8 +11,9 @@
 //   - entries.go: entries are saved many at once, and inspected
 //   - lease.go, scripts.go: one script either gives an entry that the caller
 //     has not judged yet, or the lease of the key, or says that another replica has the lease;
-//     another stores the answer, gives the lease back and publishes that
-//   - subscriber.go: a replica that waits for a lease is woken by that message
+//     another stores the answer, gives the lease back and publishes what it is
+//   - subscriber.go, renewals.go: a replica that waits for a lease is woken by that
+//     message, and one that has an older entry of the key needs not ask for the newer one
 //   - purge.go: selected entries are removed step by step, and replicas are told,
 //     under a seal
 //

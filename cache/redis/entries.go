@@ -36,7 +36,7 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 				if keep := s.keepFor(e, keep); keep > 0 {
 					at := entryKey(namespace, key)
 					s.settle.Eval(ctx, p, []string{at, leaseKey(at)},
-						s.codec.encodeMeta(at, e), s.codec.encodeBody(e.Body), keep.Milliseconds(), "", channelOf(namespace), key, 0)
+						s.codec.encodeMeta(at, e), s.codec.encodeBody(e.Body), keep.Milliseconds(), "", channelOf(namespace), key, 0, -1)
 				}
 			}
 			return nil

@@ -195,7 +195,7 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (reply string, err error) {
 	err = l.do(ctx, func(ctx context.Context) (err error) { // counted
 		reply, err = l.s.settle.Run(ctx, l.s.rdb, l.keys(),
-			meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most).Text()
+			meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most, maxTold).Text()
 		return err
 	})
 	return reply, err

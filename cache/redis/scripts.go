@@ -55,13 +55,15 @@ return {foreign and 'foreign' or 'granted', m or false, false, 0, ''}
 `
 
 // settleScript writes an entry unless a newer one is there, gives the lease back
-// if it is still the caller's, and wakes the replicas that wait for it. An empty b means
+// if it is still the caller's, and tells all replicas of it. The message is "+<key>", or
+// where it says what was written "=<length of key> <length of m> <key><m><b>": without b
+// where that has not changed or is long. An empty b means
 // that the body has not changed: if another content is there, nothing is done and
 // the answer is 'body'. A write that is refused (for want of memory) still gives
 // the lease back.
 //
 // KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel, key,
-// highest height (0: any).
+// highest height (0: any), length of the longest b to be told (-1: nothing is).
 const settleScript = parse + `
 local old, foreign = stored()
 if foreign then redis.call('DEL', KEYS[1]) end
@@ -83,7 +85,12 @@ if newer then
 end
 if redis.pcall('GET', KEYS[2]) == ARGV[4] then redis.call('DEL', KEYS[2]) end
 local refused = type(done) == 'table' and done.err
-redis.call('PUBLISH', ARGV[5], (refused and '-' or '+') .. ARGV[6])
+local message, longest = (refused and '-' or '+') .. ARGV[6], tonumber(ARGV[8])
+if newer and not refused and longest >= 0 then
+	message = '=' .. #ARGV[6] .. ' ' .. #ARGV[1] .. ' ' .. ARGV[6] .. ARGV[1]
+	if #ARGV[2] <= longest then message = message .. ARGV[2] end
+end
+redis.call('PUBLISH', ARGV[5], message)
 if refused then return done end
 return 'done'
 `

@@ -175,7 +175,8 @@ type purges struct {
 	purged chan cache.Selection
 }
 
-func (h purges) Notify(string, bool) {}
+func (h purges) Notify(string, bool)           {}
+func (h purges) Renewed(string, cache.Renewal) {}
 func (h purges) NotifyAll() {
 	select {
 	case h.up <- struct{}{}:

@@ -19,7 +19,7 @@ const (
 // Subscribe implements [cache.Shared], through all failures of the store.
 func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
 	for ctx.Err() == nil {
-		err := s.guard(func() error { return s.receive(ctx, channelOf(namespace), to) })
+		err := s.guard(func() error { return s.receive(ctx, namespace, to) })
 		if errors.Is(err, errPanic) {
 			s.failed(panicked)
 		}
@@ -31,8 +31,8 @@ func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscr
 }
 
 // receive subscribes once, and receives until the subscription fails.
-func (s *Store) receive(ctx context.Context, channel string, to cache.Subscriber) error {
-	sub := s.rdb.Subscribe(ctx, channel)
+func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscriber) error {
+	sub := s.rdb.Subscribe(ctx, channelOf(namespace))
 	defer sub.Close()
 	// A read from a socket does not end with ctx, but with the socket.
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
@@ -48,13 +48,13 @@ func (s *Store) receive(ctx context.Context, channel string, to cache.Subscriber
 			return err
 		default:
 			pinged = false
-			s.handle(msg, to)
+			s.handle(namespace, msg, to)
 		}
 	}
 }
 
 // handle hands on one message: a mark and what it is about.
-func (s *Store) handle(msg any, to cache.Subscriber) {
+func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 	switch msg := msg.(type) {
 	case *redis.Subscription:
 		to.NotifyAll() // messages sent before this one went unheard
@@ -62,13 +62,18 @@ func (s *Store) handle(msg any, to cache.Subscriber) {
 		if msg.Payload == "" {
 			return
 		}
-		mark, about := msg.Payload[0], msg.Payload[1:]
-		if mark != purgeMark {
-			to.Notify(about, mark == '+')
-		} else if sel, err := s.readAnnouncement(msg.Channel, about); err == nil {
+		switch mark, about := msg.Payload[0], msg.Payload[1:]; mark {
+		case renewalMark:
+			s.renewed(namespace, about, to)
+		case purgeMark:
+			sel, err := s.readAnnouncement(msg.Channel, about)
+			if err != nil {
+				s.countUnreadable(err) // without a line in the log, which a sender could fill
+				return
+			}
 			to.Purged(sel)
-		} else {
-			s.countUnreadable(err) // without a line in the log, which a sender could fill
+		default:
+			to.Notify(about, mark == '+')
 		}
 	}
 }

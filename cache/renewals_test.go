@@ -1,0 +1,129 @@
+package cache_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
+)
+
+// asked counts how often entries and leases are asked for.
+type asked struct {
+	goredis.Hook
+	times atomic.Int64
+}
+
+func (a *asked) DialHook(next goredis.DialHook) goredis.DialHook { return next }
+
+func (a *asked) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return next
+}
+
+func (a *asked) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
+	return func(ctx context.Context, cmd goredis.Cmder) error {
+		if name := cmd.Name(); strings.HasPrefix(name, "eval") || name == "hmget" {
+			a.times.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// eachBlock makes an entry stale with the next block.
+var eachBlock = cache.Policy{StaleBlocks: 5, ErrorBlocks: 100, StaleIfError: time.Hour, Keep: time.Hour}
+
+// told are two replicas that share a store, and one that has nothing to say.
+type told struct {
+	reads, writes, other *cache.Cache
+	asked                *asked // by the one that reads
+}
+
+func startTold(t *testing.T, sealOfWriter string) *told {
+	t.Helper()
+	addr := startRedis(t).addr
+	start := func(seal string) (*cache.Cache, *goredis.Client) {
+		rdb := client(t, addr)
+		c := sharing(t, rdb, cache.Options{}, redis.Options{SealKey: []byte(seal)})
+		c.SetNamespace("story-1")
+		return c, rdb
+	}
+	w := &told{asked: &asked{}}
+	var rdb *goredis.Client
+	w.writes, _ = start(sealOfWriter)
+	w.other, _ = start("ours")
+	w.reads, rdb = start("ours")
+	rdb.AddHook(w.asked)
+	eventually(t, "all replicas listen", func() bool {
+		counts, err := rdb.PubSubNumSub(t.Context(), "tipcache:1:story-1").Result()
+		return err == nil && counts["tipcache:1:story-1"] == 3
+	})
+	return w
+}
+
+// write has a replica settle an entry, and returns when the one that reads has heard of it.
+func (w *told) write(t *testing.T, height int64, body []byte) {
+	t.Helper()
+	mustGet(t, w.writes, cache.Query{Key: "k", Policy: eachBlock, Tip: height}, answer(height, body))
+	idle(t, w.writes)
+	heard(t, w.reads, w.other)
+	w.asked.times.Store(0)
+}
+
+func TestWhatAReplicaHasReadRenewsThatOfOthers(t *testing.T) {
+	t.Parallel()
+	short, long := []byte("short"), noise(8<<10)
+	for name, tt := range map[string]struct {
+		before, after []byte
+		seal          string // of the replica that writes
+		height, most  int64  // of what it writes; that can be
+		asks          bool   // Redis is asked once more
+		want          string
+	}{
+		"the same content":           {short, short, "ours", 101, 0, false, "hit shared"},
+		"another content":            {short, []byte("changed"), "ours", 101, 0, false, "hit shared"},
+		"a long one, the same":       {long, long, "ours", 101, 0, false, "hit shared"},
+		"a long one that changed":    {long, noise(9 << 10), "ours", 101, 0, true, "hit shared"},
+		"sealed with another key":    {short, short, "another", 101, 0, true, "miss stale"},
+		"of a block that cannot be":  {short, short, "ours", 105, 101, true, "miss stale"},
+		"of the block that there is": {short, short, "ours", 100, 0, true, "miss stale"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := startTold(t, tt.seal)
+			q := cache.Query{Key: "k", Policy: eachBlock, Tip: 100}
+			mustGet(t, w.reads, q, answer(100, tt.before))
+			idle(t, w.reads)
+			w.write(t, tt.height, tt.after)
+			q.Tip, q.MaxHeight = 101, tt.most
+			res := mustGet(t, w.reads, q, answer(101, tt.after))
+			if got := tell(res, nil); !strings.HasPrefix(got, tt.want+": "+string(tt.after)+" at 101") {
+				t.Errorf("got %.60s, want %s", got, tt.want)
+			}
+			if asks := w.asked.times.Load() > 0; asks != tt.asks {
+				t.Errorf("Redis was asked %d times", w.asked.times.Load())
+			}
+		})
+	}
+}
+
+func TestAPurgeTakesRenewalsWithIt(t *testing.T) {
+	t.Parallel()
+	w := startTold(t, "ours")
+	q := cache.Query{Key: "k", Policy: eachBlock, Tip: 100}
+	mustGet(t, w.reads, q, answer(100, page))
+	idle(t, w.reads)
+	w.write(t, 101, page)
+	if _, err := w.writes.PurgeKeys(t.Context(), cache.Selection{Path: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	heard(t, w.reads, w.other)
+	q.Tip = 101
+	if got := mustGet(t, w.reads, q, answer(101, page)); got.Outcome != cache.Miss {
+		t.Errorf("got %s", tell(got, nil))
+	}
+}
