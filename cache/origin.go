@@ -49,24 +49,24 @@ type Taken struct {
 	Key    string
 	Entry  *Entry
 	Shared bool   // from the shared store
-	By     string // who answered for the origin; "" unknown
+	By     string // the node that answered; "" unknown
 	Origin Origin // reads it again, with a [Reading]
 }
 
-// A Reading says how an [Origin] reads for an audit, and who has answered.
+// A Reading says how an [Origin] reads for an audit, and which node has answered.
 type Reading struct {
 	Audit  bool   // the fields that follow count
 	Height int64  // to read at
-	Only   string // who is to answer; "" for any
-	Avoid  string // who is to answer only where no other node can; "" for none
+	Only   string // the node that is to answer; "" for any
+	Avoid  string // the node that is to answer only where no other can; "" for none
 
-	By string // set by the origin: who answered
+	By string // set by the origin: the node that answered
 	At int64  // set by the origin: the height that the answer is of; 0 for none
 }
 
 type readingKey struct{}
 
-// WithReading has an origin called with ctx read so, and say who answered.
+// WithReading has an origin called with ctx read so, and say which node answered.
 func WithReading(ctx context.Context, r *Reading) context.Context {
 	return context.WithValue(ctx, readingKey{}, r)
 }

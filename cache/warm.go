@@ -20,7 +20,7 @@ type HotKey struct {
 	Rank int
 }
 
-// What is told of the keys used most is bounded: so many each time, and none of those that were told
+// What is told of the keys used most is bounded: so many each time, and none of the keys that were told
 // in the last rounds. All of them are told in eight rounds.
 const (
 	hotStep   = hotKeys / 8

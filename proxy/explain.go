@@ -48,7 +48,7 @@ type Explanation struct {
 	RedisError string `json:"redis_error,omitempty"` // why nothing is known of Redis
 	Lease      string `json:"lease,omitempty"`       // time left to the replica that asks the origin now
 
-	ReadAhead bool `json:"read_ahead,omitempty"` // it is read when the next block comes, before anybody asks, if it is asked for as often in this one
+	ReadAhead bool `json:"read_ahead,omitempty"` // it is read when the next block comes, before a client asks, if it is asked for as often in this one
 
 	FastLane string `json:"fast_lane,omitempty"` // yes: a request that means the same as one before would be answered there now; or no, and why
 

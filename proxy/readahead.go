@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 )
 
-// ReadAhead says how much is read when a block comes, before anybody asks.
+// ReadAhead says how much is read when a block comes, before a client asks.
 type ReadAhead struct {
 	Share float64     // of a block's time; 0: nothing is read ahead
 	Room  func() bool // tells whether a node could take a request that no client waits for; required unless Share is 0

@@ -85,7 +85,7 @@ func (s *Store) encodeAgreement(at string, l *agreement) []any {
 }
 
 // decodeAgreement reads what readLedger replies. What is no epoch, or no anchor, is
-// none. An error says that somebody without our key has written, and the agreement is
+// none. An error says that a writer without our key has written, and the agreement is
 // as good as empty.
 func (s *Store) decodeAgreement(at string, reply []any) (l agreement, err error) {
 	if len(reply) != 6 {

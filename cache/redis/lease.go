@@ -46,7 +46,7 @@ func (s *Store) newToken(entry string) string {
 }
 
 // believe gives an error for a holder that is no replica with our seal key, or began
-// to hold the lease longer ago than any flight: somebody may have copied it.
+// to hold the lease longer ago than any flight: another process may have copied it.
 func (s *Store) believe(at, holder string) error {
 	if len(s.o.SealKey) == 0 {
 		return nil

@@ -101,7 +101,7 @@ func literal(text string) string {
 const purgeMark = '!'
 
 // An announcement tells replicas what to purge. Its time keeps a sealed one from
-// being sent again by somebody who has heard it.
+// being sent again by a listener.
 type announcement struct {
 	cache.Selection
 	At int64 // in milliseconds

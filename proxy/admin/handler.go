@@ -72,7 +72,7 @@ func New(o Options) *Handler {
 }
 
 // mountProfiles leaves out the command line: a secret in it would be shown to
-// everybody who may take a profile.
+// all clients that may take a profile.
 func mountProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)

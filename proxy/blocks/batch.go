@@ -132,7 +132,7 @@ func (t *together) noNewer() error {
 	return errors.Join(cache.ErrBehind, &why)
 }
 
-// gather asks all parts at the tip, and once more those that are behind others because a
+// gather asks all parts at the tip, and once more the parts that are behind others because a
 // block came meanwhile.
 func (t *together) gather(ctx context.Context) {
 	t.tip, t.reads = t.Nodes.Tip(), make([]partRead, len(t.parts))

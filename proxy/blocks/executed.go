@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// farAhead is more blocks than anybody waits for.
+// farAhead is more blocks than a request waits for.
 const farAhead = 1 << 32
 
 // executed gives the lowest height at which the execution client's block is known to

@@ -34,7 +34,7 @@ type heightsKey struct{}
 
 // WithoutHeights is the request without the parameters that name blocks, however they are
 // spelled: no node, no key of the cache and no log has them. HeightRules.Read finds them
-// nonetheless, and those that were taken from a request of which this one is a part.
+// nonetheless, and the parameters that were taken from a request of which this one is a part.
 func WithoutHeights(r *http.Request) *http.Request {
 	var taken url.Values
 	query, found := web.EditQuery(r.URL.RawQuery, func(name, rawValue string) (_ string, found bool) {

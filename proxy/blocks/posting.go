@@ -13,7 +13,7 @@ import (
 
 // Posts bound how many transactions are sent on to the nodes, to be broadcast or simulated.
 type Posts struct {
-	Rate  float64 // a second, of all clients together, who take turns; default 50
+	Rate  float64 // a second, of all clients together, which take turns; default 50
 	Burst int     // at once; default 100
 }
 

@@ -93,12 +93,12 @@ func (r *Reader) Add(k *Kind) *Kind {
 	return k
 }
 
-// Admit lets those pass who may ask.
+// Admit lets clients pass that may ask.
 func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
 	return r.AdmitCall(c.Request, c.Writer.Header(), rec)
 }
 
-// AdmitCall lets those pass who may ask, and adds how they stand to the headers of the answer.
+// AdmitCall lets clients pass that may ask, and adds how they stand to the headers of the answer.
 func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Record) error {
 	if !r.o.Auth {
 		return nil

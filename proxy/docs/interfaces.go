@@ -20,7 +20,7 @@ type otherInterface struct {
 // elsewhere stands for the host of a listener, whose port alone is known.
 const elsewhere = "elsewhere.invalid"
 
-// Interfaces are those that are served beside REST.
+// Interfaces are what is served beside REST.
 func (m manual) Interfaces() (all []otherInterface) {
 	at := m.o.Listeners
 	if at.RPC != "" {

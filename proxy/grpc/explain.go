@@ -37,7 +37,7 @@ func (d *Handler) Plan(r *http.Request, message string) (p web.Plan, err error) 
 // HeightHeader is the header of HTTP in which a call names its height.
 const HeightHeader = heightHeader
 
-// Render renders failures for people, of whom no client of gRPC is one.
+// Render renders failures for readers of explain, as no client of gRPC gets them.
 func Render(_ *http.Request, _ http.Header, f *web.Failure) (status int, typ string, body []byte) {
 	return f.Status, "text/plain; charset=utf-8", []byte(f.Public + "\n")
 }

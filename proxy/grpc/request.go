@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// known are the headers that metadata stand for, of those that are looked at.
+// known are the headers that metadata stand for, of the headers that are looked at.
 var known = []struct{ key, header string }{
 	{heightKey, heightHeader}, {"x-min-block-height", web.MinHeightHeader}, {"x-api-key", web.APIKeyHeader},
 	{"x-forwarded-for", "X-Forwarded-For"}, {"x-request-id", web.RequestIDHeader}, {"user-agent", "User-Agent"},

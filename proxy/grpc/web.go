@@ -54,7 +54,7 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 // maxWebBody is room for the largest message in base64.
 const maxWebBody = (node.MaxMessage+frameHead)/3*4 + 8
 
-// exposedHeaders are those that pages may read beside what they may read of any answer.
+// exposedHeaders are the headers that pages may read beside those of any answer.
 const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms, " + heightHeader
 
 // frameHead is how many bytes stand before a message: a flag and its length.

@@ -18,7 +18,7 @@ func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer 
 	return a.admit(ctx, ownerOf(client), rate, 1, answer)
 }
 
-// ForwardedFor is where proxies on the way leave whom they were asked by, the
+// ForwardedFor is where proxies on the way leave the address of their client, the
 // nearest one last.
 const ForwardedFor = "X-Forwarded-For"
 
@@ -49,7 +49,7 @@ func (a *Admission) Network(r *http.Request) string {
 	return who.String()
 }
 
-// Name names who asks: the name on the request's key, if there is one, or else its
+// Name names the client: the name on the request's key, if there is one, or else its
 // network.
 func (a *Admission) Name(r *http.Request, tenant string) string {
 	if tenant != "" {

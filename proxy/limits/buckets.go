@@ -53,7 +53,7 @@ type owner struct {
 	network netip.Addr // or its first address
 }
 
-// ownerOf is whom a client is limited as without a key: its IPv4 address, or its
+// ownerOf is the name that a client is limited by without a key: its IPv4 address, or its
 // IPv6 network, of whose addresses it can take any.
 func ownerOf(client netip.Addr) owner {
 	if client.Is6() {

@@ -58,7 +58,7 @@ func (a *Admission) SetKeys(keys []Key) {
 	a.keys.Store(&keys)
 }
 
-// AdmitKey lets those pass who have a key, for as long as the name on it may ask,
+// AdmitKey lets clients pass that have a key, for as long as the name on it may ask,
 // and says so as AdmitAddress does.
 func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
 	key, err := a.keyOf(r)

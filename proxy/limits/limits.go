@@ -1,4 +1,4 @@
-// Package limits says who may ask, and how often.
+// Package limits says which clients may ask, and how often.
 //
 //   - address.go admits a request by its client's address, and keys.go by its API
 //     key; limits.go has the limits in force, and says why not;
@@ -26,7 +26,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// A Rate is how often somebody may ask: as fast as a bucket of Burst requests
+// A Rate is how often a client may ask: as fast as a bucket of Burst requests
 // fills again at Requests per Per. The zero Rate is no limit.
 type Rate struct {
 	Requests int
@@ -54,13 +54,13 @@ type Shared struct {
 	Namespace func() string         // that of the chain: services of different chains share no limits; nil = ""
 }
 
-// A Client is whom a request is counted as.
+// A Client is the address and the key that a request is counted by.
 type Client struct {
 	Address netip.Addr // not valid where the connection has none
 	Key     Key        // of no name where none is required
 }
 
-// An Admission says who may ask, and how often. It is safe for concurrent use.
+// An Admission says which clients may ask, and how often. It is safe for concurrent use.
 type Admission struct {
 	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
 

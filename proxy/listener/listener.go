@@ -35,7 +35,7 @@ import (
 type Options struct {
 	Most    int                   // connections at once; 0: any number
 	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
-	Exempt  func(netip.Addr) bool // whom the share is not for; nil: loopback
+	Exempt  func(netip.Addr) bool // tells of an address that the share is not for; nil: loopback
 	Lane    web.Lane              // answers what memory can; nil: none
 	Memory  limits.Memory         // for answers, that those take from which clients have not read yet; nil: any amount
 	TLS     *tls.Config           // nil: none. The http.Server's has the same protocols

@@ -7,10 +7,10 @@
 //     node's own (package jsonrpc);
 //  2. methods.go has a row for each method: its parameters, and what may be kept of its
 //     answers for how long. Parameters that the node reads in several ways (params.go) come
-//     to one key; those that it does not understand go to the node as they are, which says
+//     to one key; parameters that it does not understand go to the node as they are, which says
 //     what is wrong with them;
 //  3. batch.go charges the calls of a batch and puts their answers together; run.go has them
-//     answered at the same time, by one tip, but for those that send a transaction; call.go asks
+//     answered at the same time, by one tip, but for calls that send a transaction; call.go asks
 //     package blocks. Of state that is read at a height (abciquery.go) without naming one the
 //     tip's is given, with the tip's height beside it;
 //  4. the answer is the node's to the byte, in an envelope with the caller's id.

@@ -181,7 +181,7 @@ func (d *Handler) listed() (targets []string) {
 	return targets
 }
 
-// list answers those who ask for nothing with the page that the node has for them.
+// list answers a request without a method with the page that the node has for it.
 func (d *Handler) list(c *gin.Context) error {
 	page := "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>"
 	for _, target := range d.listed() {

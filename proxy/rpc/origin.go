@@ -36,7 +36,7 @@ func (o *origin) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*no
 	return o.complete(a, err)
 }
 
-// params are those that the node is told: of a read at a height, with the height.
+// params are the parameters that the node is told: of a read at a height, with the height.
 func (o *origin) params(height int64) json.RawMessage {
 	if o.unread != nil {
 		return o.unread

@@ -122,7 +122,7 @@ func (k kind) quote(s string) (json.RawMessage, bool) {
 	return quoted, true
 }
 
-// object are the parameters as the node is asked, without those that are left out.
+// object are the parameters as the node is asked, without the parameters that are left out.
 func (m *method) object(a arguments) json.RawMessage {
 	b := []byte{'{'}
 	for i, value := range a {

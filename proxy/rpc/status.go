@@ -26,7 +26,7 @@ func (o *origin) readable(ctx context.Context, r node.Request, a *node.Answer) (
 		return a, nil
 	}
 	tip := o.reader.Nodes.Tip()
-	if !tip.Known { // nobody knows what can be read
+	if !tip.Known { // what can be read is not known
 		return a, nil
 	}
 	r.Call = &node.Call{Method: "blockchain", Params: func(int64) json.RawMessage {

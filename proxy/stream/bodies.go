@@ -62,7 +62,7 @@ func (bs *bodies) keep(text []byte) (*body, error) {
 	return b, nil
 }
 
-// deflated is the text in blocks of deflate, made once for all who hold the body, as long
+// deflated is the text in blocks of deflate, made once for all events that hold the body, as long
 // as there is room for it.
 func (b *body) deflated() []byte {
 	b.mu.Lock()
@@ -79,7 +79,7 @@ func (b *body) deflated() []byte {
 
 func (b *body) weight() int64 { return int64(cap(b.text)) + bodyWeight }
 
-// hold is not ok where nobody holds the body any more. Events that are no answers have
+// hold is not ok where no event holds the body any more. Events that are no answers have
 // none, and need none.
 func (b *body) hold() (ok bool) {
 	if b == nil {

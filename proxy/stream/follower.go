@@ -8,13 +8,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A follower is whom topics wake, and who pays for what it gets: a client of a stream, or
+// A follower is woken by topics, and pays for what it gets: a client of a stream, or
 // of a poll.
 type follower struct {
 	h     *Handler
 	woken chan struct{} // holds one token while there may be something to do
 
-	renew   func() (*web.Payer, error) // who pays, by the keys and limits in force
+	renew   func() (*web.Payer, error) // the client that pays, by the keys and limits in force
 	reload  int64                      // the last one that it was admitted after
 	payer   atomic.Pointer[web.Payer]
 	prepaid atomic.Bool // one event or read is paid for: by the request, at first

@@ -101,7 +101,7 @@ func New(o Options, stack *web.Stack) *Handler {
 	return h
 }
 
-// Drain ends all streams, and those that come from now on, with the advice to
+// Drain ends all streams, and the streams that come from now on, with the advice to
 // try again: another replica may serve them.
 func (h *Handler) Drain() {
 	h.drained.Store(true)

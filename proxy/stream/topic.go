@@ -13,7 +13,7 @@ import (
 )
 
 // retryInterval is the time between two tries to read an answer that failed, or that
-// nobody could pay for.
+// no follower could pay for.
 const retryInterval = time.Second
 
 // topics are the subjects that are followed, each once however many stream it.
@@ -44,7 +44,7 @@ type subject struct {
 	at      int64         // the height at which it never changes; 0 for the newest
 	fresh   time.Duration // between two reads where no tip is known
 	undated bool          // its answers are not those of a state
-	free    bool          // to be read: nobody else is asked
+	free    bool          // to be read: no follower is asked
 	// read tells what it is now, and at which height, on behalf of a client; before is
 	// what it was, nil for unknown. Beside an error, what it is now may be old or nil.
 	// Another event than before holds its body for the caller.

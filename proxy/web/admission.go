@@ -26,7 +26,7 @@ func (s *Stack) SetLimits(l limits.Limits) {
 	s.Forget()
 }
 
-// AdmitKey lets those pass who have a key, for as long as they may ask. How they stand is added
+// AdmitKey lets clients pass that have a key, for as long as they may ask. How they stand is added
 // to the headers of the answer.
 func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *Record) (err error) {
 	rec.key, err = s.admission.AdmitKey(r, answer)

@@ -129,8 +129,8 @@ func (h *headers) setBody(typ string, body []byte) {
 // that wait at its lock one after another.
 const PollLifetime = "max-age=1"
 
-// OwnAnswer is the Cache-Control of an answer that depends on who asks, or on what they have
-// seen: their own browser alone may keep it, and asks again before it is used.
+// OwnAnswer is the Cache-Control of an answer that depends on the client, or on what it has
+// seen: its own browser alone may keep it, and asks again before it is used.
 const OwnAnswer = "private, no-cache"
 
 // forever is the lifetime told for what never changes.

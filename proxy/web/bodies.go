@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// bodies are those that are being written to a client: they are kept until it has
+// bodies are what is being written to a client: they are kept until it has
 // taken them, though the cache may have dropped them long ago.
 type bodies struct {
 	mu   sync.Mutex
@@ -13,7 +13,7 @@ type bodies struct {
 	room [1][]byte // the first home of list
 }
 
-// Uncounted is the longest body, in bytes, that does not count among those that are being
+// Uncounted is the longest body, in bytes, that does not count among the bodies that are being
 // written: it is copied, into a buffer that every connection may have.
 const Uncounted = 16 << 10
 

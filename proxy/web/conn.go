@@ -89,7 +89,7 @@ func Accepted(c net.Conn) *Conn {
 	return ours
 }
 
-// With makes the connection known to those that handle a request on it.
+// With makes the connection known to the handlers of requests on it.
 func (c *Conn) With(ctx context.Context) context.Context {
 	if c == nil {
 		return ctx

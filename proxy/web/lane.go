@@ -79,8 +79,8 @@ func (s *Stack) Forget() {
 	}
 }
 
-// placeOf is where the answer to a request may be left, nil for nowhere. Who
-// collects traces wants to decide for each request whether it is collected.
+// placeOf is where the answer to a request may be left, nil for nowhere. A
+// collector of traces wants to decide for each request whether it is collected.
 func (s *Stack) placeOf(r *http.Request) Place {
 	c := ConnOf(r)
 	if s.o.Lane == nil || s.o.Tracing != nil || c == nil || c.fast == nil {
@@ -106,7 +106,7 @@ func (s *Stack) remember(r *http.Request, rec *Record) {
 	}
 }
 
-// Admission says who may ask.
+// Admission says which clients may ask.
 func (s *Stack) Admission() *limits.Admission { return s.admission }
 
 // Recorder takes the records of requests.

@@ -1,6 +1,6 @@
 // Package web has what every answer of the public surface has, whichever
 // interface it belongs to: the connection that it leaves on, the record of its
-// request, its headers, its content coding, and the limits of who may ask.
+// request, its headers, its content coding, and the limits of clients.
 //
 // A request goes, top to bottom:
 //
@@ -55,7 +55,7 @@ type Options struct {
 	SessionCookie bool     // browsers keep their session in a cookie
 	HeightHeaders []string // beside X-Block-Height, by which clients ask for a height and are told one; pages may use them
 
-	Keys         []limits.Key  // who may ask where a key is required; SetKeys replaces them
+	Keys         []limits.Key  // of the clients that may ask where a key is required; SetKeys replaces them
 	Limits       limits.Limits // how often clients may ask; SetLimits replaces them
 	SharedLimits limits.Shared
 

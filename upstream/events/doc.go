@@ -12,5 +12,5 @@
 //
 // The subscription has a connection of its own, beside that which package heights has to
 // the same node: a block of some megabytes would hold up the headers behind it, and
-// it lasts only while somebody subscribes.
+// it lasts only while a client subscribes.
 package events

@@ -74,7 +74,7 @@ func New(o Options) *Feed {
 	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
 }
 
-// Run brings events while somebody subscribes, until ctx ends, and waits for all it
+// Run brings events while a client subscribes, until ctx ends, and waits for all it
 // started.
 func (f *Feed) Run(ctx context.Context) error {
 	var waits sync.WaitGroup // for transactions to be found

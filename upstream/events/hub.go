@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// A hub knows who subscribes to what. Subscriptions with the same query make a group,
+// A hub knows the subscriptions. Subscriptions with the same query make a group,
 // which is judged once for an event. An event is only judged by the groups that its
 // values lead to and by those whose query names no value.
 type hub struct {
@@ -38,7 +38,7 @@ func newHub() *hub {
 	}
 }
 
-// demand says whether anybody subscribes, and whether votes and rounds are wanted.
+// demand says whether a client subscribes, and whether votes and rounds are wanted.
 func (h *hub) demand() (some, wide bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -51,7 +51,7 @@ type Message struct {
 }
 
 // Subscriber makes a subscriber of at most so many subscriptions. Wake is called, with
-// locks held, when a message comes: then somebody has to call Next until it finds none.
+// locks held, when a message comes: then its owner has to call Next until it finds none.
 func (f *Feed) Subscriber(most int, wake func()) *Subscriber {
 	return &Subscriber{feed: f, most: most, wake: wake, subscriptions: map[string]*subscription{}}
 }

@@ -12,7 +12,7 @@ const rememberedHashes = 4096
 // anchors are the hashes of the newest blocks of an epoch, and of those of the epoch before.
 // Reads take no lock.
 type anchors struct {
-	mu     sync.Mutex // of those who write
+	mu     sync.Mutex // of writers
 	high   int64      // guarded by mu
 	now    atomic.Pointer[blockHashes]
 	before atomic.Pointer[blockHashes]

@@ -2,7 +2,7 @@ package heights
 
 import "sync"
 
-// A broadcast wakes all who wait for something to move.
+// A broadcast wakes all goroutines that wait for something to move.
 type broadcast struct {
 	mu     sync.Mutex
 	change chan struct{}

@@ -30,7 +30,7 @@ type Chain struct {
 	followers []*follower
 	rest      []*restFollower
 	claimants []*claimant   // of both
-	doubts    chan struct{} // somebody could not be answered at the tip
+	doubts    chan struct{} // a request could not be answered at the tip
 
 	anchors anchors
 	epochs  sync.Mutex // held while an epoch begins

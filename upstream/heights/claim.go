@@ -219,7 +219,7 @@ func (c *Chain) verify(ctx context.Context) {
 	}
 }
 
-// prove has all who claim a height show that it can be read.
+// prove has all sources that claim a height show that it can be read.
 func (c *Chain) prove(ctx context.Context, height int64) {
 	for _, s := range c.claimants {
 		if !c.tip.Claims(s.source, height) {

@@ -12,7 +12,7 @@
 //
 // A claim that is not plausible is put to the proof by a read at that height.
 // Where that fails, the claimant is put aside until a read proves it right; one
-// log line tells of each. A tip that somebody waits for in vain is put to the
+// log line tells of each. A tip that a request waits for in vain is put to the
 // proof, too.
 //
 // An epoch is the time between two resets of the chain. It ends when every source

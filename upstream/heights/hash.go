@@ -8,7 +8,7 @@ import (
 )
 
 // Headers of new blocks name the block before. Where none come, its hash is read with each
-// height, before that is told of: once for all who ask at it.
+// height, before that is told of: once for all requests at it.
 const (
 	maxHashTime = 500 * time.Millisecond // for which a height waits for the hash, half a block at most
 	hashTries   = 3                      // that fail in a row; from then on

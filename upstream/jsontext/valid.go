@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// maxDepth is how deep values may be nested, as in encoding/json: who reads a valid text may recurse.
+// maxDepth is how deep values may be nested, as in encoding/json: a reader of a valid text may recurse.
 const maxDepth = 10_000
 
 // Valid tells what [encoding/json.Valid] tells, in a fraction of its time.

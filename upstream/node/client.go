@@ -16,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// origin is what clients of the proxy get to read about who did not answer.
+// origin is what clients of the proxy get to read about the origin that did not answer.
 const origin = "the chain node"
 
 // maxDial bounds a dial, which net/http lets run on after its request has gone.
@@ -137,7 +137,7 @@ func notNode(status int) *upstream.Error {
 
 // blames tells failures that speak against the node. A connection dropped
 // without an answer does not: some queries make the node's handler panic, and
-// one such query, repeated, must not take the node away from everybody.
+// one such query, repeated, must not take the node away from all clients.
 func blames(err error) bool {
 	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Kind == upstream.Timeout {
 		return true

@@ -167,7 +167,7 @@ func (r result) silent() bool {
 }
 
 // exhausted is what to say when no endpoint is left. That a height is pruned is
-// true only if everybody who may have it was asked.
+// true only if each endpoint that may have it was asked.
 func (f *fetch) exhausted() (*Answer, error) {
 	switch {
 	case f.silence != nil:

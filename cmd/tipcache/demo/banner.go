@@ -53,7 +53,7 @@ func cosmosQueries() queries {
 	}}
 }
 
-// cosmJS is a program for a shell, before the RPC, that sends coins to somebody.
+// cosmJS is a program for a shell, before the RPC, that sends coins to another account.
 const cosmJS = `
 The same by CosmJS, which simulates, signs, broadcasts and waits:
   npm install --silent @cosmjs/stargate@0.39 @cosmjs/proto-signing@0.39

@@ -82,7 +82,7 @@ func Namespace(chainID string, epoch int64) string {
 	return chainID + "#" + strconv.FormatInt(epoch, 10)
 }
 
-// NeedsStore tells whether serve opens the collection store: where somebody may list
+// NeedsStore tells whether serve opens the collection store: where clients may list
 // it, or it is filled.
 func NeedsStore(cfg config.Config) bool { return cfg.Collections.Auth != "closed" || cfg.Index.Enabled }
 

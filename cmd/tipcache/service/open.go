@@ -86,7 +86,7 @@ func (s *Service) setNamespace(chainID string) {
 	}
 }
 
-// openStore opens the store where somebody may list it, or it is filled.
+// openStore opens the store where clients may list it, or it is filled.
 func (s *Service) openStore(ctx context.Context) (err error) {
 	if !parts.NeedsStore(s.cfg) {
 		return nil

@@ -28,7 +28,7 @@ func Shape(raw []byte, want *Schema) (body []byte, nextKey string, err error) {
 	if want == nil {
 		return raw, "", nil
 	}
-	src := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // which nobody writes
+	src := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // which is only read
 	msg := gjson.Get(src, "msg")
 	if !msg.IsObject() {
 		return nil, "", fmt.Errorf("msg: want an object, have %.40s", msg.Raw)

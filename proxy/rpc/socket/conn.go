@@ -29,7 +29,7 @@ type turn struct {
 	err    error // why it cannot be read
 	size   int   // of its message, in bytes
 	answer Answer
-	done   chan struct{} // closed when there is the answer; nil: nobody has begun to read it
+	done   chan struct{} // closed when there is the answer; nil: no goroutine has begun to read it
 }
 
 // A conn is a client's connection.
@@ -112,7 +112,7 @@ func (c *conn) write(message []byte) {
 	_ = c.ws.Write(ctx, websocket.MessageText, message) // a failure ends the connection, and reading
 }
 
-// enqueue puts a call behind those that are not answered yet. Where there are many, it waits
+// enqueue puts a call behind the calls that are not answered yet. Where there are many, it waits
 // for room.
 func (c *conn) enqueue(message []byte) {
 	t := &turn{size: len(message)}

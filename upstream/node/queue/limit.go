@@ -67,7 +67,7 @@ type limit struct {
 	before         float64       // times that reads took in the window that had the limit fall, 0 for none
 	answers, slow  int           // of the window
 	busy           int           // of these, of reads that were not calm
-	full           bool          // in the window somebody had to wait
+	full           bool          // in the window a request had to wait
 	punctual, late int64
 	fell           time.Time
 }

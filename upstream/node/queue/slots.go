@@ -1,5 +1,5 @@
 // Package queue hands out the slots of an endpoint, in each of which one request
-// is asked: how many there are (limit.go), who waits for one, whose turn it is
+// is asked: how many there are (limit.go), which requests wait for one, whose turn it is
 // (lines.go), and how long a turn is likely to take (expected.go).
 package queue
 

@@ -52,7 +52,7 @@ func (t *Tokens) delay(tokens int) time.Duration {
 	return time.Duration(max(0, missing) / float64(t.bucket.Limit()) * float64(time.Second))
 }
 
-// grant hands out the tokens of now, and sets a timer for the next one if somebody
+// grant hands out the tokens of now, and sets a timer for the next one if a client
 // waits for it. Call with mu held.
 func (t *Tokens) grant() {
 	for t.queue.waits.requests() > 0 {
