@@ -89,7 +89,7 @@ type GRPC struct {
 type Cache struct {
 	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
 	Flight    time.Duration `yaml:"-"` // longest life of one read of an origin; Load makes it twice chain.timeout where that is longer
-	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before anybody asks; 0 is never"`
+	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before a client asks; 0 is never"`
 }
 
 // Redis is the shared store. It is optional and never waited for long.
@@ -103,7 +103,7 @@ type Redis struct {
 type Collections struct {
 	Store       string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
 	StoreKey    string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store"`
-	Auth        string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: nobody may ask, the default until anything of collections is set"`
+	Auth        string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: no client may ask, the default until anything of collections is set"`
 	Keys        []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
 	Rate        string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
 	PublicURL   string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`

@@ -32,15 +32,15 @@ const DefaultWait = 10 * time.Second
 
 const maxWaiters = 1000
 
-// Shares is how many shares there are of all places, of which a client has one.
-const Shares = 20
+// clientShares is how many shares there are of all places, of which a client has one.
+const clientShares = 20
 
 // NewWaiters makes places for the requests of one interface that wait for a block.
 func (a *Admission) NewWaiters() *Places { return a.NewPlaces(maxWaiters, "wait for a block") }
 
 // NewPlaces makes so many places. Refusals say what too many requests are doing.
 func (a *Admission) NewPlaces(most int, doing string) *Places {
-	return &Places{admission: a, most: most, share: most / Shares, doing: doing, held: map[string]int{}}
+	return &Places{admission: a, most: most, share: most / clientShares, doing: doing, held: map[string]int{}}
 }
 
 // A Memory sets bytes aside, or takes them back where they are negative; *cache.Cache has one.

@@ -19,8 +19,8 @@ const (
 	mostDigits  = 64
 )
 
-// New makes the token of a block by the hash of the one before, "" where that is not known.
-func New(height int64, hash string) Token { return Token{height, hash[:min(digits, len(hash))]} }
+// newToken makes the token of a block by the hash of the one before, "" where that is not known.
+func newToken(height int64, hash string) Token { return Token{height, hash[:min(digits, len(hash))]} }
 
 // A History knows the hashes of blocks, as *node.Pool does.
 type History interface {
@@ -31,7 +31,7 @@ type History interface {
 }
 
 // At is the token of a client that has been answered at a block.
-func At(height int64, h History) Token { return New(height, h.HashOf(height-1)) }
+func At(height int64, h History) Token { return newToken(height, h.HashOf(height-1)) }
 
 // Replaced tells whether the chain is known to have been set back behind the token's block.
 func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.Height-1, t.Hash) }

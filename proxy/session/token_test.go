@@ -17,10 +17,10 @@ func TestATokenIsReadAsItWasMade(t *testing.T) {
 			t.Errorf("%q: %v, %t", text, got, ok)
 		}
 	}
-	if made := New(5, strings.Repeat("AB", 32)); made.String() != "5.ABABABABABAB" {
+	if made := newToken(5, strings.Repeat("AB", 32)); made.String() != "5.ABABABABABAB" {
 		t.Errorf("made %s", made)
 	}
-	if made := New(5, ""); made.String() != "5" {
+	if made := newToken(5, ""); made.String() != "5" {
 		t.Errorf("made %s of a block without a hash", made)
 	}
 }

@@ -48,7 +48,7 @@ func bridge(name string, member []byte) (message []byte, st *status.Status, ran 
 		message, _ = base64.StdEncoding.DecodeString(r.Get("value").String())
 		return message, nil, true
 	case log == unrouted:
-		return nil, Unknown(name), false
+		return nil, unknownService(name), false
 	case code == invalidRequest && undecoded.MatchString(log):
 		return nil, status.New(codes.Internal, "grpc: error unmarshalling request: "+strings.TrimSuffix(log, described[code])), false
 	default:
@@ -56,8 +56,8 @@ func bridge(name string, member []byte) (message []byte, st *status.Status, ran 
 	}
 }
 
-// Unknown is the status of a method that there is not.
-func Unknown(name string) *status.Status {
+// unknownService is the status of a method that there is not.
+func unknownService(name string) *status.Status {
 	service := strings.TrimPrefix(name, "/")
 	return status.New(codes.Unimplemented, "unknown service "+service[:max(0, strings.LastIndexByte(service, '/'))])
 }

@@ -56,8 +56,8 @@ type parts struct {
 	} `json:"evidence"`
 }
 
-// FromResults makes a block of the results of the methods block and block_results.
-func FromResults(ofBlock, ofBlockResults []byte) (*Block, error) {
+// fromResults makes a block of the results of the methods block and block_results.
+func fromResults(ofBlock, ofBlockResults []byte) (*Block, error) {
 	var (
 		b block
 		r struct {
@@ -75,8 +75,8 @@ func FromResults(ofBlock, ofBlockResults []byte) (*Block, error) {
 	return made, err
 }
 
-// FromEvent makes a block of the value of its NewBlock event.
-func FromEvent(value []byte) (*Block, error) {
+// fromEvent makes a block of the value of its NewBlock event.
+func fromEvent(value []byte) (*Block, error) {
 	var e struct {
 		block
 		Outcome outcome `json:"result_finalize_block"`

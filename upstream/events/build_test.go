@@ -83,12 +83,12 @@ func (r recordedBlock) promised(t testing.TB) map[string][]announced {
 
 func TestEventsAreThoseOfTheNode(t *testing.T) {
 	for name, r := range recordedBlocks(t) {
-		ofResults, err := FromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+		ofResults, err := fromResults(result(t, r.Block).Result, result(t, r.Results).Result)
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		want := r.promised(t)
-		ofEvent, err := FromEvent([]byte(want[NewBlock][0].Value))
+		ofEvent, err := fromEvent([]byte(want[NewBlock][0].Value))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -117,7 +117,7 @@ func TestEventsAreInTheNodesOrder(t *testing.T) {
 			want = append(want, a.Value)
 		}
 	}
-	b, err := FromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+	b, err := fromResults(result(t, r.Block).Result, result(t, r.Results).Result)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestATransactionIsThatOfTheMethodTx(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := recordedBlocks(t)["74.json"]
-	b, err := FromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+	b, err := fromResults(result(t, r.Block).Result, result(t, r.Results).Result)
 	if err != nil {
 		t.Fatal(err)
 	}

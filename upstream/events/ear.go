@@ -158,7 +158,7 @@ func (e *ear) next(ctx context.Context, stream Stream) (arrival, error) {
 		a := arrival{at: time.Now()}
 		switch kind := kinds[len(kinds)-1]; kind {
 		case NewBlock:
-			if a.block, err = FromEvent(m.Data.Value); err != nil {
+			if a.block, err = fromEvent(m.Data.Value); err != nil {
 				return arrival{}, err
 			}
 		case NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates:

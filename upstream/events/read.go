@@ -70,5 +70,5 @@ func (n Node) read(ctx context.Context, height int64) (*Block, error) {
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
-	return FromResults(answers[0], answers[1])
+	return fromResults(answers[0], answers[1])
 }

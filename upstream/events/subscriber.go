@@ -11,13 +11,13 @@ import (
 
 // What a node says to a subscription that it does not take or does not know.
 var (
-	ErrTooLong    = errors.New("maximum query length exceeded")
-	ErrSubscribed = errors.New("already subscribed")
+	errTooLong    = errors.New("maximum query length exceeded")
+	errSubscribed = errors.New("already subscribed")
 	ErrNotFound   = errors.New("subscription not found")
 )
 
-// ErrTooSlow is why a subscription ends whose events are not taken.
-var ErrTooSlow = errors.New("internal subscription event buffer is out of capacity")
+// errTooSlow is why a subscription ends whose events are not taken.
+var errTooSlow = errors.New("internal subscription event buffer is out of capacity")
 
 // A Subscriber is a client's connection with its subscriptions. What happens to them
 // waits in one queue, in the order of publishing. Its methods may be called at any time.
@@ -73,14 +73,14 @@ func (s *Subscriber) enter(text string, label any) (*subscription, error) {
 		return nil, fmt.Errorf("max_subscriptions_per_client %d reached", s.most)
 	}
 	if len(text) > query.MaxLength {
-		return nil, ErrTooLong
+		return nil, errTooLong
 	}
 	q, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
 	if _, known := s.subscriptions[q.String()]; known {
-		return nil, ErrSubscribed
+		return nil, errSubscribed
 	}
 	added := &subscription{owner: s, query: q, label: label}
 	s.subscriptions[q.String()] = added
@@ -145,7 +145,7 @@ func (s *Subscriber) put(of *subscription, e *Event) bool {
 	}
 	m := Message{Label: of.label, Event: e, of: of}
 	if of.waiting++; of.waiting > s.feed.o.Queue {
-		m.Event, m.End = nil, ErrTooSlow
+		m.Event, m.End = nil, errTooSlow
 		delete(s.subscriptions, of.query.String())
 		s.feed.metrics.slow.Inc()
 	}
