@@ -80,6 +80,9 @@ func (s *Server) SetLimits(l limits.Limits) {
 // Connects tells whether the page that a request comes from may open a WebSocket.
 func (s *Server) Connects(r *http.Request) bool { return s.stack.Connects(r) }
 
+// Listen notes that the client of a request is told of blocks by events, on its connection.
+func (s *Server) Listen(r *http.Request) *web.Listener { return s.stack.Listen(r) }
+
 // Trusts tells whether an address is that of a trusted proxy, behind which there
 // are many clients.
 func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Trusts(addr) }

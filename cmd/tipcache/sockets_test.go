@@ -75,6 +75,30 @@ func TestAnEventOverAWebSocketMeansThatItsBlockCanBeRead(t *testing.T) {
 	}
 }
 
+// The node takes longer for an answer than clients are kept waiting that could be given an older one.
+func TestWhatAClientReadsThatWasToldOfABlockIsNotOfOneBefore(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	r := startRunning(t, d, withRPC)
+	c, err := dialSocket(t, r, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`)
+	c.hear()
+	before := r.get(r.base + sdkPool).height()
+	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 700 * time.Millisecond}}); err != nil {
+		t.Fatal(err)
+	}
+	d.Advance(1)
+	if told, want := c.hear(), fmt.Sprintf(`"height":"%d"`, d.Height()); !strings.Contains(told, want) {
+		t.Fatalf("told of %s, want %s", told, want)
+	}
+	if got := r.get(r.base + sdkPool); got.height() != fmt.Sprint(d.Height()) {
+		t.Errorf("told of block %d after %s, read %d at %s, %s", d.Height(), before, got.status, got.height(), got.header.Get("Cache-Status"))
+	}
+}
+
 func TestAServiceThatStopsClosesItsWebSockets(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})

@@ -60,8 +60,35 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
 	a.Asked, a.Tip, a.pinned, a.batch = r.asked(q, tip), tip, q.Pinned > 0, q.Batch != nil
 	narrow(&a.Asked, rec)
-	a.Result, err = (&asking{Reader: r, q: q, from: from, rec: rec}).get(ctx, a.Asked)
+	asking := &asking{Reader: r, q: q, from: from, rec: rec}
+	if res, ok := asking.getAnnounced(ctx, a.Asked); ok {
+		a.Result = res
+		return a, nil
+	}
+	a.Result, err = asking.get(ctx, a.Asked)
 	return a, err
+}
+
+// maxAnnounced is how long a client that was told of a block by an event waits to read it, where it
+// could be given an older answer.
+const maxAnnounced = 5 * time.Second
+
+// getAnnounced asks the cache for an answer that is no older than the block that the client was told
+// of by an event. It is not ok where there was none, or no node has answered in time: then the answer
+// may be older, and says so.
+func (a *asking) getAnnounced(ctx context.Context, asked cache.Query) (res cache.Result, ok bool) {
+	least := a.Stack.Announced(a.from)
+	if least <= asked.MinHeight || least > asked.Tip || a.q.Pinned > 0 || asked.Policy.Immutable {
+		return res, false
+	}
+	if res, ok = a.cache.Fresh(asked, time.Now()); ok {
+		return res, true
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxAnnounced)
+	defer cancel()
+	asked.MinHeight = least
+	res, err := a.get(ctx, asked)
+	return res, err == nil
 }
 
 // asked is what the cache is asked.

@@ -77,6 +77,7 @@ type Stack struct {
 	admission *limits.Admission
 	recorder  *record.Recorder
 	incoming  *limits.Places // bytes of the bodies of requests
+	announced announced
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the

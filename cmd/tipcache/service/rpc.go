@@ -35,6 +35,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	handler := s.proxy.RPC()
 	o := parts.Socket(s.cfg)
 	o.Methods, o.Feed, o.Origin, o.Registerer = handler, r.feed, s.proxy.Connects, s.registry
+	o.Listen = func(r *http.Request) socket.Listener { return s.proxy.Listen(r) }
 	r.socket = socket.New(o)
 	handler.SetSocket(r.socket)
 	handler.SetUnindexed(r.feed.Unindexed)

@@ -52,6 +52,16 @@ type Options struct {
 	Write         time.Duration            // for a message to be taken; 10 s
 	Origin        func(*http.Request) bool // whether a page of that origin may connect; nil: any may
 	Registerer    prometheus.Registerer    // nil: no metrics
+
+	// Listen notes who is told of blocks; nil: nobody has to know.
+	Listen func(*http.Request) Listener
+}
+
+// A Listener is a client that is told of blocks over a connection.
+type Listener interface {
+	// Announce notes the block of an event before that is sent.
+	Announce(height int64)
+	Close()
 }
 
 func (o Options) withDefaults() Options {
@@ -63,8 +73,16 @@ func (o Options) withDefaults() Options {
 	if o.Origin == nil {
 		o.Origin = func(*http.Request) bool { return true }
 	}
+	if o.Listen == nil {
+		o.Listen = func(*http.Request) Listener { return deaf{} }
+	}
 	return o
 }
+
+type deaf struct{}
+
+func (deaf) Announce(int64) {}
+func (deaf) Close()         {}
 
 // or is v unless it is zero or less.
 func or[T int | int64 | time.Duration](v, fallback T) T {
