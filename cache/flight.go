@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/tipcache/tipcache/cache/heap"
+
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -42,24 +44,10 @@ func (f flight) start(ctx context.Context) (landed <-chan singleflight.Result, o
 	own = new(atomic.Bool)
 	return f.ch.flights.DoChan(f.q.Key, func() (any, error) {
 		own.Store(true)
-		growStack(0)
+		heap.GrowStack()
 		return f.fly(ctx)
 	}), own
 }
-
-// growStack gives a new goroutine the stack that a flight needs. Grown as calls get deeper, it would be
-// copied two or three times with all that is on it; a frame of that size has it grown before.
-//
-//go:noinline
-func growStack(never int) byte {
-	if never == 0 {
-		return 0
-	}
-	var room [stackRoom]byte
-	return room[never]
-}
-
-const stackRoom = 12 << 10 // bytes: a flight outgrows 8 KiB in net/http
 
 // fly runs the flight. It ends with its own time or the cache, not with ctx.
 func (f *flight) fly(ctx context.Context) (flightResult, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -88,6 +89,7 @@ func (c *Conn) reopen() {
 
 // Read answers what the lane can answer, and gives net/http everything else.
 func (c *Conn) Read(p []byte) (int, error) {
+	heap.GrowStackOfConn()
 	for c.open && len(p) > 0 {
 		n, err := c.serve(p)
 		if n == 0 {

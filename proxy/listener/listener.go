@@ -66,7 +66,7 @@ type Listener struct {
 
 // Listen opens the listener.
 func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
-	var lc net.ListenConfig
+	lc := listenConfig()
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
