@@ -45,6 +45,9 @@ func TestABrowserKeepsItsSessionInACookie(t *testing.T) {
 			}
 		}
 	}
+	for _, token := range []string{"", "100", at228, lostAt228} { // beside a cookie that says more
+		s.get(t, anyPath, "Cookie", kept+"250.A00000000000", "X-Session", token).has(t, "Set-Cookie", "")
+	}
 	s.get(t, anyPath, "X-Forwarded-Proto", "https").has(t, "Set-Cookie", kept+at228+"; Path=/; HttpOnly; Secure; SameSite=Strict")
 	s.get(t, anyPath, "X-Block-Height", "100").has(t, "Set-Cookie", "")
 	s.get(t, anyPath, "X-Block-Height", "100").has(t, "Cache-Control", "private, max-age=86400")

@@ -20,7 +20,7 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Rec
 		told = rec.Amend(told)
 	}
 	a.Entry = nil
-	r.keepSession(w, from, rec, &told)
+	r.keepSession(w, from, a.Tip, &told)
 	r.Stack.Respond(w, from, &told)
 }
 

@@ -38,7 +38,7 @@ func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record
 	rec.Session.Token = q.Session
 	if kept, on := r.Stack.CookieSession(from); on {
 		rec.KeepOutOfLane()
-		if q.Session.Height == 0 && (tip.Limit == 0 || kept.Height <= tip.Limit) {
+		if q.Session.Height == 0 && believable(kept, tip) {
 			rec.Session.Token = kept
 		}
 	}
@@ -97,14 +97,18 @@ func (r *Reader) continueSession(told *web.Answer, rec *web.Record) {
 }
 
 // keepSession has a browser keep its session, where cookies carry them. Its cookie stays
-// where that says more than the answer.
-func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, rec *web.Record, told *web.Answer) {
+// where that says more than the answer, whatever session the request names beside it.
+func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, told *web.Answer) {
 	kept, on := r.Stack.CookieSession(from)
 	if !on || told.Session.Height == 0 || told.Next != "" { // a poll is shared
 		return
 	}
 	told.Control = web.OwnAnswer
-	if told.Session != kept && told.Session.Height >= rec.Session.Least {
+	more := kept.Height > told.Session.Height && believable(kept, tip) && !kept.Replaced(r.Nodes)
+	if told.Session != kept && !more {
 		r.Stack.SetCookieSession(w, from, told.Session)
 	}
 }
+
+// believable tells whether the chain can have come to the block of a token.
+func believable(t session.Token, tip node.Tip) bool { return tip.Limit == 0 || t.Height <= tip.Limit }
