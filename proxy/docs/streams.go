@@ -78,7 +78,7 @@ var streamParameters = []struct {
 	{stream.HeightParameter, "Stands for the header `X-Block-Height`.", heightValue, nil},
 	{stream.MinHeightParameter, "Stands for the header `X-Min-Block-Height`.", heightValue, nil},
 	{stream.MinEVMParameter, "Stands for the header `X-Min-Evm-Block`.", heightValue, nil},
-	{stream.SessionParameter, "Stands for the header `X-Session`, which is waited for as by any request. With `stream.blocks` no block is told before it that the chain has not been set back behind, once the server has it; where the chain was set back, the answer has `X-Session-Reset`.", tokenValue, nil},
+	{stream.SessionParameter, "Stands for the header `X-Session`. Answers and blocks before it are not told, unless it does not come in a moment: a quarter of a block's time, 500 ms at most. Where the chain was set back behind it, the answer has `X-Session-Reset`.", tokenValue, nil},
 	{stream.LastEventParameter, "Stands for the header `Last-Event-ID`, for an EventSource that was made anew.", textValue, nil},
 	{stream.KeyParameter, "Stands for the header `X-Api-Key`. It is kept out of the logs.", textValue, nil},
 }

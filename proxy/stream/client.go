@@ -17,6 +17,7 @@ import (
 // A client is one stream.
 type client struct {
 	follower
+	resumption
 	w      gin.ResponseWriter
 	out    output // to w
 	follow []subscription
@@ -41,7 +42,7 @@ func (cl *client) serve(r *http.Request, rec *web.Record, sources []Source) erro
 		return err
 	}
 	setHeaders(cl.w.Header(), cl.out.gzip)
-	if cl.frames.resumeSession(r.Header.Get(web.SessionHeader), cl.h.o.Heights) {
+	if cl.resumeSession(r) {
 		cl.w.Header().Set(web.ResetHeader, "true")
 	}
 	cl.w.WriteHeader(http.StatusOK)
@@ -197,6 +198,11 @@ func (cl *client) writeID() {
 // the time to wait.
 func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration) {
 	n := s.news.Load()
+	if n.answer != nil && s.subject.at == 0 && !s.undated {
+		if wait = cl.early(n.height); wait > 0 {
+			return wait
+		}
+	}
 	recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
 	if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
 		if wait = cl.tellAnswer(ctx, s); wait > 0 {

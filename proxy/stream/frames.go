@@ -83,6 +83,10 @@ func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 	for i := range subs {
 		f.seen = append(f.seen, subs[i].news.Load())
 	}
+	if wait := cl.early(tip.Height); wait > 0 {
+		f.late.Reset(wait)
+		return 0
+	}
 	newest := tip.Height
 	for i := range subs {
 		at, past := subs[i].editions(f.seen[i])
@@ -201,17 +205,6 @@ func (cl *client) tellAt(ctx context.Context, s *subscription, n *news, e *event
 	}
 	s.failure = 0
 	return 0
-}
-
-// resumeSession has no frame be of a block before that of the client's session, where that
-// has come, and tells whether the chain was set back behind it. Each block tells its session.
-func (f *frames) resumeSession(sent string, h heights) (reset bool) {
-	t, ok := session.Parse(sent)
-	if reset = ok && t.Replaced(h); ok && !reset {
-		tip := h.Tip()
-		f.epoch, f.told = tip.Epoch, min(t.Height, tip.Height)-1
-	}
-	return reset
 }
 
 // block is the event of a block, that of all clients where it is the newest.

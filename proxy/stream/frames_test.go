@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // inShort is what events say in short: path@n for an answer, path! for a failure, and #n for a
@@ -175,4 +176,38 @@ func TestAStreamIsOfNoBlockBeforeThatOfItsSession(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 	})
+}
+
+func TestAStreamWaitsALittleForTheBlockOfItsSession(t *testing.T) {
+	for _, target := range []string{"/a", live("/a"), live("/a", "/b") + "&stream.blocks=true", "/a?stream.session=102.00000000"} {
+		inBubbleWith(t, stream.Options{}, web.Options{SessionCookie: true}, func(s *service) {
+			s.chain.read = func(_ string, height int64) (string, error) { return strconv.FormatInt(height, 10), nil }
+			s.says(nil)
+			s.follow(live("/a", "/b")) // so that there are answers
+			headers := map[bool][]string{false: {"X-Session", "102.00000000"}, true: {"Cookie", "tipcache-session=102"}}
+			for _, cookie := range []bool{false, true} {
+				f := s.follow(target, headers[cookie]...)
+				if got := f.events(); len(got) > 0 {
+					t.Errorf("%s: told %q at once", target, got)
+				}
+				time.Sleep(499 * time.Millisecond)
+				if got := f.events(); len(got) > 0 {
+					t.Errorf("%s: told %q, and has not waited", target, got)
+				}
+				time.Sleep(time.Millisecond)
+				if got := strings.Join(f.events(), " "); !strings.Contains(got, "id: 101.") {
+					t.Errorf("%s: told %q when it has waited", target, got)
+				}
+			}
+			f := s.follow(target, headers[false]...)
+			time.Sleep(100 * time.Millisecond)
+			s.says(nil)
+			if got := strings.Join(f.events(), " "); !strings.Contains(got, "id: 102.") || strings.Contains(got, "id: 101.") {
+				t.Errorf("%s: told %q when the block has come", target, got)
+			}
+			if got := strings.Join(s.follow(target, "X-Session", "103.0A000000").events(), " "); !strings.Contains(got, "id: 102.") {
+				t.Errorf("%s: told %q after a set-back", target, got)
+			}
+		})
+	}
 }
