@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -41,6 +42,8 @@ func (q *query) text(parts ...any) {
 			q.out = append(q.out, p...)
 		case address:
 			q.out = p.appendTo(q.out)
+		case uint64:
+			q.out = strconv.AppendUint(q.out, p, 10)
 		default:
 			q.out = fmt.Append(q.out, p)
 		}
@@ -62,9 +65,10 @@ func says(message string) answer {
 	}
 	return func(q *query) error {
 		for i := range texts {
-			q.text(texts[i], of[i](q))
+			q.out = append(q.out, texts[i]...)
+			q.text(of[i](q))
 		}
-		q.text(message)
+		q.out = append(q.out, message...)
 		return nil
 	}
 }
@@ -89,13 +93,13 @@ var values = map[string]func(*query) any{
 	"shares":      func(q *query) any { return q.shares(q.validator) },
 	"description": func(q *query) any { return string(q.validator.About) },
 	"left": func(q *query) any {
-		return textIf(q.validator.leaves(), fmt.Sprintf(`"unbonding_height":"%d",`, 60+q.validator.index))
+		return textIf(q.validator.leaves(), `"unbonding_height":"%d",`, 60+q.validator.index)
 	},
 	"until": func(q *query) any {
 		return stamp(map[bool]time.Time{false: epoch, true: releaseTime}[q.validator.leaves()])
 	},
 	"ids": func(q *query) any {
-		return textIf(q.validator.leaves(), fmt.Sprintf(`"unbonding_ids":["%d"],`, 150+q.validator.index))
+		return textIf(q.validator.leaves(), `"unbonding_ids":["%d"],`, 150+q.validator.index)
 	},
 	"rate":        func(q *query) any { return fraction(q.validator.rate) },
 	"support":     func(q *query) any { return textIf(!q.validator.Locked, `"support_token_type":1,`) },
@@ -115,15 +119,15 @@ var values = map[string]func(*query) any{
 
 	"id":      func(q *query) any { return q.lot.ID },
 	"portion": func(q *query) any { return q.lot.Tokens },
-	"term":    func(q *query) any { return textIf(q.lot.Period != 0, fmt.Sprintf(`"period_type":%d,`, q.lot.Period)) },
+	"term":    func(q *query) any { return textIf(q.lot.Period != 0, `"period_type":%d,`, q.lot.Period) },
 	"ends":    func(q *query) any { return stamp(createdTime.Add(periodTerms[q.lot.Period])) },
 
 	"record": func(q *query) any { return string(q.record.Item) },
 }
 
-func textIf(yes bool, text string) string {
+func textIf(yes bool, format string, args ...any) string {
 	if yes {
-		return text
+		return fmt.Sprintf(format, args...)
 	}
 	return ""
 }

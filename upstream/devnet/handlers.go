@@ -145,6 +145,15 @@ func addressOr(own bool, name, set string) answer {
 	}
 }
 
+// What answers that are put together have of their items.
+var (
+	validatorItem   = says(validatorMessage)
+	recordItem      = says("{record}")
+	rewardItem      = says(`{"validator_address":"{bech32}","reward":{reward}}`)
+	rewardedItem    = says(`"{operator}"`)
+	commissionField = says(`,"commission":{commission}}`)
+)
+
 // delegatorRewards answers with what a delegator has earned at each validator.
 func delegatorRewards(q *query) error {
 	stakes, total := stakesOf(q), uint64(0)
@@ -153,7 +162,7 @@ func delegatorRewards(q *query) error {
 		return nil
 	}
 	q.text(`{"rewards":`)
-	q.list(stakes, "", says(`{"validator_address":"{bech32}","reward":{reward}}`))
+	q.list(stakes, "", rewardItem)
 	for _, s := range stakes {
 		total += q.reward(s.validator, s.stake)
 	}
@@ -168,7 +177,7 @@ func rewardedValidators(q *query) error {
 		return nil
 	}
 	q.text(`{"validators":`)
-	q.list(stakesOf(q), "", says(`"{operator}"`))
+	q.list(stakesOf(q), "", rewardedItem)
 	q.text("}")
 	return nil
 }
@@ -180,7 +189,7 @@ func validatorEarnings(q *query) error {
 		self = q.reward(q.validator, k)
 	}
 	q.text(`{"operator_address":"`, q.validator.Operator, `","self_bond_rewards":`, coins(self))
-	return says(`,"commission":{commission}}`)(q)
+	return commissionField(q)
 }
 
 // delegatorSum answers with what a delegator has at all validators.

@@ -108,7 +108,7 @@ func validatorList(q *query) error {
 	if !known {
 		return fmt.Errorf("rpc error: code = InvalidArgument desc = invalid validator status %s", q.request.Status)
 	}
-	return listing{"validators", "null", validatorsAt, byOperator, says(validatorMessage), func(*query) func(about) bool {
+	return listing{"validators", "null", validatorsAt, byOperator, validatorItem, func(*query) func(about) bool {
 		return func(a about) bool { return status == 0 || a.validator.Status == status }
 	}}.page(q)
 }
@@ -205,7 +205,7 @@ func redelegations(q *query) error {
 	}
 	if from == nil || to == nil {
 		return listing{"redelegation_responses", "[]", func(q *query) []about { return q.found(recorded().Redelegations, q.delegator, nil) },
-			func(a about) string { return a.record.Validator.key() + a.record.To.key() }, says("{record}"), nil}.page(q)
+			func(a about) string { return a.record.Validator.key() + a.record.To.key() }, recordItem, nil}.page(q)
 	}
 	moves := slices.DeleteFunc(q.found(recorded().Redelegations, q.delegator, from), func(a about) bool { return !bytes.Equal(a.record.To[:], to) })
 	if len(moves) == 0 {
@@ -213,7 +213,7 @@ func redelegations(q *query) error {
 			cosmos.Bech32(accountPrefix, q.delegator), cosmos.Bech32(validatorPrefix, from))
 	}
 	q.text(`{"redelegation_responses":`)
-	q.list(moves, "", says("{record}"))
+	q.list(moves, "", recordItem)
 	q.text("}")
 	return nil
 }
