@@ -36,6 +36,9 @@ type heightsKey struct{}
 // spelled: no node, no key of the cache and no log has them. HeightRules.Read finds them
 // nonetheless, and the parameters that were taken from a request of which this one is a part.
 func WithoutHeights(r *http.Request) *http.Request {
+	if r.URL.RawQuery == "" {
+		return r
+	}
 	var taken url.Values
 	query, found := web.EditQuery(r.URL.RawQuery, func(name, rawValue string) (_ string, found bool) {
 		for _, parameter := range [...]string{HeightParameter, MinHeightParameter} {

@@ -105,6 +105,9 @@ func optionsOf(r *http.Request) url.Values {
 	return options
 }
 
+// IsPoll tells whether a request without its options was a poll.
+func IsPoll(r *http.Request) bool { return optionsOf(r)[SinceParameter] != nil }
+
 // wantsBlocks tells whether the client asked for an event at every block.
 func wantsBlocks(r *http.Request) bool {
 	switch optionsOf(r).Get(BlocksParameter) {

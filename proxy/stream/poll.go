@@ -19,9 +19,6 @@ const SinceParameter = "since"
 // pollName is the name of polls in metrics and logs.
 const pollName = "poll"
 
-// IsPoll tells whether a request without its options was a poll.
-func IsPoll(r *http.Request) bool { return optionsOf(r)[SinceParameter] != nil }
-
 // What polls are told that cannot wait. Another replica may have a place for them.
 var (
 	errManyPolls = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}

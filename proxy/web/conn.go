@@ -131,15 +131,6 @@ func ConnOf(r *http.Request) *Conn {
 	return c
 }
 
-// carrierOf is ConnOf where the connection carries what the handler writes, one answer
-// at a time.
-func carrierOf(r *http.Request) *Conn {
-	if c := ConnOf(r); c != nil && !c.beneath {
-		return c
-	}
-	return nil
-}
-
 // Address is the client's; not valid where it has none.
 func (c *Conn) Address() netip.Addr { return c.address }
 
@@ -216,14 +207,18 @@ func (c *Conn) release() {
 
 // writeWhole writes a body whose headers are set and whose length is among them.
 func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
-	const fits = 3 << 10                                        // into net/http's buffer, beside the headers
-	if client := ConnOf(r); client != nil && r.ProtoMajor < 2 { // of HTTP/2 each stream says so
-		client.BeginBody(body)
-		defer client.EndBody(body)
-	}
-	c := carrierOf(r)
+	const fits = 3 << 10 // into net/http's buffer, beside the headers
+	c := ConnOf(r)
 	if c == nil || len(body) <= fits {
 		_, _ = w.Write(body) // fails only when the client has left
+		return
+	}
+	if r.ProtoMajor < 2 { // of HTTP/2 each stream says so
+		c.BeginBody(body)
+		defer c.EndBody(body)
+	}
+	if c.beneath {
+		_, _ = w.Write(body)
 		return
 	}
 	c.buffer = buffers.Get().(*writeBuffer) //nolint:forcetypeassert // the pool has no others

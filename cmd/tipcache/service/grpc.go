@@ -18,9 +18,7 @@ type grpcService struct {
 }
 
 func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
-	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt, Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
-	})
+	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, s.forClients())
 	if err != nil {
 		return nil, err
 	}

@@ -21,10 +21,9 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		s.certificate.Measure(s.registry)
 		s.certificate.Validity() // for the log
 	}
-	if s.public, err = listener.Listen(ctx, s.cfg.Listen, listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
-		Lane: s.webLane(), Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
-	}); err != nil {
+	public := s.forClients()
+	public.Lane, public.Metrics = s.webLane(), s.registry
+	if s.public, err = listener.Listen(ctx, s.cfg.Listen, public); err != nil {
 		return err
 	}
 	s.onClose(ignoreClosed(s.public.Close))
@@ -50,6 +49,14 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	}
 	s.onClose(ignoreClosed(s.admin.Close))
 	return nil
+}
+
+// forClients are the options of each listener of clients.
+func (s *Service) forClients() listener.Options {
+	return listener.Options{
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
+		Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
+	}
 }
 
 // tls is the configuration of the listeners' TLS, nil where there is no certificate.

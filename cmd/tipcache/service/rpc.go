@@ -23,10 +23,9 @@ type rpcService struct {
 }
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
-	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
-		Lane: s.rpcLane(), Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
-	})
+	clients := s.forClients()
+	clients.Lane = s.rpcLane()
+	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
 	if err != nil {
 		return nil, err
 	}
