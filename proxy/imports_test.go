@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"proxy/failure":          {},
 	"proxy/record":           {"cache"},
 	"proxy/lane/heads":       {},
-	"proxy/lane":             {"proxy/lane/heads", "proxy/web", "proxy/limits", "proxy/record"},
+	"proxy/lane":             {"proxy/lane/heads", "proxy/web", "proxy/limits", "proxy/record", "cache/heap"},
 	"proxy/listener":         {"proxy/web", "proxy/limits", "cache/heap"},
 	"cache":                  {"cache/...", "upstream"},
 	"cache/redis":            {"cache/...", "upstream"},
