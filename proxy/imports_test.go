@@ -45,7 +45,6 @@ var mayImport = map[string][]string{
 	"proxy/lane":             {"proxy/lane/heads", "proxy/web", "proxy/limits", "proxy/record", "cache/heap"},
 	"proxy/listener":         {"proxy/web", "proxy/limits", "cache/heap"},
 	"cache":                  {"cache/...", "upstream"},
-	"cache/redis":            {"cache/...", "upstream"},
 	"upstream":               {},
 	"upstream/node":          {"upstream", "upstream/jsontext", "upstream/node/queue", "upstream/heights/..."},
 	"upstream/node/queue":    {"upstream"},

@@ -21,7 +21,7 @@ func (s *sdkService) alone(t *testing.T) *sdkService {
 	alone, held := &sdkService{Devnet: s.Devnet}, newCache(t, nil)
 	var err error
 	if alone.pool, err = node.New(node.Options{
-		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: s.NodeURL()}}, BlockInterval: 50 * time.Millisecond, Timeout: 20 * time.Second, RollbackAfter: time.Hour,
+		Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: s.NodeURL()}}, BlockInterval: 250 * time.Millisecond, Timeout: 20 * time.Second, RollbackAfter: time.Hour,
 		OnEpoch: func(_ string, epoch int64) { held.SetNamespace(strconv.FormatInt(epoch, 10)) },
 	}); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func (s *sdkService) alone(t *testing.T) *sdkService {
 // told asks in a session until the answer is as it should be, and gives its session.
 func (s *sdkService) told(t *testing.T, what, token string, as func(h http.Header) bool) (session string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		resp, body := s.get(t, sdkPool, "X-Session", token)
 		if resp.StatusCode == http.StatusOK && as(resp.Header) {
 			return resp.Header.Get("X-Session")
