@@ -34,6 +34,7 @@ import (
 func parts() []rig.Part {
 	return []rig.Part{
 		{Name: "peers", About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU", Needs: []string{"wrk", "nginx", "varnishd", "openssl"}, Run: peers.Hits},
+		{Name: "calls", About: "calls of the RPC by POST under other ids, beside a small hit by REST and bare Go servers: CPU", Needs: []string{"wrk"}, Run: peers.Calls},
 		{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Needs: []string{"nginx", "varnishd"}, Run: peers.Herd},
 		{Name: "freshness", About: "a chain that moves: what the node is asked per key and block, how old answers are", Needs: []string{"nginx", "varnishd"}, Run: peers.Freshness},
 		{Name: "keys", About: "10,000 and 100,000 keys, all wanted at each block: how long clients wait, what fails, what is current, what the node is asked", Needs: []string{"nginx"}, Run: peers.Keys},

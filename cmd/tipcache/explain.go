@@ -42,6 +42,7 @@ func explainCommand(std streams) *cobra.Command {
 	fs.StringVar(&q.body, "body", "", "`BODY` of a collection listing or of a call of the RPC, in JSON; of a gRPC method the message in hex")
 	fs.StringVar(&q.of, "interface", "rest", "that the request is for: rest, rpc or grpc")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
+	_ = c.RegisterFlagCompletionFunc("interface", cobra.FixedCompletions([]string{"rest", "rpc", "grpc"}, cobra.ShellCompDirectiveNoFileComp)) // fails for flags that are not there
 	c.RunE = func(c *cobra.Command, args []string) error { return q.ask(c.Context(), args[0], std.out) }
 	return c
 }

@@ -33,6 +33,11 @@ func TestAnOperatorIsToldOfTheInterfacesOfNodesAndOfThoseForClients(t *testing.T
 			t.Errorf("no %s of 1 in the metrics", name)
 		}
 	}
+	for _, name := range []string{"http", "rpc", "grpc"} {
+		if !strings.Contains(metrics, "\ntipcache_"+name+"_connections ") {
+			t.Errorf("the connections of %s are not among the metrics", name)
+		}
+	}
 	if err := d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Refuse}); err != nil {
 		t.Fatal(err)
 	}

@@ -60,6 +60,10 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
 	a.Asked, a.Tip, a.pinned, a.batch = r.asked(q, tip), tip, q.Pinned > 0, q.Batch != nil
 	narrow(&a.Asked, rec)
+	if res, ok := r.cache.Fresh(a.Asked, time.Now()); ok {
+		a.Result = res
+		return a, nil
+	}
 	asking := &asking{Reader: r, q: q, from: from, rec: rec}
 	if res, ok := asking.getAnnounced(ctx, a.Asked); ok {
 		a.Result = res
@@ -80,9 +84,6 @@ func (a *asking) getAnnounced(ctx context.Context, asked cache.Query) (res cache
 	least := a.Stack.Announced(a.from)
 	if least <= asked.MinHeight || least > asked.Tip || a.q.Pinned > 0 || asked.Policy.Immutable {
 		return res, false
-	}
-	if res, ok = a.cache.Fresh(asked, time.Now()); ok {
-		return res, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAnnounced)
 	defer cancel()

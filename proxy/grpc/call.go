@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -118,11 +118,13 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 // receive receives the only message. Not ok says that there is none, and the call is refused: also
 // where it takes longer than the request may, which ends this call alone on its connection.
 func (k *call) receive() (message []byte, ok bool) {
-	if interrupt, _ := k.stream.Context().Value(interruptKey{}).(context.CancelFunc); interrupt != nil {
-		late := time.AfterFunc(time.Until(k.reader.Stack.Deadline(k.rec.Start)), interrupt)
-		defer late.Stop()
+	var err error
+	if c, _ := k.from.Context().Value(callKey{}).(*callContext); c == nil {
+		err = k.stream.RecvMsg(&message)
+	} else {
+		err = c.receiveBy(k.reader.Stack.Deadline(k.rec.Start), k.stream, &message)
 	}
-	switch err := k.stream.RecvMsg(&message); {
+	switch {
 	case err == nil:
 		return message, true
 	case errors.Is(err, io.EOF):
@@ -159,7 +161,8 @@ func (k *call) send(reply []byte, st *status.Status) (size int, err error) {
 }
 
 // deliver sends a message. While it waits for the client to take it, which for a large one may
-// be long after the call, the connection knows of it, and may be closed for it.
+// be long after the call, the connection knows of it, and may be closed for it. A large one is not
+// compressed: what comes of that is each call's own, and nothing tells when the client has it.
 func (k *call) deliver(message []byte) error {
 	client := web.ConnOf(k.from)
 	if client == nil {
@@ -172,6 +175,7 @@ func (k *call) deliver(message []byte) error {
 		defer sent()
 		return k.stream.SendMsg(&message)
 	}
+	_ = grpc.SetSendCompressor(k.from.Context(), encoding.Identity) // fails where no message is compressed
 	return k.stream.SendMsg(&node.Large{Bytes: message, Done: sent})
 }
 

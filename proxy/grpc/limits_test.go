@@ -269,7 +269,8 @@ type raw struct {
 	testing.TB
 	net.Conn
 	*http2.Framer
-	next uint32 // stream
+	next     uint32 // stream
+	encoding string // of messages
 }
 
 func (d *servers) raw(t testing.TB, from string) *raw {
@@ -281,7 +282,7 @@ func (d *servers) raw(t testing.TB, from string) *raw {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	r := &raw{TB: t, Conn: c, Framer: http2.NewFramer(c, bufio.NewReader(c)), next: 1}
+	r := &raw{TB: t, Conn: c, Framer: http2.NewFramer(c, bufio.NewReader(c)), next: 1, encoding: "identity"}
 	if _, err := io.WriteString(c, http2.ClientPreface); err != nil || r.WriteSettings() != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +295,7 @@ func (r *raw) begin(at ...string) (stream uint32) {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(at, "14")[0]},
+		{":method", "POST"}, {":scheme", "http"}, {":path", params}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}, {"x-cosmos-block-height", append(at, "14")[0]}, {"grpc-encoding", r.encoding},
 	} {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1], Sensitive: true}) // a table that no decoder has to follow
 	}
@@ -407,6 +408,16 @@ func (r *room) Reserve(bytes int64) (ok bool) {
 
 func TestAClientThatDoesNotReadIsSentAwayWhereMemoryIsShort(t *testing.T) {
 	t.Parallel()
+	for _, encoding := range []string{"identity", "gzip"} {
+		t.Run(encoding, func(t *testing.T) {
+			t.Parallel()
+			sendAwayUnread(t, encoding)
+		})
+	}
+}
+
+// sendAwayUnread has a client whose messages are in an encoding read nothing.
+func sendAwayUnread(t *testing.T, encoding string) {
 	n := newRecordedNode(t)
 	const calls, size = 8, 1 << 20
 	for at := range calls {
@@ -419,6 +430,7 @@ func TestAClientThatDoesNotReadIsSentAwayWhereMemoryIsShort(t *testing.T) {
 	memory.left.Store(3 * size)
 	d := open(t, n, true, func(s *setup) { s.listener.Memory = &memory })
 	r := d.raw(t, "127.0.0.1") // it never grants more than the window that all begin with
+	r.encoding = encoding
 	for at := range calls {
 		if err := r.WriteData(r.begin(strconv.Itoa(at+1)), true, make([]byte, 5)); err != nil {
 			t.Fatal(err)

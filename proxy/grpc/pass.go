@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -42,6 +43,7 @@ func (k *call) pass() (size int, err error) {
 		ctx = metadata.AppendToOutgoingContext(ctx, heightKey, named[0])
 	}
 	k.rec.Streamed = true
+	_ = grpc.SetSendCompressor(k.from.Context(), encoding.Identity) // as of large messages, which may follow small ones
 	if s, ok := k.stream.(*webStream); ok {
 		s.flushed = true
 	}

@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
-
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -20,17 +17,15 @@ var known = []struct{ key, header string }{
 
 // requestOf is a call as a request of HTTP, which it is: limits, keys and records know those.
 func requestOf(ctx context.Context, name string) *http.Request {
-	r := &http.Request{Method: http.MethodPost, URL: &url.URL{Path: name}, RequestURI: name, ProtoMajor: 2, Header: make(http.Header, len(known))}
-	for _, k := range known { // all metadata would be copied
-		if values := metadata.ValueFromIncomingContext(ctx, k.key); values != nil {
-			r.Header[k.header] = values
+	r := http.Request{Method: http.MethodPost, URL: &url.URL{Path: name}, RequestURI: name, ProtoMajor: 2, Header: http.Header{}}
+	if c, _ := ctx.Value(callKey{}).(*callContext); c != nil {
+		for _, k := range known {
+			if values := c.metadata[k.key]; values != nil {
+				r.Header[k.header] = values[:len(values):len(values)]
+			}
 		}
-	}
-	if from, ok := peer.FromContext(ctx); ok {
-		if on, ours := from.AuthInfo.(*connection); ours {
-			r.RemoteAddr, ctx = on.remote, on.conn.With(ctx)
-		} else if from.Addr != nil {
-			r.RemoteAddr = from.Addr.String()
+		if c.on != nil {
+			r.RemoteAddr = c.on.remote
 		}
 	}
 	return r.WithContext(ctx)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -36,20 +39,68 @@ var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutS
 func (d *Handler) NewServer(o ServerOptions) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
-		grpc.NumStreamWorkers(workers), grpc.InTapHandle(interruptible),
+		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped),
 		grpc.MaxRecvMsgSize(node.MaxMessage), grpc.MaxHeaderListSize(uint32(4*d.reader.Stack.MaxHeader())), grpc.MaxConcurrentStreams(streams),
 		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(o.Header), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: o.Idle, Time: time.Minute, Timeout: 20 * time.Second}),
 	)
 }
 
-// An interrupt ends the receiving of messages of a stream: nothing else does, before its handler
-// returns.
-type interruptKey struct{}
+// A callContext is that of a call on a connection, with what is known of the call before its handler runs.
+type callContext struct {
+	context.Context                    //nolint:containedctx // it is one
+	interrupt       context.CancelFunc // ends the receiving of messages: nothing else does, before the handler returns
+	metadata        metadata.MD        // of the client's, which is not to be changed
+	on              *connection        // nil: it is none of ours
+}
 
-func interruptible(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	ctx, interrupt := context.WithCancel(ctx) // ends with the stream
-	return context.WithValue(ctx, interruptKey{}, interrupt), nil
+type callKey struct{}
+
+// Value gives itself, and the connection.
+func (c *callContext) Value(key any) any {
+	if _, ok := key.(callKey); ok {
+		return c
+	}
+	if web.IsConnKey(key) && c.on != nil {
+		return c.on.conn
+	}
+	return c.Context.Value(key)
+}
+
+func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
+	c := &callContext{metadata: info.Header}
+	if from, ok := peer.FromContext(ctx); ok {
+		c.on, _ = from.AuthInfo.(*connection)
+	}
+	c.Context, c.interrupt = context.WithCancel(ctx) // ends with the stream
+	return c, nil
+}
+
+// A guard interrupts a call that takes too long to receive.
+type guard struct {
+	timer     *time.Timer
+	interrupt context.CancelFunc
+}
+
+// guards have timers, which are made anew for hardly a call.
+var guards = sync.Pool{New: func() any {
+	g := &guard{}
+	g.timer = time.AfterFunc(time.Hour, func() { g.interrupt() })
+	g.timer.Stop()
+	return g
+}}
+
+// receiveBy receives a message of the call by a time.
+func (c *callContext) receiveBy(at time.Time, stream grpc.ServerStream, message *[]byte) error {
+	g := guards.Get().(*guard) //nolint:forcetypeassert // the pool has no others
+	g.interrupt = c.interrupt
+	g.timer.Reset(time.Until(at))
+	err := stream.RecvMsg(message)
+	if g.timer.Stop() { // else it is interrupting
+		g.interrupt = nil
+		guards.Put(g)
+	}
+	return err
 }
 
 // handle answers a call on a connection.

@@ -42,9 +42,11 @@ type Options struct {
 	Header  time.Duration         // how long a handshake of TLS may take; 0: any time
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
+	Name    string                // of what is served, in the names of metrics; default http
 }
 
 func (o Options) withDefaults() Options {
+	o.Name = cmp.Or(o.Name, "http")
 	o.Share = cmp.Or(o.Share, max(16, o.Most/20))
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Exempt == nil {

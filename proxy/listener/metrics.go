@@ -16,16 +16,16 @@ type metrics struct {
 }
 
 func newMetrics(o Options, open func() int) *metrics {
-	f := promauto.With(o.Metrics)
-	f.NewGauge(prometheus.GaugeOpts{Name: "tipcache_http_connections_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(o.Most))
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_http_connections", Help: "Connections of clients, idle ones included."}, func() float64 { return float64(open()) })
+	f, name := promauto.With(o.Metrics), "tipcache_"+o.Name+"_connections"
+	f.NewGauge(prometheus.GaugeOpts{Name: name + "_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(o.Most))
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: "Connections of clients, idle ones included."}, func() float64 { return float64(open()) })
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_http_connections_closed_total",
+			Name: name + "_closed_total",
 			Help: "Connections closed because slots were short: for others by the limit of all, of clients that do not read (stalled) and idle ones (idle); for others of their address (share); and new ones of addresses that hold their share (refused). And those of clients that do not read, where answers that were not read took too much memory (memory).",
 		}, []string{"cause"}),
 		waits: f.NewCounter(prometheus.CounterOpts{
-			Name: "tipcache_http_connections_waits_total",
+			Name: name + "_waits_total",
 			Help: "Times that new connections had to wait because all were busy.",
 		}),
 	}

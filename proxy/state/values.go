@@ -40,7 +40,7 @@ func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
 	if Finds(q.Method) {
 		kind, hs.Pinned = v.found, 0
 	}
-	return &blocks.Query{Key: "state" + q.key(), Kind: kind, Heights: hs, Origin: &origin{Values: v, Request: q}}
+	return &blocks.Query{Key: q.key("state"), Kind: kind, Heights: hs, Origin: &origin{Values: v, Request: q}}
 }
 
 // Height is the one that is told of an answer: what was found is as it was at the tip, too.
@@ -61,16 +61,16 @@ func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 	o := *q.Origin.(*origin) //nolint:forcetypeassert // it is Query's
 	o.own = true
 	own := *q
-	own.Key, own.Origin = [...]string{GRPC: "state by gRPC", RPC: "state by RPC"}[v.by]+o.key(), &o
+	own.Key, own.Origin = o.key([...]string{GRPC: "state by gRPC", RPC: "state by RPC"}[v.by]), &o
 	return v.reader.Lookup(ctx, from, rec, &own, tip)
 }
 
 // longest is the length of a message from which a key has a digest of it.
 const longest = 256
 
-func (q Request) key() string {
-	room := make([]byte, 0, len(q.Method)+1+2*min(len(q.Message), longest))
-	room = append(append(room, q.Method...), '?')
+func (q Request) key(before string) string {
+	room := make([]byte, 0, len(before)+len(q.Method)+1+2*min(len(q.Message), longest))
+	room = append(append(append(room, before...), q.Method...), '?')
 	if len(q.Message) > longest {
 		sum := sha256.Sum256(q.Message)
 		return string(hex.AppendEncode(append(room, "sha256:"...), sum[:]))

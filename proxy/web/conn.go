@@ -69,6 +69,9 @@ func newConn(s *socket, on carrier, fast Lane) *Conn {
 
 type connKey struct{}
 
+// IsConnKey tells the key by which contexts have the connection of ConnOf.
+func IsConnKey(key any) bool { return key == connKey{} }
+
 // ConnContext is for http.Server's field of the same name. Connections that are
 // no *Conn are left as they are.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
@@ -80,21 +83,13 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // Accepted is the connection of ours that a listener has given to a server that is no
-// http.Server; nil if it is none. The context of a request on it is With's.
+// http.Server; nil if it is none. The context of a request on it gives it by IsConnKey.
 func Accepted(c net.Conn) *Conn {
 	ours, beneath := below(c)
 	if ours != nil {
 		ours.beneath = beneath
 	}
 	return ours
-}
-
-// With makes the connection known to the handlers of requests on it.
-func (c *Conn) With(ctx context.Context) context.Context {
-	if c == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, connKey{}, c)
 }
 
 // ConnState is for http.Server's field of the same name. A connection that is beneath

@@ -28,6 +28,7 @@ type peer struct {
 	*rig.Process
 	name      string
 	url       string       // without a path
+	rpc       string       // of its RPC; "" for none
 	replica   *rig.Replica // of tipcache; nil for others
 	gzip      string       // URL of a general cache that compresses
 	logged    string       // URL of one that writes accessLog
@@ -46,7 +47,8 @@ type origin struct {
 
 // before starts a server. The flags are tipcache's.
 func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (*peer, error) {
-	serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: flags}
+	rpc := rig.FreeAddr()
+	serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: append(flags[:len(flags):len(flags)], "--rpc-listen", rpc)}
 	switch name {
 	case noLaneName:
 		serving.Env = []string{"TIPCACHE_HTTP_FAST_LANE=false"}
@@ -57,7 +59,7 @@ func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...str
 	if err != nil {
 		return nil, err
 	}
-	return &peer{Process: t.Process, name: name, url: t.URL, replica: t}, nil
+	return &peer{Process: t.Process, name: name, url: t.URL, rpc: "http://" + rpc, replica: t}, nil
 }
 
 // The general caches, as one would set them up before a node: in memory,

@@ -23,7 +23,8 @@ type peerCase struct {
 	q        request
 	barePath string   // where bare servers serve it
 	headers  []string // of every request, beside its own
-	vary     bool     // another body each time, of the same meaning
+	vary     bool     // another body each time, of the same meaning: a call of the RPC has another id
+	call     bool     // to the RPC, on its listener
 	only     bool     // only tipcache and the bare servers can
 	tls      bool     // not for Varnish, which has no TLS, and for nginx with its log alone
 	http2    bool     // with TLS
@@ -88,6 +89,16 @@ func peerCases(key, tag string, operators []string) []peerCase {
 	}
 }
 
+// callCases are calls of the RPC by POST, whose ids differ, and what they are compared with.
+func callCases() []peerCase {
+	const rest = "/cosmos/staking/v1beta1/params"
+	call := request{path: "/", body: `{"jsonrpc":"2.0","id":100000000000,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Params","data":"","prove":false}}`}
+	return []peerCase{
+		{name: "small", q: request{path: rest}, barePath: rest},
+		{name: "call, other ids", q: call, barePath: "/call", vary: true, call: true},
+	}
+}
+
 // manyDocuments are lists of which each is empty.
 func manyDocuments(n int) (all []string) {
 	for i := range n {
@@ -112,7 +123,7 @@ func chooseCases[A any](all []A, pattern string, nameOf func(A) string) ([]A, er
 // script makes a Lua script for a POST or a crowd on so many connections, "" for a GET. One
 // body costs wrk nothing per request; different requests a function call.
 func (c peerCase) script(dir string, connections int) (path string, err error) {
-	name, values := "post.lua", map[string]any{"Body": c.q.body, "Vary": c.vary, "Seed": rand.Uint32()}
+	name, values := "post.lua", map[string]any{"Body": c.q.body, "Vary": c.vary, "Call": c.call, "Seed": rand.Uint32()}
 	if c.crowd != nil {
 		name, values = "crowd.lua", map[string]any{
 			"Documents": c.crowd.documents, "Browsers": cmp.Or(c.crowd.browsers, 300), "Zipf": c.crowd.zipf, "Connections": connections, "Pipeline": c.crowd.pipeline,
@@ -131,8 +142,11 @@ func (c peerCase) script(dir string, connections int) (path string, err error) {
 
 // headers are its own, but for encodings.
 func (q request) headers() []string {
-	if q.body == "" {
+	switch {
+	case q.body == "":
 		return nil
+	case q.key == "":
+		return []string{"Content-Type: application/json"}
 	}
 	return []string{"Content-Type: application/json", "X-Api-Key: " + q.key}
 }

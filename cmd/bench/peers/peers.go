@@ -44,11 +44,37 @@ type result struct {
 
 // Hits measures hits beside other servers.
 func Hits(ctx context.Context, r *rig.Rig) error {
+	defer r.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
+	return compare(ctx, r, (*peersRun).startAll)
+}
+
+// Calls measures calls of the RPC by POST beside a small hit by REST, and beside bare handlers.
+func Calls(ctx context.Context, r *rig.Rig) error {
+	defer func(d devnet.Dialect) { r.Dialect = d }(r.Dialect)
+	r.Dialect = devnet.Cosmos
+	return compare(ctx, r, func(p *peersRun, ctx context.Context) error {
+		d, err := p.Chain(rig.Still)
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{tipcacheName, noLaneName} {
+			s, err := before(ctx, p.Rig, name, origin{node: d.NodeURL(), comet: d.CometURL()})
+			if err != nil {
+				return err
+			}
+			p.servers = append(p.servers, s)
+		}
+		p.cases = callCases()
+		return p.startBare(ctx)
+	})
+}
+
+func compare(ctx context.Context, r *rig.Rig, start func(*peersRun, context.Context) error) error {
 	p := &peersRun{Rig: r, length: 2 * time.Second, results: map[cell][]result{}, failed: map[cell]error{}}
 	if r.Short {
 		p.length = time.Second
 	}
-	if err := p.startAll(ctx); err != nil {
+	if err := start(p, ctx); err != nil {
 		return err
 	}
 	for round := range r.Rounds {
@@ -247,6 +273,8 @@ func (p *peer) target(c peerCase) string {
 		return p.secure.url + c.q.path
 	case c.tls && !strings.HasPrefix(p.url, "https:"):
 		return ""
+	case c.call && !p.bare:
+		return p.rpc + c.q.path
 	case p.bare && c.crowd != nil:
 		return p.url + c.q.path
 	case p.bare:

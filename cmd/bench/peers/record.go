@@ -14,7 +14,7 @@ func (p *peersRun) startBare(ctx context.Context) error {
 			if slices.ContainsFunc(answers, func(a answer) bool { return a.Path == q.barePath }) {
 				continue // a case of the same question came before
 			}
-			a, err := q.record(ctx, p.servers[0].url)
+			a, err := q.record(ctx, p.servers[0].target(q))
 			if err != nil {
 				return err
 			}
@@ -51,10 +51,9 @@ func (c peerCase) questions() []peerCase {
 	return all
 }
 
-// record asks tipcache as the case does, for a bare server to answer with the same
+// record asks tipcache at a URL as the case does, for a bare server to answer with the same
 // bytes. The answers are asked for twice: the second is a hit.
-func (c peerCase) record(ctx context.Context, base string) (a answer, err error) {
-	url := base + c.q.path
+func (c peerCase) record(ctx context.Context, url string) (a answer, err error) {
 	a = answer{Path: c.barePath, Body: map[string]encoding{}}
 	for _, coding := range []string{"", "gzip", "br"} {
 		for range 2 {

@@ -26,7 +26,6 @@ func (p *peersRun) report() error {
 	}
 	p.summary()
 	p.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds of %v; ratios are medians of the rounds' ratios.", p.Rounds, p.length)
-	p.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
 	return errors.Join(failed...)
 }
 

@@ -18,7 +18,9 @@ type grpcService struct {
 }
 
 func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
-	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, s.forClients())
+	clients := s.forClients()
+	clients.Name = "grpc"
+	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, clients)
 	if err != nil {
 		return nil, err
 	}

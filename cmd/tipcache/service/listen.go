@@ -22,7 +22,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		s.certificate.Validity() // for the log
 	}
 	public := s.forClients()
-	public.Lane, public.Metrics = s.webLane(), s.registry
+	public.Lane = s.webLane()
 	if s.public, err = listener.Listen(ctx, s.cfg.Listen, public); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 func (s *Service) forClients() listener.Options {
 	return listener.Options{
 		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
-		Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log,
+		Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}
 }
 

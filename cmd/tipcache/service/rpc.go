@@ -24,7 +24,7 @@ type rpcService struct {
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	clients := s.forClients()
-	clients.Lane = s.rpcLane()
+	clients.Lane, clients.Name = s.rpcLane(), "rpc"
 	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
 	if err != nil {
 		return nil, err
