@@ -107,6 +107,9 @@ func TestWhatAReplicaHasReadRenewsThatOfOthers(t *testing.T) {
 			if asks := w.asked.times.Load() > 0; asks != tt.asks {
 				t.Errorf("Redis was asked %d times", w.asked.times.Load())
 			}
+			if n := metric(t, w.reads, "shared_errors_total", "corrupt"); n > 0 {
+				t.Errorf("%d corrupt entries are counted", n)
+			}
 		})
 	}
 }
@@ -117,7 +120,7 @@ func TestAPurgeTakesRenewalsWithIt(t *testing.T) {
 	q := cache.Query{Key: "k", Policy: eachBlock, Tip: 100}
 	mustGet(t, w.reads, q, answer(100, page))
 	idle(t, w.reads)
-	w.write(t, 101, page)
+	w.write(t, 101, []byte("changed")) // the message has all of it
 	if _, err := w.writes.PurgeKeys(t.Context(), cache.Selection{Path: "k"}); err != nil {
 		t.Fatal(err)
 	}
