@@ -27,11 +27,15 @@ type renewal struct {
 // Renewals measures what replicas cost the Redis that they share, while each of them is
 // asked for all keys at each block.
 func Renewals(ctx context.Context, r *rig.Rig) error {
+	kinds, counts := []bool{true, false}, []int{1, 3, 5}
+	if r.Short {
+		kinds, counts = kinds[1:], []int{2}
+	}
 	var rows [][]string
-	for _, still := range []bool{true, false} {
+	for _, still := range kinds {
 		name := map[bool]string{true: "unchanged", false: "changed, 1 KB"}[still]
 		cpu := map[int]float64{}
-		for _, replicas := range []int{1, 3, 5} {
+		for _, replicas := range counts {
 			n, err := renew(ctx, r, replicas, still)
 			if err != nil {
 				return fmt.Errorf("%d replicas, %s: %w", replicas, name, err)
@@ -82,11 +86,11 @@ func renew(ctx context.Context, r *rig.Rig, replicas int, still bool) (n renewal
 		run := &keysRun{keysCase: keys, clock: clock, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
 		all.Go(func() { run.ask(asking) })
 	}
-	blocks := int64(10)
+	warm, blocks := int64(3), int64(10)
 	if r.Short {
-		blocks = 2
+		warm, blocks = 1, 1
 	}
-	first := clock.Wait(ctx, chain.Height()+3)
+	first := clock.Wait(ctx, chain.Height()+warm)
 	before, err := redis.Info(ctx)
 	if err != nil {
 		return n, err
@@ -97,18 +101,22 @@ func renew(ctx context.Context, r *rig.Rig, replicas int, still bool) (n renewal
 	if err != nil {
 		return n, err
 	}
+	return costs(node, before, after), nil
+}
+
+// costs are per pair of a key and a block that the node was asked for meanwhile.
+func costs(node *busyNode, before, after rig.Samples) (n renewal) {
 	n.asks, _ = node.reads()
 	node.mu.Lock()
-	pairs := float64(len(node.asked))
-	node.mu.Unlock()
+	defer node.mu.Unlock()
 	per := func(fields ...string) (sum float64) {
 		for _, field := range fields {
 			sum += after[field] - before[field]
 		}
-		return sum / pairs
+		return sum / float64(len(node.asked))
 	}
 	n.cpu = 1e6 * per("used_cpu_user", "used_cpu_sys")
 	n.commands, n.published = per("total_commands_processed"), per("cmdstat_publish", "cmdstat_spublish")
 	n.scripts, n.reads = per("cmdstat_evalsha", "cmdstat_eval"), per("cmdstat_hget", "cmdstat_hmget")
-	return n, nil
+	return n
 }
