@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
@@ -52,15 +53,14 @@ func (c *Content) encoded() bool {
 	return false
 }
 
-// Encoded gives the body of content in a coding. The first caller makes it,
-// on its own goroutine, and it is kept with the content from then on: key is
-// the key of its entry, which weighs more now. For a caller who only peeks nothing is
-// made: a body that was not made before is nil.
+// Encoded gives the body of content in a coding, which is made once and kept with the content from then
+// on: key is the key of its entry, which weighs more now. For a caller who only peeks nothing is made: a
+// body that was not made before is nil.
 //
-// Requests that come while it is being made, or while as many bodies are being encoded
-// as there are processors, get the plain body: that at once is worth more to them
-// than a smaller one later. A caller who must have the coding waits instead, for no
-// longer than encoding takes.
+// The first caller makes it, on its own goroutine, unless that is costly: then it is made in the background.
+// Requests that come while it is being made, or while as many bodies are being encoded as there are
+// processors, get the plain body, or may ask for another coding: that at once is worth more to them than a
+// smaller one later. A caller who must have the coding waits instead, for no longer than encoding takes.
 func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding) {
 	if made := content.Made[coding].Load(); made != nil {
 		return *made, coding
@@ -71,30 +71,68 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 	case peek:
 		return nil, coding
 	}
-	if body, ok := c.encode(key, content, coding, must); ok {
-		return body, coding
+	making := &content.variants.making[coding]
+	if must {
+		making.Lock()
+	} else if !making.TryLock() {
+		return content.Body, codings.Identity
+	}
+	if !must && coding.Costly(len(content.Body)) {
+		c.encodeLater(key, content, coding)
+	} else {
+		quick := content.variants.passing || must && coding.Costly(len(content.Body)) && !content.encoded()
+		c.encode(key, content, coding, quick, must)
+	}
+	if made := content.Made[coding].Load(); made != nil {
+		return *made, coding
 	}
 	return content.Body, codings.Identity
 }
 
-func (c *Cache) encode(key string, content *Content, coding codings.Coding, must bool) (body []byte, ok bool) {
-	making, at := &content.variants.making[coding], &content.Made[coding]
-	if must {
-		making.Lock()
-	} else if !making.TryLock() {
-		return nil, false
+// encodeLater encodes in the background, unless too much is done there.
+func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding) {
+	if c.o.EncodeAtOnce {
+		c.encode(key, content, coding, false, false)
+		return
 	}
-	defer making.Unlock()
-	if made := at.Load(); made != nil { // by the caller before
-		return *made, true
+	if c.background.Add(1) > int64(c.o.MaxBackground) || !c.begin() {
+		c.background.Add(-1)
+		content.variants.making[coding].Unlock()
+		return
 	}
-	quick := content.variants.passing || must && len(content.Body) >= codings.Costly && !content.encoded()
-	if body, ok = c.encoders.Encode(coding, content.Body, quick, must); ok {
+	go func() {
+		defer c.tasks.Done()
+		defer c.background.Add(-1)
+		c.encode(key, content, coding, false, true)
+	}()
+}
+
+// encode makes a coding, of which the caller holds the lock, if there is room for that, or waits for it.
+func (c *Cache) encode(key string, content *Content, coding codings.Coding, quick, wait bool) {
+	defer content.variants.making[coding].Unlock()
+	at := &content.Made[coding]
+	if at.Load() != nil { // by the caller before
+		return
+	}
+	if body, ok := c.encoders.Encode(coding, content.Body, quick, wait); ok {
 		at.Store(&body)
 		c.counts.variants[coding].Add(1)
 		c.chain.Load().memory.reweigh(key)
 	}
-	return body, ok
+}
+
+// encodeAgain makes of a content what was made of the one before, where that took long and was wanted
+// often: those who ask next need not wait for it, nor have less.
+func (c *Cache) encodeAgain(key string, before *slot, content *Content) {
+	if before == nil || before.entry.Content == content || before.hits.Load() < ahead.Often {
+		return
+	}
+	for coding := range codings.Count {
+		made := before.entry.Made[coding].Load() != nil && coding.Costly(len(content.Body))
+		if made && content.Made[coding].Load() == nil && content.variants.making[coding].TryLock() {
+			c.encodeLater(key, content, coding)
+		}
+	}
 }
 
 // Derived gives the content that derive makes of one, which is kept with it

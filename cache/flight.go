@@ -188,7 +188,9 @@ func (f *flight) ask(ctx context.Context, l *flightResult) error {
 		}
 		return err
 	}
+	before := l.at
 	l.at, l.store = f.keep(e), fromOrigin
+	f.c.encodeAgain(f.q.Key, before, e.Content)
 	return nil
 }
 

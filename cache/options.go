@@ -21,6 +21,7 @@ type Options struct {
 	HotInterval   time.Duration         // how often replicas are told of the keys used most, for replicas that start; 30 s
 	MaxBackground int                   // flights in the background at once, more are skipped; 4096
 	Taken         func(Taken)           // is told of each entry that is new to this replica, for a query with Audit, and must not wait; nil = no function is
+	EncodeAtOnce  bool                  // have callers wait for the codings that are made in the background otherwise
 	Now           func() time.Time      // the clock that entries are judged by: theirs, which replicas and nodes have in common. Waits are measured by the process's own, as timers are; time.Now
 	Logger        *slog.Logger          // nil = discard
 	Registerer    prometheus.Registerer // nil = no metrics

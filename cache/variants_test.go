@@ -78,6 +78,47 @@ func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
 	eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
 }
 
+// What takes long is made while its first callers have something else.
+func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
+	c := newCache(t, cache.Options{})
+	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, longPage(100))).Entry.Content
+	if body, as := c.Encoded("k", content, codings.Brotli, false, false); as != codings.Identity || &body[0] != &content.Body[0] {
+		t.Errorf("the first caller has %s", codings.Names[as])
+	}
+	eventually(t, "it is made", func() bool { return content.Made[codings.Brotli].Load() != nil })
+	body, as := c.Encoded("k", content, codings.Brotli, false, false)
+	if as != codings.Brotli || decoded(t, as, body) != string(content.Body) || metric(t, c, "encodings_total") != 1 {
+		t.Errorf("then a caller has %s, and %d bodies were encoded", codings.Names[as], metric(t, c, "encodings_total"))
+	}
+	if quick, _ := c.Encoded("k", cache.NewContent(200, content.Type, "", content.Body, 1), codings.Brotli, true, false); len(quick) <= len(body) {
+		t.Errorf("%d bytes are its best, and %d for who cannot wait", len(body), len(quick))
+	}
+}
+
+func TestWhatIsWantedOftenIsCodedWellWhenItIsReadAgain(t *testing.T) {
+	for asks, want := range map[int]bool{1: false, 2: true} {
+		c := newCache(t, cache.Options{EncodeAtOnce: true})
+		ask := func(tip int64) *cache.Content {
+			return mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: tip}, answer(tip, longPage(tip))).Entry.Content
+		}
+		c.Encoded("k", ask(100), codings.Brotli, true, false)
+		for range asks - 1 {
+			ask(100)
+		}
+		if again := ask(200).Made[codings.Brotli].Load() != nil; again != want {
+			t.Errorf("asked %d times, it is coded again: %t", asks, again)
+		}
+	}
+}
+
+func longPage(block int64) []byte {
+	var b bytes.Buffer
+	for i := range 2000 {
+		fmt.Fprintf(&b, `{"block":%d,"index":%d},`, block, i*i)
+	}
+	return b.Bytes()
+}
+
 func TestIdentityIsTheBodyItself(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)

@@ -39,7 +39,7 @@ type chainService struct {
 // one, however busy the machine is.
 func newCache(tb testing.TB, r prometheus.Registerer) *cache.Cache {
 	tb.Helper()
-	c, err := cache.New(cache.Options{Registerer: r, Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute})
+	c, err := cache.New(cache.Options{Registerer: r, Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, EncodeAtOnce: true})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -57,17 +57,17 @@ func (rs *responder) setVary(h *headers, own string, session bool) {
 // negotiate chooses the coding, or finds that the client has the content.
 func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
-	coding := from.codings.best(len(e.Body), len(e.Body) >= codings.Costly && !e.Again())
+	costly := codings.Brotli.Costly(len(e.Body))
+	coding := from.codings.best(len(e.Body), costly && !e.Again() && e.Made[codings.Brotli].Load() == nil)
 	if has, ok := clientHas(from.tags, e.ETag, coding); ok {
 		h.setTag(e.ETag, has)
 		return http.StatusNotModified, nil
 	}
-	body = e.Body
-	if made := e.Made[coding].Load(); made != nil {
-		body = *made
-	} else if coding != codings.Identity {
-		body, coding = rs.bodies.Encoded(a.Key, e.Content, coding, from.codings[codings.Identity] == 0, from.head)
+	body, made := rs.encoded(a, coding, from)
+	if made == codings.Identity && coding == codings.Brotli && costly { // until it is made
+		body, made = rs.encoded(a, from.codings.best(len(e.Body), true), from)
 	}
+	coding = made
 	if coding != codings.Identity {
 		h.set("Content-Encoding", codings.Names[coding])
 	}
@@ -78,6 +78,17 @@ func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 	}
 	h.setTag(e.ETag, coding)
 	return http.StatusOK, body
+}
+
+// encoded is the body of an answer in a coding, or plain.
+func (rs *responder) encoded(a *Answer, coding codings.Coding, from *asker) (body []byte, as codings.Coding) {
+	if coding == codings.Identity {
+		return a.Entry.Body, coding
+	}
+	if made := a.Entry.Made[coding].Load(); made != nil {
+		return *made, coding
+	}
+	return rs.bodies.Encoded(a.Key, a.Entry.Content, coding, from.codings[codings.Identity] == 0, from.head)
 }
 
 const (
