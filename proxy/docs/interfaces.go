@@ -28,7 +28,7 @@ func (m manual) Interfaces() (all []otherInterface) {
 	}
 	if at.GRPC != "" {
 		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes, without its schema. " +
-			"`x-cosmos-block-height` asks for a height and tells one. `grpcurl` reads the schemas by reflection, which a node has whose gRPC this server reads (`chain.grpc`).", grpcSamples(elsewhere + portOf(at.GRPC))})
+			"`x-cosmos-block-height` asks for a height and tells one. No call has an `X-Session`: `x-min-block-height`, a height, says what to wait for. `grpcurl` reads the schemas by reflection, which a node has whose gRPC this server reads (`chain.grpc`).", grpcSamples(elsewhere + portOf(at.GRPC))})
 	}
 	if at.GRPCWeb {
 		all = append(all, otherInterface{"grpc-web", "gRPC-Web", "The same for browsers, at the address of the REST API.", []sample{
@@ -51,7 +51,8 @@ func (m manual) rpc(at string) otherInterface {
 	if m.o.Cosmos != nil {
 		read = "await client.getAllBalances('" + delegatorExample + "')"
 	}
-	return otherInterface{"rpc", "CometBFT RPC", "As CosmJS, Keplr and relayers use it: by POST, in batches, by URI, and over the WebSocket at `/websocket`, whose events come when their block can be read.", []sample{
+	return otherInterface{"rpc", "CometBFT RPC", "As CosmJS, Keplr and relayers use it: by POST, in batches, by URI, and over the WebSocket at `/websocket`, whose events come when their block can be read. " +
+		"By POST and by URI answers have an `X-Session`, and requests may send one; over the WebSocket there is none.", []sample{
 		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
 		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
 		{"Go", "Go", strings.Replace(cometProgram, "%s", at, 1)},
