@@ -61,7 +61,6 @@ admin: 127.0.0.1:0
 admin_token: %q
 chain: {nodes: [%q], comet: [%q], timeout: 400ms}
 redis: {url: %q}
-cache: {patience: 100ms}
 collections: {store: %q, store_key: %q, keys: ["tester:%s"]}
 metadata: {provider: %q}
 log: {level: debug}
