@@ -112,7 +112,6 @@ admin: 127.0.0.1:0
 admin_token: %q
 chain: {id: devnet-1, dialect: %s, shape: node, nodes: [%q], comet: [%q], timeout: 400ms}
 redis: {url: %q}
-cache: {patience: 100ms}
 collections: {store: %q, auth: none}
 log: {level: debug}
 tracing: {endpoint: %q, ratio: 1}
