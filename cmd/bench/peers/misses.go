@@ -14,8 +14,8 @@ import (
 
 const (
 	missClients = 64
-	missBytes   = 128 << 20 // of all answers of one run, at most: nginx keeps them in memory
-	mostMisses  = 5_000     // nginx has room for the names of 80,000
+	missBytes   = 64 << 20 // of all answers of one run, at most: nginx keeps them in memory
+	mostMisses  = 5_000    // nginx has room for the names of 80,000
 	browser     = "Accept-Encoding: gzip, deflate, br, zstd"
 )
 
