@@ -75,7 +75,7 @@ func (a *Answer) mark(rec *web.Record) {
 	if a.batch && a.Tip.Known { // whose parts may all have been older, when it was made
 		seen = max(seen, a.Tip.Height)
 	}
-	older := rec.Session.Least > height || seen-height > a.Asked.Policy.FreshBlocks
+	older := max(rec.Session.Least, a.announced) > height || seen-height > a.Asked.Policy.FreshBlocks
 	if older && (a.Outcome == cache.Hit || a.Outcome == cache.Miss) {
 		a.Outcome = cache.StaleHit
 	}

@@ -18,8 +18,9 @@ type Answer struct {
 	Asked cache.Query // what the cache was asked
 	Tip   node.Tip    // by which it is an answer
 
-	pinned bool // the block was chosen, by the client or by its walk
-	batch  bool // it is made of others
+	pinned    bool  // the block was chosen, by the client or by its walk
+	batch     bool  // it is made of others
+	announced int64 // the block that the client was told of by an event, 0 for none
 }
 
 // Answer answers a query from the cache, at the block that AwaitBlock finds. Where memory
@@ -29,11 +30,15 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record
 	if err != nil {
 		return Answer{}, err
 	}
+	if q.Walk.Height == 0 && rec.Repeatable() {
+		rec.Repeat(r.Replayer(q))
+	}
 	return r.Lookup(ctx, from, rec, q, tip)
 }
 
 // Lookup asks the cache, by a tip: for a later page of a walk at the block of the walk,
-// where that can still be read.
+// where that can still be read. The fast lane has no part in it: what is made of the answer
+// is the caller's.
 func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (Answer, error) {
 	if q.Walk.Height > 0 {
 		if at, ok := r.snapshot(ctx, q, tip); ok {
@@ -43,8 +48,6 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 				return a, err
 			}
 		}
-	} else if rec.Repeatable() {
-		rec.Repeat(r.Replayer(q))
 	}
 	a, err := r.get(ctx, from, rec, q, tip)
 	if err != nil {
@@ -65,9 +68,16 @@ func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q
 		return a, nil
 	}
 	asking := &asking{Reader: r, q: q, from: from, rec: rec}
-	if res, ok := asking.getAnnounced(ctx, a.Asked); ok {
-		a.Result = res
-		return a, nil
+	least, awaited := r.Stack.Announced(from)
+	if least <= a.Asked.MinHeight || least > a.Asked.Tip || a.pinned || a.Asked.Policy.Immutable {
+		a.Result, err = asking.get(ctx, a.Asked)
+		return a, err
+	}
+	if a.announced = least; !awaited {
+		if res, ok := asking.getAnnounced(ctx, a.Asked, least); ok {
+			a.Result = res
+			return a, nil
+		}
 	}
 	a.Result, err = asking.get(ctx, a.Asked)
 	return a, err
@@ -78,17 +88,17 @@ func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q
 const maxAnnounced = 5 * time.Second
 
 // getAnnounced asks the cache for an answer that is no older than the block that the client was told
-// of by an event. It is not ok where there was none, or no node has answered in time: then the answer
-// may be older, and says so.
-func (a *asking) getAnnounced(ctx context.Context, asked cache.Query) (res cache.Result, ok bool) {
-	least := a.Stack.Announced(a.from)
-	if least <= asked.MinHeight || least > asked.Tip || a.q.Pinned > 0 || asked.Policy.Immutable {
-		return res, false
-	}
-	ctx, cancel := context.WithTimeout(ctx, maxAnnounced)
+// of by an event. It is not ok where no node has answered in time: then the answer may be older, and
+// says so, and that block is waited for no more.
+func (a *asking) getAnnounced(ctx context.Context, asked cache.Query, least int64) (res cache.Result, ok bool) {
+	from := a.from // which get may forget
+	limit, cancel := context.WithTimeout(ctx, maxAnnounced)
 	defer cancel()
 	asked.MinHeight = least
-	res, err := a.get(ctx, asked)
+	res, err := a.get(limit, asked)
+	if err != nil && ctx.Err() == nil {
+		a.Stack.AwaitedAnnounced(from, least)
+	}
 	return res, err == nil
 }
 

@@ -32,6 +32,7 @@ type Query struct {
 	Heights
 	Walk  Snapshot // what the page before was read at; zero for none
 	Batch *Batch   // what is asked in place of Origin; nil for one read
+	With  []*Query // others of its request, which are answered by the tip that is awaited for it
 }
 
 // A Snapshot is a block at which a query goes on, as long as it can be read. From then

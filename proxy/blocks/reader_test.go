@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,11 +27,16 @@ type chain struct {
 	tip    node.Tip
 	pruned int64
 	fails  bool
+	hangs  atomic.Bool
 	moved  chan struct{}
 	asked  []node.Request
 }
 
-func (c *chain) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+func (c *chain) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
+	if c.hangs.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r)
@@ -314,6 +320,53 @@ func TestClassesAreReplacedWhileReading(t *testing.T) {
 		}
 		if d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"nope": {}}) == nil {
 			t.Error("a policy of a kind that does not exist is taken")
+		}
+	})
+}
+
+// Queries that are answered by one tip wait for the block unless memory has answers of it for all.
+func TestQueriesOfOneRequestAreAwaitedTogether(t *testing.T) {
+	for name, hs := range map[string]blocks.Heights{"a height": {Min: 102}, "a session": {Session: session.Token{Height: 102}}} {
+		t.Run(name, func(t *testing.T) {
+			behind(t, func(t *testing.T, d *frontend) {
+				d.nodes.grow(2)
+				d.ask(t, blocks.Heights{}, blocks.Snapshot{}) // memory has an answer to the first
+				d.nodes.grow(-2)
+				go func() { time.Sleep(100 * time.Millisecond); d.nodes.grow(2) }()
+				r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), &web.Record{}
+				second := &blocks.Query{Key: "test/other", Kind: d.kind, Origin: read{d.nodes}, Heights: hs}
+				first := &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, With: []*blocks.Query{second}}
+				tip, err := d.AwaitBlock(r.Context(), r, rec, first)
+				if err != nil || tip.Height != 102 {
+					t.Fatalf("awaited %d, %v", tip.Height, err)
+				}
+				for _, q := range []*blocks.Query{first, second} {
+					if a, err := d.Lookup(r.Context(), r, rec, q, tip); err != nil || a.Entry.Height != 102 {
+						t.Errorf("%s: %v", q.Key, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A client that was told of a block by an event waits for it once, while no node answers.
+func TestABlockOfAnEventIsAwaitedInVainOnce(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+		told := d.Stack.Listen(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		defer told.Close()
+		d.nodes.hangs.Store(true)
+		d.nodes.grow(1)
+		told.Announce(101)
+		for i, vain := range []bool{true, false} {
+			began := time.Now()
+			if got := d.ask(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Came != "stale" {
+				t.Errorf("read %d is %v", i, got)
+			}
+			if took := time.Since(began); vain != (took >= 5*time.Second) {
+				t.Errorf("read %d waited %v", i, took)
+			}
 		}
 	})
 }

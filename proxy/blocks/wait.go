@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -80,6 +81,13 @@ func (r *Reader) has(q *Query, tip node.Tip, height int64) bool {
 	if q.Pinned > 0 || !tip.Known {
 		return false
 	}
+	return r.remembers(q, tip, height) && !slices.ContainsFunc(q.With, func(other *Query) bool {
+		return other.Pinned == 0 && !r.remembers(other, tip, height)
+	})
+}
+
+// remembers tells whether memory has an answer of a block or a later one.
+func (r *Reader) remembers(q *Query, tip node.Tip, height int64) bool {
 	asked := r.asked(q, tip)
 	e := r.cache.Peek(asked)
 	return e != nil && (e.Height >= height || asked.Policy.IsImmutable(e))

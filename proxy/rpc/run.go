@@ -29,6 +29,11 @@ func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]a
 	if first == nil {
 		return all, errs
 	}
+	for _, p := range plans {
+		if p != nil && p != first {
+			first.With = append(first.With, p)
+		}
+	}
 	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
 	answer := func(i int) {
 		if errs[i] = err; asked[i] != nil && err == nil {

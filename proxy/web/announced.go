@@ -21,6 +21,7 @@ type Listener struct {
 	network string
 	open    int // connections; guarded by of.mu
 	height  atomic.Int64
+	awaited atomic.Int64 // a block that was waited for in vain
 }
 
 // Listen notes that a client is told of blocks over the connection of its request. Close must be
@@ -63,16 +64,31 @@ func (l *Listener) Close() {
 	}
 }
 
-// Announced is the newest block that a request's client was told of by an event, 0 for none.
-func (s *Stack) Announced(r *http.Request) int64 {
+// Announced is the newest block that a request's client was told of by an event, 0 for none. Where
+// that was awaited in vain, waiting for it is of no use.
+func (s *Stack) Announced(r *http.Request) (height int64, awaited bool) {
+	l := s.listener(r)
+	if l == nil {
+		return 0, false
+	}
+	height = l.height.Load()
+	return height, l.awaited.Load() >= height
+}
+
+// AwaitedAnnounced notes that a block which a request's client was told of was awaited in vain.
+func (s *Stack) AwaitedAnnounced(r *http.Request, height int64) {
+	if l := s.listener(r); l != nil {
+		l.awaited.Store(height)
+	}
+}
+
+// listener is the one that a request's client is, nil for none.
+func (s *Stack) listener(r *http.Request) *Listener {
 	if !s.announced.some.Load() {
-		return 0
+		return nil
 	}
 	network := s.ClientNetwork(r)
 	s.announced.mu.RLock()
 	defer s.announced.mu.RUnlock()
-	if l := s.announced.by[network]; l != nil {
-		return l.height.Load()
-	}
-	return 0
+	return s.announced.by[network]
 }

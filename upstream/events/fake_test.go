@@ -22,6 +22,7 @@ type chain struct {
 	tip   tip.Tip
 	moved chan struct{}
 	txs   map[int64]int  // how many transactions blocks have
+	again int64          // the block whose first transaction later ones begin with, too; 0 for none
 	forks map[int64]bool // blocks before which another history begins
 	nodes []*node
 }
@@ -73,7 +74,11 @@ func (c *chain) block(height int64) (block, results string) {
 	defer c.mu.Unlock()
 	var txs, outcomes []string
 	for i := range c.txs[height] {
-		txs = append(txs, fmt.Sprintf("%q", raw(height, i)))
+		tx := raw(height, i)
+		if i == 0 && c.again > 0 {
+			tx = raw(c.again, 0)
+		}
+		txs = append(txs, fmt.Sprintf("%q", tx))
 		outcomes = append(outcomes, `{"code":0,"events":[{"type":"t","attributes":[{"key":"i","value":"`+fmt.Sprint(i)+`"}]}]}`)
 	}
 	block = fmt.Sprintf(`{"block_id":{"hash":%q},"block":{"header":{"chain_id":"chain-1","height":"%d","last_block_id":{"hash":%q}},"data":{"txs":[%s]},"evidence":{"evidence":[]}}}`,
@@ -91,7 +96,7 @@ type node struct {
 	gone    bool      // nobody can connect
 	pruned  int64     // blocks up to it cannot be read
 	indexed int64     // the newest block whose transactions can be found
-	noIndex bool      // it has no index at all
+	refusal string    // what it says to a search; "": it has an index
 	streams []*stream // that are open
 	queries []string  // of all streams there were
 	calls   []string
@@ -225,8 +230,8 @@ func (n *node) call(_ context.Context, method string, params any, _ int64) (json
 }
 
 func (n *node) tx(hash string) (json.RawMessage, error) {
-	if n.noIndex {
-		return nil, &comet.Refusal{Message: "Internal error", Data: "transaction indexing is disabled"}
+	if n.refusal != "" {
+		return nil, &comet.Refusal{Message: "Internal error", Data: n.refusal}
 	}
 	if n.chain.Tip().Height > n.indexed {
 		return nil, &comet.Refusal{Message: "Internal error", Data: "tx (" + hash + ") not found"}

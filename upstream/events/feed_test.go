@@ -220,10 +220,12 @@ func TestATransactionIsNotWaitedForForLong(t *testing.T) {
 		node func(*node)
 		wait time.Duration
 	}{
-		"the node never indexes it": {func(n *node) { n.indexed = 0 }, time.Second},
-		"the node has no index":     {func(n *node) { n.noIndex = true }, 0},
-		"the node does not answer":  {func(n *node) { n.gone = true }, time.Second},
-		"the node is known away":    {func(n *node) { n.gone, n.fit = true, false }, time.Second},
+		"the node never indexes it":  {func(n *node) { n.indexed = 0 }, time.Second},
+		"the node has no index":      {func(n *node) { n.refusal = "transaction indexing is disabled" }, 0},
+		"a gateway has no such call": {func(n *node) { n.refusal = "method not allowed" }, 0},
+		"the node shuts down":        {func(n *node) { n.refusal = "leveldb: closed" }, time.Second},
+		"the node does not answer":   {func(n *node) { n.gone = true }, time.Second},
+		"the node is known away":     {func(n *node) { n.gone, n.fit = true, false }, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, 1, events.Options{}, func(w *world) {
@@ -262,6 +264,23 @@ func TestATransactionThatIsNeverIndexedIsKept(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		if got := w.feed.Unindexed(sha256.Sum256([]byte("102/0"))); got != nil {
 			t.Errorf("kept %s, which can be found", got)
+		}
+	})
+}
+
+// Nothing in CometBFT forbids two equal transactions.
+func TestABlockIsKeptWhoseTransactionsWereInAnotherBefore(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		w.listen(blocks)
+		synctest.Wait()
+		w.txs[101], w.txs[102], w.again = 1, 2, 101
+		w.nodes[0].indexed = 100
+		for height := int64(101); height <= 102; height++ {
+			w.move(height, 0) // the node was stopped before it announced it
+			time.Sleep(3 * time.Second)
+		}
+		if w.feed.Unindexed(sha256.Sum256([]byte("102/1"))) == nil {
+			t.Error("what comes after a transaction that was kept before is not kept")
 		}
 	})
 }

@@ -82,9 +82,11 @@ func (n Node) find(ctx context.Context, hash []byte) finding {
 			return found
 		case !errors.As(err, &refusal):
 			return silent
-		case strings.HasSuffix(refusal.Data, "is disabled"):
+		case comet.Closing(refusal.Data):
+			return silent
+		case !strings.HasSuffix(refusal.Data, "not found"):
 			return noIndex
-		case !strings.HasSuffix(refusal.Data, "not found") || upstream.Sleep(ctx, pause) != nil:
+		case upstream.Sleep(ctx, pause) != nil:
 			return silent
 		}
 	}
@@ -119,7 +121,7 @@ func (u *unindexed) keep(b *Block) {
 			u.byHash = map[[sha256.Size]byte]json.RawMessage{}
 		}
 		if u.byHash[hash] != nil {
-			return // all of the block are
+			continue
 		}
 		u.byHash[hash] = b.tx(i, hash)
 		if u.order = append(u.order, hash); len(u.order) > maxUnindexed {

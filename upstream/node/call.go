@@ -52,13 +52,10 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	return living(a)
 }
 
-// closing is what a node that shuts down says of its databases, which it closes before its RPC.
-var closing = regexp.MustCompile(`(?:^|[:,] )(?:leveldb|pebble): closed(?:$|: panic$| \(latest height: )`)
-
 // living is an answer, or silence where the node is shutting down. What contracts have said comes
 // with Refused.
 func living(a *Answer) (*Answer, error) {
-	if a.Reason != OK && a.Reason != Refused && closing.MatchString(a.Text) {
+	if a.Reason != OK && a.Reason != Refused && comet.Closing(a.Text) {
 		return nil, upstream.Silence(origin, errors.New(a.Text))
 	}
 	return a, nil

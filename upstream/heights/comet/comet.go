@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +56,12 @@ type Refusal struct {
 
 // Error joins what the node says.
 func (e *Refusal) Error() string { return e.Message + ": " + e.Data }
+
+// closing is what a node that shuts down says of its databases, which it closes before its RPC.
+var closing = regexp.MustCompile(`(?:^|[:,] )(?:leveldb|pebble): closed(?:$|: panic$| \(latest height: [0-9]+\)(?:$|: not found$))`)
+
+// Closing tells whether a node says by an error that it shuts down.
+func Closing(text string) bool { return closing.MatchString(text) }
 
 // A Status is what is used of /status.
 type Status struct {

@@ -35,3 +35,18 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestANodeThatShutsDownIsToldFromOthersByItsErrors(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"leveldb: closed": true,
+		"could not find consensus params for height 747: leveldb: closed":            true,
+		"failed to get commit info: leveldb: closed (latest height: 746): not found": true,
+		"no such store: x: leveldb: closed (latest height: : unknown request":        false, // a client's word
+		"tx (AA==) not found": false,
+	} {
+		if got := Closing(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
