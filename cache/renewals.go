@@ -29,9 +29,9 @@ func (r *Renewal) renews(e *Entry) bool {
 	return r.Height > e.Height && (r.Whole || r.ETag == e.ETag)
 }
 
-// renewals are those of keys that are in use here, until somebody asks for these. They are read only then: that is when it is known how high a block can be.
-// Where there are too many the oldest go, and the shared store is asked as if they had not
-// come.
+// renewals are those of keys that are in use here, until a request for these comes. They are
+// read only then: that is when it is known how high a block can be. Where there are too many
+// the oldest go, and the shared store is asked as if they had not come.
 type renewals struct {
 	mu             sync.Mutex
 	most           int // bytes of one of the two

@@ -81,7 +81,7 @@ func lasting(answer string) string {
 	if len(body) < 4<<10 { // of an error: it has the id
 		return passing.ReplaceAllString(answer, "")
 	}
-	return passing.ReplaceAllString(head, "") + "\r\n\r\n" + body
+	return passing.ReplaceAllString(head+"\r\n", "") + "\r\n" + body
 }
 
 const manyHeaders = "Host: x\r\nUser-Agent: a browser\r\nAccept: application/json, text/plain, */*\r\n"

@@ -92,18 +92,9 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	node.counted.Store(first)
 	run.since(time.Now())
 	var limits []string
-	spent, err := rig.Spent(func() error {
-		for h := first + 1; h <= first+blocks && ctx.Err() == nil; h++ {
-			run.clock.Wait(ctx, h)
-			if p.replica != nil {
-				s, err := p.replica.Metrics(ctx)
-				if err != nil {
-					return err
-				}
-				limits = append(limits, fmt.Sprintf("%.0f", s.Sum("tipcache_node_limit")))
-			}
-		}
-		return ctx.Err()
+	spent, err := rig.Spent(func() (err error) {
+		limits, err = run.limits(ctx, p, first, blocks)
+		return err
 	}, p.Process)
 	end()
 	all.Wait()
@@ -112,6 +103,22 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	}
 	held, err := p.Usage()
 	return run.row(p, node, strings.Join(limits, " "), spent[0], held.RSS), err
+}
+
+// limits are how much the node was asked at once, at each of so many blocks after the first; none of a peer.
+func (run *keysRun) limits(ctx context.Context, p *peer, first, blocks int64) (limits []string, err error) {
+	for h := first + 1; h <= first+blocks && ctx.Err() == nil; h++ {
+		run.clock.Wait(ctx, h)
+		if p.replica == nil {
+			continue
+		}
+		s, err := p.replica.Metrics(ctx)
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, fmt.Sprintf("%.0f", s.Sum("tipcache_node_limit")))
+	}
+	return limits, ctx.Err()
 }
 
 // A keysRun is what clients were answered.
