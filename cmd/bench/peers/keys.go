@@ -105,22 +105,6 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	return run.row(p, node, strings.Join(limits, " "), spent[0], held.RSS), err
 }
 
-// limits are how much the node was asked at once, at each of so many blocks after the first; none of a peer.
-func (run *keysRun) limits(ctx context.Context, p *peer, first, blocks int64) (limits []string, err error) {
-	for h := first + 1; h <= first+blocks && ctx.Err() == nil; h++ {
-		run.clock.Wait(ctx, h)
-		if p.replica == nil {
-			continue
-		}
-		s, err := p.replica.Metrics(ctx)
-		if err != nil {
-			return nil, err
-		}
-		limits = append(limits, fmt.Sprintf("%.0f", s.Sum("tipcache_node_limit")))
-	}
-	return limits, ctx.Err()
-}
-
 // A keysRun is what clients were answered.
 type keysRun struct {
 	keysCase
@@ -137,6 +121,22 @@ type keysRun struct {
 	earlyFailed   int
 	current       int
 	late, lateOld int // answers asked for a third of a block after its beginning; those that are not current
+}
+
+// limits are how much the node was asked at once, at each of so many blocks after the first; none of a peer.
+func (k *keysRun) limits(ctx context.Context, p *peer, first, blocks int64) (limits []string, err error) {
+	for h := first + 1; h <= first+blocks && ctx.Err() == nil; h++ {
+		k.clock.Wait(ctx, h)
+		if p.replica == nil {
+			continue
+		}
+		s, err := p.replica.Metrics(ctx)
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, fmt.Sprintf("%.0f", s.Sum("tipcache_node_limit")))
+	}
+	return limits, ctx.Err()
 }
 
 func (k *keysRun) since(from time.Time) {
