@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/cache/heap"
-
 	"github.com/tipcache/tipcache/upstream"
 )
 

@@ -42,7 +42,6 @@ func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *dialect.Question,
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	q.Heights = blocks.Heights{}
-	rec.KeepOutOfLane() // the answer is not that of the same request without a height
 	a, err := ep.Lookup(ctx, c.Request, rec, &q.Query, ep.Nodes.Tip())
 	if err != nil || a.Entry.Status != http.StatusNotImplemented {
 		return bad

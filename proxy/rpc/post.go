@@ -44,7 +44,6 @@ func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error 
 		rec.Route = routeOf(run[0].Method)
 	}
 	if len(run) > 1 {
-		rec.KeepOutOfLane()
 		return d.answerCalls(c, rec, run, hs)
 	}
 	return d.answerCall(c, rec, body, run[0], hs)
