@@ -1,11 +1,14 @@
 package proxy_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,27 +89,56 @@ func covers(allowed, room string) bool {
 	return room == above || all && strings.HasPrefix(room, above+"/")
 }
 
+var fileName = regexp.MustCompile(`\b[a-z_0-9/]+\.go\b`)
+
+func TestCommentsNameFilesThatAreThere(t *testing.T) {
+	eachFile(t, func(file string, f *ast.File) {
+		for _, group := range f.Comments {
+			for _, name := range fileName.FindAllString(group.Text(), -1) {
+				if !exists(filepath.Join(filepath.Dir(file), name)) && !exists(filepath.Join("..", name)) {
+					t.Errorf("%s names %s, which is not there", file, name)
+				}
+			}
+		}
+	})
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
 // importsOfProduct are the imports of every room, those of tests left out.
 func importsOfProduct(t *testing.T) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
-	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return err
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
+	eachFile(t, func(file string, f *ast.File) {
 		room := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(file)), "../")
 		for _, spec := range f.Imports {
 			name, _ := strconv.Unquote(spec.Path.Value)
 			found[room] = append(found[room], name)
 		}
-		return nil
 	})
-	if err != nil || len(found) < len(mayImport) {
-		t.Fatalf("%d rooms found: %v", len(found), err)
+	if len(found) < len(mayImport) {
+		t.Fatalf("%d rooms found", len(found))
 	}
 	return found
+}
+
+// eachFile parses all files of the product, those of tests left out.
+func eachFile(t *testing.T, do func(file string, f *ast.File)) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err == nil {
+			do(file, f)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -20,8 +20,8 @@
 // A query goes, top to bottom:
 //
 //  1. wait.go waits for the block that the client must see, by its request (heights.go), by
-//     its connection, or by what a block of the execution chain did (executed.go), and says
-//     by which tip the query is answered;
+//     its connection, or by what a block of the execution chain did, and says by which tip
+//     the query is answered;
 //  2. lookup.go asks the cache, at the policy of the kind (classes.go): for the newest
 //     block, for the one that is named, or for that of the page before in a walk;
 //  3. origin.go, on a miss, has the node asked, and says which answers are none;

@@ -10,12 +10,11 @@
 //  3. origin.go, on a miss, makes an entry of the node's answer, in the shape that
 //     package documented gives it, with the height in its next page key (stamp.go);
 //  4. envelope.go writes what failed on the way in the interface's form.
-//
-// selection.go names the keys of an address, to be purged.
 package chain
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/http"
@@ -130,3 +129,23 @@ func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
 
 // ReadHeights reads the blocks that a request names.
 func (h *Handler) ReadHeights(r *http.Request) (blocks.Heights, error) { return h.heights().Read(r) }
+
+// SelectRoute selects the keys of one row: those at explicit heights too.
+func (h *Handler) SelectRoute(name string) (cache.Selection, error) {
+	return dialect.SelectRoute(Rows(), h.prefix, name)
+}
+
+// SelectAddress selects the keys that name an address, or a public key: of
+// queries about it, of the collection and of its metadata. The address may be
+// written in any of its forms. What only lists it among others is not selected.
+func (h *Handler) SelectAddress(address string) (cache.Selection, error) {
+	if text, ok := readSent(address); ok && h.asSent && address != "" {
+		return cache.Selection{Contains: string(dialect.AppendPath(nil, text))}, nil // as clients wrote it
+	}
+	for _, k := range []paramType{validatorAddress, accountAddress, publicKey} {
+		if text, ok := k.Read(address); ok {
+			return cache.Selection{Contains: text}, nil
+		}
+	}
+	return cache.Selection{}, errors.New("expected an address: 0x and 40 hex digits, or bech32; or a public key: 0x and 66 hex digits")
+}

@@ -3,7 +3,11 @@ package chain
 import (
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -107,4 +111,46 @@ func nodeHeight(h http.Header) (int64, error) {
 		return 0, &web.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
 	}
 	return n, nil
+}
+
+// misspelt names the parameters of a query that the route does not take, but that
+// look like one it does. They are ignored, as all that the route does not know; a
+// client that meant one of them would not notice.
+func (p *parser) misspelt(rawQuery string) string {
+	var found []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		rawName, _, _ := strings.Cut(pair, "=")
+		if rawName == "" || p.reader.Names(rawName) {
+			continue
+		}
+		name, err := url.QueryUnescape(rawName)
+		if err != nil || !isParameterName(name) {
+			continue
+		}
+		if meant := p.nearest(name); meant != "" {
+			found = append(found, name+" (did you mean "+meant+"?)")
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// nearest is the parameter whose last word the name is, or which it differs from
+// by a slip or two; "" for none.
+func (p *parser) nearest(name string) string {
+	name = strings.ToLower(name)
+	for i := range p.reader.Fields {
+		known := p.reader.Fields[i].Name
+		_, last, _ := strings.Cut(known, ".")
+		most := min(2, len(known)/3)
+		if name == last || levenshtein.ComputeDistance(name, known) <= most || last != "" && levenshtein.ComputeDistance(name, last) <= min(1, len(last)/4) {
+			return known
+		}
+	}
+	return ""
+}
+
+// isParameterName keeps out of a header what does not belong there.
+func isParameterName(name string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return len(name) <= 40 && strings.Trim(name, allowed) == ""
 }

@@ -3,13 +3,13 @@
 // A request goes, top to bottom:
 //
 //  1. handler.go checks its API key;
-//  2. body.go reads the body and validates it against the schema of schema.go;
-//     memo.go remembers what the same bytes asked for before;
+//  2. body.go reads the body, remembers what the same bytes asked for before, and
+//     validates other ones against the schema of schema.go;
 //  3. request.go makes of it the one spelling that is the cache key;
 //  4. progress.go says how fresh a page is by how far the store has come, and
 //     waits for a block that the client has to see;
-//  5. on a miss, origin.go asks the store for the page and the metadata provider
-//     to describe what is on it, which page.go joins;
+//  5. on a miss, page.go asks the store for the page and the metadata provider
+//     to describe what is on it, and joins them;
 //  6. answer.go makes an answer of the page.
 //
 // Whatever fails on the way is written as a problem by problem.go. metadata.go

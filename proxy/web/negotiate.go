@@ -215,46 +215,57 @@ func (a accepted) best(size int, once bool) codings.Coding {
 	return best
 }
 
-// tagEnds end the validator of a body in each coding. In each it is another
-// text of bytes, so it needs another strong validator.
-var tagEnds = [len(preferred)]string{codings.Identity: `"`, codings.Gzip: `-gzip"`, codings.Zstd: `-zstd"`, codings.Brotli: `-br"`}
-
-// setTag sets the validator of the content in a coding.
-func (h *headers) setTag(etag string, coding codings.Coding) {
-	text := append(h.begin("Etag"), strings.TrimSuffix(etag, `"`)...)
-	h.finish(append(text, tagEnds[coding]...))
-}
-
-// clientHas finds out from the values of If-None-Match whether the client has the content, and in
-// which coding: the one it would get now, if it has that. Having it in any is as
-// good. Tags are compared weakly, as RFC 9110 says: a compressing proxy on the
-// way may have weakened them.
-func clientHas(tags []string, etag string, now codings.Coding) (coding codings.Coding, ok bool) {
-	for _, value := range tags {
-		for tag := range strings.SplitSeq(value, ",") {
-			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-			in, known := tagged(tag, etag)
-			if tag == "*" || known && in == now {
-				return now, true
-			}
-			if known && !ok {
-				coding, ok = in, true
+// Preference gives the weight of a media type in the values of Accept (RFC 9110), in
+// thousandths: that of the most specific range it is in. named tells whether a range has
+// its very name. Without such a header every type has the full weight. What is malformed
+// is passed over.
+func Preference(values []string, typ string) (weight int, named bool) {
+	if len(values) == 0 {
+		return fullWeight, false
+	}
+	whole, _, _ := strings.Cut(typ, "/")
+	ranges, best := [...]string{"*/*", whole + "/*", typ}, -1
+	for _, value := range values {
+		for member := range splitList(value) {
+			name, parameters, _ := strings.Cut(member, ";")
+			told, ok := weightIn(parameters)
+			for rank := max(best, 0); ok && rank < len(ranges); rank++ {
+				if strings.EqualFold(strings.TrimSpace(name), ranges[rank]) && (rank > best || told > weight) {
+					best, weight = rank, told
+				}
 			}
 		}
 	}
-	return coding, ok
+	return weight, best == len(ranges)-1
 }
 
-// tagged tells in which coding a tag is the content's.
-func tagged(tag, etag string) (codings.Coding, bool) {
-	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(strings.TrimPrefix(etag, "W/"), `"`))
-	if !ok || etag == "" {
-		return 0, false
-	}
-	for coding, tagEnd := range tagEnds {
-		if end == tagEnd {
-			return codings.Coding(coding), true
+// weightIn reads the weight among the parameters of a range.
+func weightIn(parameters string) (thousandths int, ok bool) {
+	for p := range strings.SplitSeq(parameters, ";") {
+		if p = strings.TrimSpace(p); len(p) > 1 && p[0]|0x20 == 'q' && p[1] == '=' {
+			return readWeight(p)
 		}
 	}
-	return 0, false
+	return fullWeight, true
+}
+
+// splitList gives the members of a list. A comma within quotes is none of the list's.
+func splitList(value string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, quoted := 0, false
+		for i := 0; i < len(value); i++ {
+			switch {
+			case value[i] == '\\' && quoted:
+				i++
+			case value[i] == '"':
+				quoted = !quoted
+			case value[i] == ',' && !quoted:
+				if !yield(value[start:i]) {
+					return
+				}
+				start = i + 1
+			}
+		}
+		yield(value[start:])
+	}
 }

@@ -13,15 +13,16 @@
 //     and (handle.go) for a deadline without a timer until a caller waits for it, and
 //     whether the client wants no cached answer;
 //  4. answer.go writes what came through the cache, and says how old it is and how
-//     long it serves; negotiate.go finds out whether the client has it already, and
-//     in which coding it is sent, and accept.go which media type it would rather have;
+//     long it serves; etag.go finds out whether the client has it already, and
+//     negotiate.go in which coding it is sent, and which media type is preferred;
 //  5. failure.go turns an error into a status and a public text, which the
 //     interface renders in its own form;
 //  6. package record takes the record.
 //
-// multiplexed.go notes how a client of HTTP/2 takes its answers. lane.go is what the fast lane, which answers before all
-// this, has to do with it. uncached.go writes what did not come through the cache. cors.go tells browsers
-// which pages may read the answers. route.go is how an interface names its paths to
+// multiplexed.go notes how a client of HTTP/2 takes its answers. lane.go is what the
+// fast lane, which answers before all this, has to do with it. uncached.go writes what
+// did not come through the cache. cors.go tells browsers which pages may read the
+// answers. route.go is how an interface names its paths to
 // package proxy, which mounts them.
 package web
 

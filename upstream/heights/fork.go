@@ -106,3 +106,33 @@ func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash
 	}
 	return false
 }
+
+// A hasher is a source of heights that can tell which blocks they are.
+type hasher interface {
+	// blockHash reads the hash of a block, "" where headers tell it, or the node never does.
+	blockHash(ctx context.Context, height int64) (string, error)
+	// isOurs says whether a block with such a hash, "" for one that is not known, is of our chain.
+	isOurs(ctx context.Context, epoch, height int64, hash string) bool
+}
+
+func (f *follower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
+	if hash == "" {
+		return f.fork == 0
+	}
+	return f.recognize(ctx, epoch, height, hash)
+}
+
+// isOurs has another hash than the one that is remembered be another chain: that of this node
+// alone, where another node has the block that is remembered, or else the one that was reset.
+func (f *restFollower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
+	known := f.chain.anchors.at(height)
+	if known == "" || hash == "" || known == hash {
+		return true
+	}
+	if f.chain.othersHave(ctx, f.node, height, known) {
+		f.putAside(height+1, errFork)
+		return false
+	}
+	f.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
+	return true
+}

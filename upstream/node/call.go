@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/sony/gobreaker/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -129,28 +128,6 @@ func refusedCall(said []byte, block, tip int64) *Answer {
 		a.Reason = BadInput
 	}
 	return a
-}
-
-// newServerBreaker makes the breaker of a server that a node has beside its REST server: it may
-// fail while that is well.
-func newServerBreaker(name string, o Options, blames func(error) bool) *gobreaker.CircuitBreaker[*Answer] {
-	return upstream.NewBreaker[*Answer](upstream.BreakerOptions{
-		Outage:   upstream.NewOutage(o.Logger, name),
-		Failures: maxFailures, Cooldown: breakerOpen,
-		Excluded: func(err error) bool { return !blames(err) },
-	})
-}
-
-// breakerOf is the breaker of the server that a request asks.
-func (e *endpoint) breakerOf(r Request) *gobreaker.CircuitBreaker[*Answer] {
-	switch {
-	case r.Invoke != nil:
-		return e.grpc.breaker
-	case r.Call != nil:
-		return e.calls
-	default:
-		return e.breaker
-	}
 }
 
 // serves says whether the endpoint has the server that a request asks, for a chain.

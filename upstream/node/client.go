@@ -134,20 +134,3 @@ func notNode(status int) *upstream.Error {
 	}
 	return badAnswer(fmt.Errorf("status %d without the node's envelope", status))
 }
-
-// blames tells failures that speak against the node. A connection dropped
-// without an answer does not: some queries make the node's handler panic, and
-// one such query, repeated, must not take the node away from all clients.
-func blames(err error) bool {
-	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Kind == upstream.Timeout {
-		return true
-	}
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial" || errors.Is(err, errNoNode)
-}
-
-// refuses tells a failed dial: nothing listens there now.
-func refuses(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
-}

@@ -58,15 +58,10 @@ func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metric
 	}
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
-		e.blocks.Comet, e.calls = headerSource{rpc}, newServerBreaker("RPC of node "+name, o, blames)
+		e.blocks.Comet, e.calls = headerSource{rpc}, newBreaker("RPC of node "+name, o, blames)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.Scans, Patience: o.Queue, Headers: e.blocks.Headers})
-	e.breaker = upstream.NewBreaker[*Answer](upstream.BreakerOptions{
-		Outage:   upstream.NewOutage(o.Logger, "node "+name),
-		Failures: maxFailures,
-		Cooldown: breakerOpen,
-		Excluded: func(err error) bool { return !blames(err) },
-	})
+	e.breaker = newBreaker("node "+name, o, blames)
 	return e
 }
 

@@ -52,7 +52,7 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 	if err != nil {
 		return nil, errors.New("not an address of gRPC") // its error repeats the address
 	}
-	return &grpcClient{conn: conn, log: o.Logger.With("node", name), breaker: newServerBreaker("gRPC of node "+name, o, blamesGRPC)}, nil
+	return &grpcClient{conn: conn, log: o.Logger.With("node", name), breaker: newBreaker("gRPC of node "+name, o, blamesGRPC)}, nil
 }
 
 // MaxMessage is the largest message in bytes that a node takes by gRPC, unless it is told

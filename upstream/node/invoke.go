@@ -106,12 +106,6 @@ func refusedInvocation(st *status.Status, told, asked int64) (*Answer, error) {
 	return a, nil
 }
 
-// blamesGRPC tells failures that speak against a node's gRPC server.
-func blamesGRPC(err error) bool {
-	kind := upstream.KindOf(err)
-	return kind == upstream.Timeout || kind == upstream.Unreachable
-}
-
 // Stream opens a stream of a method to a node's gRPC, which lasts as long as ctx. It is opened once,
 // and takes no turn: its owner bounds how many there are.
 func (p *Pool) Stream(ctx context.Context, method string) (grpc.ClientStream, error) {

@@ -1,11 +1,19 @@
 package parts
 
 import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/upstream/events"
+
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/docs"
@@ -114,4 +122,20 @@ func Limits(cfg config.Config) limits.Limits {
 		l.TrustedProxies = append(l.TrustedProxies, prefix)
 	}
 	return l
+}
+
+// Socket are the options of the WebSocket.
+func Socket(cfg config.Config) socket.Options {
+	return socket.Options{Write: cfg.HTTP.Request}
+}
+
+// Events are the options of a feed before the nodes of a chain.
+func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {
+	o := events.Options{Heights: pool, Logger: log, Registerer: registerer}
+	for _, c := range pool.CometBFT() {
+		o.Nodes = append(o.Nodes, events.Node{Name: c.Name(), Fit: c.Fit, Call: c.Call, Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
+			return c.Messages(ctx, query, events.MaxMessage)
+		}})
+	}
+	return o
 }

@@ -5,8 +5,7 @@
 //   - run.go serves until the end, drain.go is that end, and reload.go puts another
 //     configuration in force;
 //   - admin.go reports the health of the parts, and readiness.go has the log told of
-//     it; explain.go and purge.go are calls of
-//     the admin listener;
+//     it; purge.go is a call of the admin listener;
 //   - indexing.go fills the collection store when it is this replica's turn;
 //     tracing.go sends spans.
 package service
