@@ -205,26 +205,6 @@ func (m *Model) Fresh(a *Answer, blocks int64) bool {
 	return ok && height >= a.Tip-blocks
 }
 
-// Forged are the keys of answers since a moment that are no node's own, and their heights.
-func (h *History) Forged(m *Model, since time.Time) map[string]map[int64]bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := map[string]map[int64]bool{}
-	for i := range h.Answers {
-		a, v := &h.Answers[i], &Verdict{}
-		if !a.OK() || a.Sent.Before(since) || slices.Contains(m.Any, a.Key) {
-			continue
-		}
-		if m.content(v, a); v.Wrong > 0 {
-			if all[a.Key] == nil {
-				all[a.Key] = map[int64]bool{}
-			}
-			all[a.Key][a.Height] = true
-		}
-	}
-	return all
-}
-
 // FreshAgain is how long after a moment the last answer was asked for that is not
 // fresh, of those that were asked for before the end; nil if there is none.
 func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) (after time.Duration, last *Answer) {

@@ -19,7 +19,6 @@ type setup struct {
 	redis func(ctx context.Context, b *bed) (url string, err error) // nil: none
 	nodes int                                                       // of the chain; default 1
 	links bool                                                      // all is reached through links that can fail, and there are collections, in PostgreSQL
-	index bool                                                      // a store is filled from the execution client
 	stops bool                                                      // nodes are reached through processes that can be stopped
 	clock bool                                                      // the wall clock of each replica can be set
 	env   []string                                                  // of the replicas, as in KEY=value
@@ -43,7 +42,6 @@ type bed struct {
 	relays   []*rig.Process // two for each node: REST and CometBFT
 	replicas []*replica
 	program  string   // of the replicas; "" is tipcache
-	indexed  string   // URL of the store of the indexer
 	keys     []string // that are answered by the nodes
 	pages    []string // that are answered from the store
 	unpinned []string // that CometBFT answers, whatever the height: of the dialect cosmos alone

@@ -3,7 +3,9 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -12,13 +14,17 @@ import (
 
 // A fault is something that goes wrong for a time, or at a moment.
 type fault struct {
-	name string
-	hold time.Duration // how long it lasts; 0: it is not mended, or as long as do takes
-	do   func(ctx context.Context, b *bed, last func()) error
+	name   string
+	hold   time.Duration // how long it lasts; 0: it is not mended, or as long as begin takes
+	begin  step          // nil: nothing
+	during step          // until the context ends, which it does after hold, or with the run; nil: nothing
+	end    step          // nil: nothing
 
 	withstood bool // answers become fresh again while it lasts
-	forges    bool // answers are not the node's own meanwhile
 }
+
+// A step is a part of a fault.
+type step func(ctx context.Context, b *bed) error
 
 func (f fault) isWithstood() fault {
 	f.withstood = true
@@ -32,59 +38,65 @@ const (
 	resetBy  = 300       // blocks that a chain that was reset is below what it was
 )
 
-// lie has a node tell of heights far above the truth.
-func lie(node int, hold time.Duration) fault {
-	return cometFault("a lie of +10^6", node, devnet.Fault{Ahead: farAhead}, hold)
+// well is a server that does not fail.
+var well devnet.Fault
+
+// nodesFail has servers of nodes fail, of all where none is named.
+func nodesFail(name string, hold time.Duration, rest, comet devnet.Fault, nodes ...int) fault {
+	return fault{
+		name: name, hold: hold,
+		begin: func(_ context.Context, b *bed) error { return b.setFaults(rest, comet, nodes...) },
+		end:   func(_ context.Context, b *bed) error { return b.setFaults(well, well, nodes...) },
+	}
 }
 
-// oldHeaders has the socket of a node send headers below what its /abci_info says.
-func oldHeaders(node int, blocks int64, hold time.Duration) fault {
-	return cometFault(fmt.Sprintf("the socket is %d blocks behind", blocks), node, devnet.Fault{EventsBehind: blocks}, hold).isWithstood()
-}
-
-// silentComet has CometBFT of a node accept and not answer, while its REST server does.
-func silentComet(node int, hold time.Duration) fault {
-	return cometFault("CometBFT hangs", node, devnet.Fault{Stall: true}, hold).isWithstood()
-}
-
-// cometFault fails CometBFT of a node alone.
-func cometFault(name string, node int, comet devnet.Fault, hold time.Duration) fault {
-	return fault{name: name, hold: hold, do: func(_ context.Context, b *bed, last func()) error {
-		rest := devnet.Fault{Latency: b.plan.nodeLatency}
-		if err := b.nodes[node].SetFaults(rest, comet); err != nil {
+// setFaults has nodes fail alike, all where none is named.
+func (b *bed) setFaults(rest, comet devnet.Fault, nodes ...int) error {
+	rest.Latency = b.plan.nodeLatency
+	for i, n := range b.nodes {
+		if len(nodes) > 0 && !slices.Contains(nodes, i) {
+			continue
+		}
+		if err := n.SetFaults(rest, comet); err != nil {
 			return err
 		}
-		last()
-		return b.nodes[node].SetFaults(rest, devnet.Fault{})
-	}}
+	}
+	return nil
+}
+
+// nodeFault fails both servers of all nodes.
+func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
+	return nodesFail("node: "+name, hold, f, f)
+}
+
+// does is a step that cannot fail.
+func does(do func(b *bed)) step {
+	return func(_ context.Context, b *bed) error {
+		do(b)
+		return nil
+	}
 }
 
 // lagging has a node catch up: it is some blocks behind and says so.
 func lagging(node int, hold time.Duration) fault {
-	return fault{name: "a node is 20 blocks behind", hold: hold, do: func(_ context.Context, b *bed, last func()) error {
-		b.nodes[node].SetLag(lagBy)
-		b.nodes[node].SetCatchingUp(true)
-		last()
-		b.nodes[node].SetLag(0)
-		b.nodes[node].SetCatchingUp(false)
-		return nil
-	}}
+	lag := func(blocks int64) step {
+		return does(func(b *bed) {
+			b.nodes[node].SetLag(blocks)
+			b.nodes[node].SetCatchingUp(blocks > 0)
+		})
+	}
+	return fault{name: "a node is 20 blocks behind", hold: hold, begin: lag(lagBy), end: lag(0)}
 }
 
 // backBy takes the newest blocks of the chain away, once it is known what the node
 // said of them.
 func backBy(blocks int64) fault {
-	return fault{name: fmt.Sprintf("%d blocks back", blocks), do: func(ctx context.Context, b *bed, _ func()) error { return b.fork(ctx, blocks) }}
+	return fault{name: fmt.Sprintf("%d blocks back", blocks), begin: func(ctx context.Context, b *bed) error { return b.fork(ctx, blocks) }}
 }
 
 // halt stops the making of blocks.
 func halt(hold time.Duration) fault {
-	return fault{name: "a halt", hold: hold, do: func(_ context.Context, b *bed, last func()) error {
-		b.chain.Halt()
-		last()
-		b.chain.Resume()
-		return nil
-	}}
+	return fault{name: "a halt", hold: hold, begin: does(func(b *bed) { b.chain.Halt() }), end: does(func(b *bed) { b.chain.Resume() })}
 }
 
 // A node whose execution client hangs makes no block. Its /abci_info blocks for most
@@ -96,68 +108,46 @@ const (
 
 // hang has the execution clients of all nodes hang.
 func hang(hold time.Duration) fault {
-	return fault{name: "/abci_info blocks 9 s of 12", do: func(ctx context.Context, b *bed, _ func()) error {
-		b.chain.Halt()
-		defer b.chain.Resume()
-		ctx, cancel := context.WithTimeout(ctx, hold)
-		defer cancel()
+	f := halt(hold)
+	f.name = "/abci_info blocks 9 s of 12"
+	f.during = func(ctx context.Context, b *bed) error {
 		for ctx.Err() == nil {
-			if err := b.setFaults(devnet.Fault{}, devnet.Fault{HangInfo: true}); err != nil {
+			if err := b.setFaults(well, devnet.Fault{HangInfo: true}); err != nil {
 				return err
 			}
 			rig.Pause(ctx, hangBlocks)
-			if err := b.setFaults(devnet.Fault{}, devnet.Fault{}); err != nil {
+			if err := b.setFaults(well, well); err != nil {
 				return err
 			}
 			rig.Pause(ctx, hangPeriod-hangBlocks)
 		}
 		return nil
-	}}
-}
-
-// nodeFault fails both servers of all nodes.
-func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
-	return fault{name: "node: " + name, hold: hold, do: func(_ context.Context, b *bed, last func()) error {
-		if err := b.setFaults(f, f); err != nil {
-			return err
-		}
-		last()
-		return b.setFaults(devnet.Fault{}, devnet.Fault{})
-	}}
-}
-
-// setFaults has all nodes fail alike.
-func (b *bed) setFaults(rest, comet devnet.Fault) error {
-	rest.Latency = b.plan.nodeLatency
-	for _, n := range b.nodes {
-		if err := n.SetFaults(rest, comet); err != nil {
-			return err
-		}
 	}
-	return nil
+	return f
 }
 
 // lateBlock restarts the nodes for a time, and has the next block come only a time after they
 // are back: until then those of the SDK cannot read their latest block.
-func lateBlock(outage, late time.Duration) fault {
-	f := nodeFault("restarted, and the next block is late", devnet.Fault{Outage: devnet.Refuse}, outage)
-	restart := f.do
-	f.do = func(ctx context.Context, b *bed, last func()) error {
+func lateBlock(refuse devnet.Fault, outage, late time.Duration) fault {
+	f := nodeFault("restarted, and the next block is late", refuse, outage)
+	restart, back := f.begin, f.end
+	f.begin = func(ctx context.Context, b *bed) error {
 		b.chain.Halt()
+		return restart(ctx, b)
+	}
+	f.end = func(ctx context.Context, b *bed) error {
 		defer b.chain.Resume()
-		if err := restart(ctx, b, last); err != nil {
-			return err
-		}
+		err := back(ctx, b)
 		b.note("the nodes are back")
 		rig.Pause(ctx, late)
-		return nil
+		return err
 	}
 	return f
 }
 
 // failover kills the Redis that has the keys. The replicas use the one that takes
 // over as soon as they are to be well again.
-var failover = fault{name: "the master dies", do: func(ctx context.Context, b *bed, _ func()) error {
+var failover = fault{name: "the master dies", begin: func(ctx context.Context, b *bed) error {
 	if err := b.failover.KillMaster(ctx); err != nil {
 		return err
 	}
@@ -191,55 +181,82 @@ func (b *bed) redisServes(ctx context.Context) bool {
 
 // redisOutage kills Redis, which comes back empty.
 func redisOutage(hold time.Duration) fault {
-	return fault{name: "Redis killed", hold: hold, do: func(ctx context.Context, b *bed, last func()) error {
-		b.redis.Kill()
-		last()
-		if err := b.redis.Restart(ctx); err != nil {
-			return err
-		}
-		return b.redis.Ready(ctx)
-	}}
+	return fault{
+		name: "Redis killed", hold: hold,
+		begin: does(func(b *bed) { b.redis.Kill() }),
+		end: func(ctx context.Context, b *bed) error {
+			if err := b.redis.Restart(ctx); err != nil {
+				return err
+			}
+			return b.redis.Ready(ctx)
+		},
+	}
 }
 
+// last is the replica that faults are of. The first lives on, so that what it holds
+// tells of leaks.
+func (b *bed) last() *replica { return b.replicas[len(b.replicas)-1] }
+
 // replicaKilled kills the last replica, which starts again after a time, if there is
-// one. The first replica lives on, so that what it holds tells of leaks.
+// one.
 func replicaKilled(hold time.Duration) fault {
-	return fault{name: "a replica killed", hold: hold, do: func(ctx context.Context, b *bed, last func()) error {
-		r := b.replicas[len(b.replicas)-1]
-		r.kill()
-		if hold == 0 {
-			return nil
-		}
-		last()
-		return r.revive(ctx, func(ctx context.Context) error { return r.Process.Ready(ctx, rig.Answers(r.Admin+"/healthz")) })
-	}}
+	f := fault{name: "a replica killed", hold: hold, begin: does(func(b *bed) { b.last().kill() })}
+	if hold > 0 {
+		f.end = func(ctx context.Context, b *bed) error { return b.last().revive(ctx, "/healthz") }
+	}
+	return f
 }
 
 // leftovers are what Redis has of a chain that is reset while no replica runs.
-var leftovers = fault{name: "replicas start on what a chain left that was reset", hold: time.Second, do: func(ctx context.Context, b *bed, last func()) error {
-	for _, r := range b.replicas {
-		r.kill()
-	}
-	if err := b.fork(ctx, resetBy); err != nil {
-		return err
-	}
-	last()
-	for _, r := range b.replicas {
-		if err := r.revive(ctx, r.Ready); err != nil {
-			return err
+var leftovers = fault{
+	name: "replicas start on what a chain left that was reset", hold: time.Second,
+	begin: func(ctx context.Context, b *bed) error {
+		for _, r := range b.replicas {
+			r.kill()
 		}
-	}
-	return nil
-}}
+		return b.fork(ctx, resetBy)
+	},
+	end: func(ctx context.Context, b *bed) error {
+		for _, r := range b.replicas {
+			if err := r.revive(ctx, "/readyz"); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
 
-// networkFault fails a link in one way.
-func networkFault(name, weather string, hold time.Duration) fault {
-	return fault{name: name + ": " + weather, hold: hold, do: func(ctx context.Context, b *bed, last func()) error {
-		if err := b.links[name].fail(weather); err != nil {
-			return err
+// leaseTime is that of the replicas.
+const leaseTime = 3 * time.Second
+
+// leasesHeld has a neighbour in Redis hold the leases of all answers.
+func leasesHeld(hold time.Duration) fault {
+	return fault{name: "a neighbour renews all leases", hold: hold, withstood: true, during: func(ctx context.Context, b *bed) error {
+		for rig.Pause(ctx, leaseTime/30) {
+			entries, err := b.redis.Keys(ctx, "tipcache:1:{*}").Result()
+			if err != nil {
+				continue // ctx has ended, or Redis is away
+			}
+			all := b.redis.Pipeline()
+			for _, entry := range entries {
+				all.Set(ctx, entry+":l", "a neighbour", leaseTime)
+			}
+			_, _ = all.Exec(ctx)
 		}
-		last()
-		b.links[name].mend(ctx)
 		return nil
 	}}
+}
+
+// networkFaults fail each link in each way.
+func networkFaults(hold time.Duration) (all []fault) {
+	for _, name := range linkNames {
+		for _, weather := range slices.Sorted(maps.Keys(weathers)) {
+			all = append(all, fault{
+				name: name + ": " + weather, hold: hold,
+				begin: func(_ context.Context, b *bed) error { return b.links[name].fail(weather) },
+				end:   func(ctx context.Context, b *bed) error { b.links[name].mend(ctx); return nil },
+			})
+		}
+	}
+	return all
 }

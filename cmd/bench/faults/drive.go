@@ -87,7 +87,7 @@ func (d *driven) disturb(ctx context.Context, b *bed) error {
 		fault
 		chosen bool
 	}{
-		{fault{name: "a rolling restart", do: func(_ context.Context, b *bed, _ func()) error { return b.rollingRestart(ctx) }}, d.rolling},
+		{fault{name: "a rolling restart", begin: func(_ context.Context, b *bed) error { return b.rollingRestart(ctx) }}, d.rolling},
 		{nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, d.stopNode), d.stopNode > 0},
 		{redisOutage(d.stopRedis), d.stopRedis > 0},
 		{replicaKilled(0), d.killReplica},

@@ -21,7 +21,6 @@ type plan struct {
 	lone                    int // more clients, each alone with a key of its own
 	length, poll            time.Duration
 	nodeLatency             time.Duration
-	audited                 int // answers that are to be read again without a difference
 	memory                  int // MiB of cache.memory where clients fill it
 }
 
@@ -55,13 +54,12 @@ type campaign struct {
 func Faults(ctx context.Context, args []string) error {
 	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute}}
 	fs := c.flags("faults")
-	fs.IntVar(&c.audited, "audited", 300, "answers that the scenario audit reads again before a node lies")
 	fs.IntVar(&c.memory, "memory", 32, "MiB of cache.memory in the scenarios streams, unread, codings and bodies")
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
 	fs.BoolVar(&c.clocks, "clocks", false, "set clocks off at random, too, which needs the standard library built anew")
 	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")
 	introduction := "bench faults [flags] [scenario ...]\n\nScenarios, all of them unless named:\n "
-	for _, s := range scenarios() {
+	for _, s := range scenarios(usual) {
 		introduction += " " + s.name
 	}
 	if err := rig.Parse(fs, introduction, args); err != nil {
@@ -76,7 +74,7 @@ func Faults(ctx context.Context, args []string) error {
 }
 
 func (c *campaign) run(ctx context.Context, r *rig.Rig) error {
-	chosen, err := rig.Choose("scenario", scenarios(), c.names, func(s scenario) string { return s.name })
+	chosen, err := rig.Choose("scenario", scenarios(usual), c.names, func(s scenario) string { return s.name })
 	if err != nil {
 		return err
 	}

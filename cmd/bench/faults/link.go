@@ -32,8 +32,6 @@ var weathers = map[string][]string{
 	"slow close": {`{"type":"slow_close","stream":"downstream","attributes":{"delay":3000}}`, `{"type":"slow_close","stream":"upstream","attributes":{"delay":3000}}`},
 }
 
-var weatherNames = []string{"latency", "resets", "half-open", "slow close"}
-
 // through puts a link before a server, and returns its address.
 func (b *bed) through(name, addr string) (string, error) {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())

@@ -18,16 +18,15 @@ import (
 
 // memoryScenarios have clients that want to fill the memory of the first replica. Its
 // cache has plan.memory MiB, which what they ask for does not fit into.
-func memoryScenarios() []scenario {
-	const hold = 20 * time.Second
-	one := func(name string, f fault, flags ...string) scenario {
-		return scenario{name, setup{redis: oneRedis, smallMemory: true, flags: flags}, []fault{f}}
-	}
+func memoryScenarios(hold time.Duration) []scenario {
+	small := setup{redis: oneRedis, smallMemory: true}
+	open := small
+	open.flags = []string{"--collections-auth", "none"}
 	return []scenario{
-		one("streams", listsStreamed(hold)),
-		one("unread", listsUnread(hold)),
-		one("codings", listsEncoded(hold)),
-		one("bodies", bodiesPosted(hold), "--collections-auth", "none"),
+		{"streams", small, true, []fault{filled(fmt.Sprintf("%d lists in %d streams", manyStreams*listsPerStream, manyStreams), manyStreams, hold, followLists)}},
+		{"unread", small, false, []fault{filled(fmt.Sprintf("%d lists that are hardly read", unreadLists), unreadLists, hold, hardlyRead)}},
+		{"codings", small, false, []fault{filled(fmt.Sprintf("%d lists in all codings", encodedLists), listEncoders, hold, askInAllCodings)}},
+		{"bodies", open, false, []fault{filled(fmt.Sprintf("%d clients post 1 MiB each", bodyPosters), bodyPosters, hold, postBodies)}},
 	}
 }
 
@@ -45,15 +44,13 @@ func (p plan) memoryBound(connections int) int64 {
 // filled has many clients do something at the first replica at the same time, each again
 // and again, while what that holds is measured.
 func filled(name string, many int, hold time.Duration, do func(ctx context.Context, b *bed, client int)) fault {
-	return fault{name: name, hold: hold, withstood: true, do: func(ctx context.Context, b *bed, last func()) error {
-		return during(ctx, last, func(ctx context.Context) error {
-			var all sync.WaitGroup
-			defer all.Wait()
-			for i := range many {
-				all.Go(func() { do(ctx, b, i) })
-			}
-			return b.withinBound(ctx, b.replicas[0], many+b.plan.clients)
-		})
+	return fault{name: name, hold: hold, withstood: true, during: func(ctx context.Context, b *bed) error {
+		var all sync.WaitGroup
+		defer all.Wait()
+		for i := range many {
+			all.Go(func() { do(ctx, b, i) })
+		}
+		return b.withinBound(ctx, b.replicas[0], many+b.plan.clients)
 	}}
 }
 
@@ -80,19 +77,17 @@ const (
 	listsPerStream = 20
 )
 
-// listsStreamed has clients follow many large lists.
-func listsStreamed(hold time.Duration) fault {
-	return filled(fmt.Sprintf("%d lists in %d streams", manyStreams*listsPerStream, manyStreams), manyStreams, hold, func(ctx context.Context, b *bed, client int) {
-		path := "/live?"
-		for i := range listsPerStream {
-			n := client*listsPerStream + i
-			path += fmt.Sprintf("path=%s%%3Fpagination.limit%%3D%d%%26pagination.offset%%3D%d&", b.Path("/staking/validators"), 20+n%50, n/50)
-		}
-		request := clients.Request(http.MethodGet, path, "", "Accept: text/event-stream")
-		for rig.Pause(ctx, time.Second) {
-			b.talk(ctx, request, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
-		}
-	})
+// followLists has a client follow many large lists.
+func followLists(ctx context.Context, b *bed, client int) {
+	path := "/live?"
+	for i := range listsPerStream {
+		n := client*listsPerStream + i
+		path += fmt.Sprintf("path=%s%%3Fpagination.limit%%3D%d%%26pagination.offset%%3D%d&", b.Path("/staking/validators"), 20+n%50, n/50)
+	}
+	request := clients.Request(http.MethodGet, path, "", "Accept: text/event-stream")
+	for rig.Pause(ctx, time.Second) {
+		b.talk(ctx, request, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	}
 }
 
 // delegations is the n-th of many lists of 300 kB.
@@ -106,19 +101,17 @@ func (b *bed) delegations(n int) string {
 
 const unreadLists = 2000
 
-// listsUnread has clients ask for large lists, and hardly read them.
-func listsUnread(hold time.Duration) fault {
-	return filled(fmt.Sprintf("%d lists that are hardly read", unreadLists), unreadLists, hold, func(ctx context.Context, b *bed, client int) {
-		for n := client; rig.Pause(ctx, time.Second); n += unreadLists {
-			b.talk(ctx, clients.Request(http.MethodGet, b.delegations(n), ""), func(c net.Conn) {
-				status := make([]byte, len("HTTP/1.1 200"))
-				_, err := io.ReadFull(c, status)
-				for ok := bytes.HasSuffix(status, []byte("200")); ok && err == nil && rig.Pause(ctx, time.Second); {
-					_, err = io.CopyN(io.Discard, c, 1<<10)
-				}
-			})
-		}
-	})
+// hardlyRead has a client ask for large lists, and hardly read them.
+func hardlyRead(ctx context.Context, b *bed, client int) {
+	for n := client; rig.Pause(ctx, time.Second); n += unreadLists {
+		b.talk(ctx, clients.Request(http.MethodGet, b.delegations(n), ""), func(c net.Conn) {
+			status := make([]byte, len("HTTP/1.1 200"))
+			_, err := io.ReadFull(c, status)
+			for ok := bytes.HasSuffix(status, []byte("200")); ok && err == nil && rig.Pause(ctx, time.Second); {
+				_, err = io.CopyN(io.Discard, c, 1<<10)
+			}
+		})
+	}
 }
 
 const (
@@ -126,45 +119,41 @@ const (
 	encodedLists = 1000 // each in all codings
 )
 
-// listsEncoded has clients ask for ever other lists in all codings, twice: what is asked
+// askInAllCodings has a client ask for ever other lists in all codings, twice: what is asked
 // for again is encoded better.
-func listsEncoded(hold time.Duration) fault {
-	return filled(fmt.Sprintf("%d lists in all codings", encodedLists), listEncoders, hold, func(ctx context.Context, b *bed, client int) {
-		conn := clients.Conn{Addr: b.replicas[0].addrs[0]}
-		defer conn.Close()
-		for n := client; ctx.Err() == nil; n = (n + listEncoders) % encodedLists {
-			for _, coding := range []string{"gzip", "zstd", "br", "gzip, identity;q=0", "zstd, identity;q=0", "br, identity;q=0", "identity"} {
-				_, _ = conn.Get(ctx, b.delegations(n), "Accept-Encoding: "+coding)
-			}
+func askInAllCodings(ctx context.Context, b *bed, client int) {
+	conn := clients.Conn{Addr: b.replicas[0].addrs[0]}
+	defer conn.Close()
+	for n := client; ctx.Err() == nil; n = (n + listEncoders) % encodedLists {
+		for _, coding := range []string{"gzip", "zstd", "br", "gzip, identity;q=0", "zstd, identity;q=0", "br, identity;q=0", "identity"} {
+			_, _ = conn.Get(ctx, b.delegations(n), "Accept-Encoding: "+coding)
 		}
-	})
+	}
 }
 
 const bodyPosters = 200
 
-// bodiesPosted has clients post the largest bodies that are taken: addresses of
+// postBodies has a client post the largest bodies that are taken: addresses of
 // collections, or a transaction.
-func bodiesPosted(hold time.Duration) fault {
-	return filled(fmt.Sprintf("%d clients post 1 MiB each", bodyPosters), bodyPosters, hold, func(ctx context.Context, b *bed, client int) {
-		path, begin, item, end := "/api/v4/collections", `{"where":{"collectionAddresses":[`, fmt.Sprintf(`"0x%040x",`, client), `"0x"]}}`
-		if b.Dialect == devnet.Cosmos {
-			path, begin, item, end = "/cosmos/tx/v1beta1/simulate", `{"tx_bytes":"`, "QUJD", `"}`
+func postBodies(ctx context.Context, b *bed, client int) {
+	path, begin, item, end := "/api/v4/collections", `{"where":{"collectionAddresses":[`, fmt.Sprintf(`"0x%040x",`, client), `"0x"]}}`
+	if b.Dialect == devnet.Cosmos {
+		path, begin, item, end = "/cosmos/tx/v1beta1/simulate", `{"tx_bytes":"`, "QUJD", `"}`
+	}
+	var body bytes.Buffer
+	body.WriteString(begin)
+	for body.Len() < 1<<20-100 {
+		body.WriteString(item)
+	}
+	body.WriteString(end)
+	request := clients.Request(http.MethodPost, path, body.String(), "Content-Type: application/json")
+	conn := clients.Conn{Addr: b.replicas[0].addrs[0]}
+	defer conn.Close()
+	for ctx.Err() == nil {
+		if r, err := conn.Do(ctx, request); err != nil || r.Status == http.StatusTooManyRequests {
+			rig.Pause(ctx, time.Second/10)
 		}
-		var body bytes.Buffer
-		body.WriteString(begin)
-		for body.Len() < 1<<20-100 {
-			body.WriteString(item)
-		}
-		body.WriteString(end)
-		request := clients.Request(http.MethodPost, path, body.String(), "Content-Type: application/json")
-		conn := clients.Conn{Addr: b.replicas[0].addrs[0]}
-		defer conn.Close()
-		for ctx.Err() == nil {
-			if r, err := conn.Do(ctx, request); err != nil || r.Status == http.StatusTooManyRequests {
-				rig.Pause(ctx, time.Second/10)
-			}
-		}
-	})
+	}
 }
 
 // talk sends a request on a connection of its own to the first replica, and has it read. The kernels

@@ -63,12 +63,13 @@ func (r *replica) up() {
 	r.downs[len(r.downs)-1].to = time.Now()
 }
 
-// revive starts a replica that was killed. It is back when ready says so.
-func (r *replica) revive(ctx context.Context, ready func(context.Context) error) error {
+// revive starts a replica that was killed. It is back when a path of its admin listener
+// answers.
+func (r *replica) revive(ctx context.Context, path string) error {
 	if err := r.Restart(ctx); err != nil {
 		return err
 	}
-	if err := ready(ctx); err != nil {
+	if err := r.Process.Ready(ctx, rig.Answers(r.Admin+path)); err != nil {
 		return err
 	}
 	r.up()

@@ -17,82 +17,61 @@ import (
 type scenario struct {
 	name   string
 	setup  setup
+	random bool // its faults are among those that are caused at random
 	faults []fault
 }
 
-func scenarios() []scenario {
+// scenarios are all there are. Their faults last as long as hold makes of the time that they
+// usually do.
+func scenarios(hold func(usual time.Duration) time.Duration) []scenario {
+	one, two := setup{redis: oneRedis}, setup{redis: oneRedis, nodes: 2}
+	second := func(n int) time.Duration { return hold(time.Duration(n) * time.Second) }
+	sealed := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=known to the replicas alone"}}
+	lie, refuse := devnet.Fault{Ahead: farAhead}, devnet.Fault{Outage: devnet.Refuse}
+	oldHeaders := func(blocks int64) fault {
+		return nodesFail(fmt.Sprintf("the socket is %d blocks behind", blocks), second(20), well, devnet.Fault{EventsBehind: blocks}, 0).isWithstood()
+	}
 	return append([]scenario{
-		{"lie", setup{redis: oneRedis}, []fault{lie(0, 3*time.Second)}},
-		{"two-nodes", setup{redis: oneRedis, nodes: 2}, []fault{lie(1, 20*time.Second)}},
-		{"old-headers", setup{redis: oneRedis}, []fault{oldHeaders(0, farAhead, 20*time.Second), oldHeaders(0, lagBy, 20*time.Second)}},
-		{"silent-comet", setup{redis: oneRedis}, []fault{silentComet(0, 20*time.Second)}},
-		{"lagging", setup{redis: oneRedis, nodes: 2}, []fault{lagging(1, 10*time.Second)}},
-		{"set-back", setup{}, []fault{backBy(setBack)}},
-		{"set-back-redis", setup{redis: oneRedis}, []fault{backBy(setBack)}},
-		{"set-backs", setup{redis: oneRedis, nodes: 2}, []fault{backBy(1), backBy(4), backBy(9), backBy(20)}},
-		{"leftovers", setup{redis: oneRedis}, []fault{leftovers}},
-		{"halt", setup{redis: oneRedis}, []fault{halt(20 * time.Second)}},
-		{"hang", setup{redis: oneRedis}, []fault{hang(30 * time.Second)}},
-		{"outage", setup{redis: oneRedis}, []fault{nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, 10*time.Second)}},
-		{"stalled", setup{redis: oneRedis}, []fault{nodeFault("stalled", devnet.Fault{Stall: true}, 10*time.Second)}},
-		{"restart", setup{redis: oneRedis}, []fault{lateBlock(3*time.Second, 8*time.Second)}},
-		{"redis", setup{redis: oneRedis}, []fault{redisOutage(8 * time.Second)}},
-		{"replica", setup{redis: oneRedis}, []fault{replicaKilled(8 * time.Second)}},
-		{"sentinel", setup{redis: sentinels}, []fault{failover}},
-		{"cluster", setup{redis: cluster}, []fault{failover}},
-		{"stops", setup{redis: oneRedis, stops: true}, slices.Concat(stops(time.Second), stops(20*time.Second))},
-		{"clock", setup{redis: oneRedis, clock: true}, clockJumps(5*time.Minute, 10*time.Second)},
-		{"neighbour", setup{redis: oneRedis}, []fault{leasesHeld(40 * time.Second)}},
-		{"neighbour-seal", setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=known to the replicas alone"}}, []fault{leasesHeld(40 * time.Second)}},
-		{"execution", setup{index: true}, executionFaults(10 * time.Second)},
-		{"audit", setup{redis: oneRedis, nodes: 2, env: []string{auditAll}}, []fault{nodesHonest, nodeForges(1, 10*time.Second)}},
-		{"net", setup{redis: oneRedis, links: true}, networkFaults(6 * time.Second)},
-	}, memoryScenarios()...)
+		{"lie", one, true, []fault{nodesFail("a lie of +10^6", second(3), well, lie, 0)}},
+		{"two-nodes", two, true, []fault{nodesFail("a lie of +10^6", second(20), well, lie, 1)}},
+		{"old-headers", one, true, []fault{oldHeaders(farAhead), oldHeaders(lagBy)}},
+		{"silent-comet", one, true, []fault{nodesFail("CometBFT hangs", second(20), well, devnet.Fault{Stall: true}, 0).isWithstood()}},
+		{"lagging", two, true, []fault{lagging(1, second(10))}},
+		{"set-back", setup{}, true, []fault{backBy(setBack)}},
+		{"set-back-redis", one, false, []fault{backBy(setBack)}},
+		{"set-backs", two, true, []fault{backBy(1), backBy(4), backBy(9), backBy(20)}},
+		{"leftovers", one, false, []fault{leftovers}},
+		{"halt", one, true, []fault{halt(second(20))}},
+		{"hang", one, false, []fault{hang(second(30))}},
+		{"outage", one, true, []fault{nodeFault("refused", refuse, second(10))}},
+		{"stalled", one, true, []fault{nodeFault("stalled", devnet.Fault{Stall: true}, second(10))}},
+		{"answers", one, true, []fault{
+			nodeFault("reset", devnet.Fault{Outage: devnet.Reset}, second(7)), nodeFault("nonsense", devnet.Fault{Nonsense: true}, second(7)),
+			nodeFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, second(7)),
+		}},
+		{"restart", one, false, []fault{lateBlock(refuse, second(3), second(8))}},
+		{"redis", one, true, []fault{redisOutage(second(8))}},
+		{"replica", one, true, []fault{replicaKilled(second(8))}},
+		{"sentinel", setup{redis: sentinels}, false, []fault{failover}},
+		{"cluster", setup{redis: cluster}, false, []fault{failover}},
+		{"stops", setup{redis: oneRedis, stops: true}, true, slices.Concat(stops(second(1)), stops(second(20)))},
+		{"clock", setup{redis: oneRedis, clock: true}, false, clockJumps(5*time.Minute, second(10))},
+		{"neighbour", one, true, []fault{leasesHeld(second(40))}},
+		{"neighbour-seal", sealed, false, []fault{leasesHeld(second(40))}},
+		{"net", setup{redis: oneRedis, links: true}, true, networkFaults(second(6))},
+	}, memoryScenarios(second(20))...)
 }
 
-// networkFaults fail each link in each way.
-func networkFaults(hold time.Duration) (all []fault) {
-	for _, name := range linkNames {
-		for _, weather := range weatherNames {
-			all = append(all, networkFault(name, weather, hold))
-		}
-	}
-	return all
-}
+// usual lets faults last as long as they usually do.
+func usual(hold time.Duration) time.Duration { return hold }
 
-// randomFault draws one of all kinds. A fault of the network is twice as likely as any other.
+// randomFault draws a scenario, and one of its faults, for a second and a part of its time.
 func randomFault(random *rand.Rand, clocks bool) fault {
-	hold := time.Second + time.Duration(random.IntN(7000))*time.Millisecond
-	long := time.Second + time.Duration(random.IntN(19000))*time.Millisecond
-	offset := time.Duration(random.IntN(1200)-600) * time.Second
-	all := []fault{
-		lie(random.IntN(2), hold),
-		lagging(random.IntN(2), hold),
-		oldHeaders(random.IntN(2), lagBy, hold),
-		silentComet(random.IntN(2), hold),
-		halt(hold),
-		nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, hold),
-		nodeFault("reset", devnet.Fault{Outage: devnet.Reset}, hold),
-		nodeFault("stalled", devnet.Fault{Stall: true}, hold),
-		nodeFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, hold),
-		nodeFault("nonsense", devnet.Fault{Nonsense: true}, hold),
-		nodeStopped(random.IntN(2), long),
-		cometStopped(random.IntN(2), long),
-		redisStopped(long),
-		replicaStopped(long),
-		leasesHeld(long),
-		redisOutage(hold),
-		replicaKilled(hold),
-		backBy(1 + random.Int64N(setBack)),
-		listsStreamed(long),
-		executionFaults(hold)[random.IntN(4)],
-		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
-		networkFault(linkNames[random.IntN(len(linkNames))], weatherNames[random.IntN(len(weatherNames))], hold),
-	}
-	if clocks {
-		all = append(all, clockAt(offset, hold, random.IntN(2)))
-	}
-	return all[random.IntN(len(all))]
+	all := slices.DeleteFunc(scenarios(func(usual time.Duration) time.Duration {
+		return time.Second + time.Duration(random.Int64N(int64(min(usual, 19*time.Second))))
+	}), func(s scenario) bool { return !s.random && !(clocks && s.setup.clock) })
+	faults := all[random.IntN(len(all))].faults
+	return faults[random.IntN(len(faults))]
 }
 
 // runRandom causes faults at random for the campaign's length, with pauses that may
@@ -100,7 +79,7 @@ func randomFault(random *rand.Rand, clocks bool) fault {
 // that none kills, the first, holds what it held before.
 func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
 	r.Note("Random faults for %v, seed %d.", c.length, c.seed)
-	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, index: true, stops: true, clock: c.clocks, smallMemory: true})
+	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, stops: true, clock: c.clocks, smallMemory: true})
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,6 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 			s.Flags = append(s.Flags, "--node", rest, "--comet", comet)
 		}
 	}
-	if b.setup.index {
-		if err := b.startIndex(ctx); err != nil {
-			return s, err
-		}
-	}
 	if b.setup.redis != nil {
 		url, err := b.setup.redis(ctx, b)
 		if err != nil {

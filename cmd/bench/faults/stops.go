@@ -13,56 +13,50 @@ import (
 
 // stops are SIGSTOP of everything, one after another.
 func stops(hold time.Duration) []fault {
-	return []fault{nodeStopped(0, hold), cometStopped(0, hold), redisStopped(hold), replicaStopped(hold)}
-}
-
-// nodeStopped stops both servers of a node. The chain goes on.
-func nodeStopped(node int, hold time.Duration) fault {
-	return stopped("a node", hold, func(b *bed) []*rig.Process { return b.relays[2*node : 2*node+2] })
-}
-
-// cometStopped stops CometBFT of a node alone.
-func cometStopped(node int, hold time.Duration) fault {
-	return stopped("CometBFT", hold, func(b *bed) []*rig.Process { return b.relays[2*node+1 : 2*node+2] }).isWithstood()
-}
-
-func redisStopped(hold time.Duration) fault {
-	return stopped("Redis", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.redis.Process} }).isWithstood()
+	return []fault{
+		stopped("a node", hold, func(b *bed) []*rig.Process { return b.relays[:2] }), // the chain goes on
+		stopped("CometBFT", hold, func(b *bed) []*rig.Process { return b.relays[1:2] }).isWithstood(),
+		stopped("Redis", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.redis.Process} }).isWithstood(),
+		replicaStopped(hold),
+	}
 }
 
 // replicaStopped stops the last replica, as replicaKilled kills it.
 func replicaStopped(hold time.Duration) fault {
-	last := func(b *bed) *replica { return b.replicas[len(b.replicas)-1] }
-	f := stopped("a replica", hold, func(b *bed) []*rig.Process { return []*rig.Process{last(b).Process} })
-	stop := f.do
-	f.do = func(ctx context.Context, b *bed, until func()) error {
-		last(b).down(true)
-		defer last(b).up()
-		return stop(ctx, b, until)
+	f := stopped("a replica", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.last().Process} })
+	stop, resume := f.begin, f.end
+	f.begin = func(ctx context.Context, b *bed) error {
+		b.last().down(true)
+		return stop(ctx, b)
+	}
+	f.end = func(ctx context.Context, b *bed) error {
+		defer b.last().up()
+		return resume(ctx, b)
 	}
 	return f
 }
 
 // stopped stops processes, and has them go on after a time.
 func stopped(name string, hold time.Duration, of func(*bed) []*rig.Process) fault {
-	name = fmt.Sprintf("%s stopped for %v", name, hold.Round(time.Second))
-	return fault{name: name, hold: hold, do: func(_ context.Context, b *bed, last func()) error {
-		signal := func(s syscall.Signal) {
+	signal := func(s syscall.Signal) step {
+		return does(func(b *bed) {
 			for _, p := range of(b) {
 				p.Signal(s)
 			}
-		}
-		signal(syscall.SIGSTOP)
-		last()
-		signal(syscall.SIGCONT)
-		return nil
-	}}
+		})
+	}
+	return fault{name: fmt.Sprintf("%s stopped for %v", name, hold.Round(time.Second)), hold: hold, begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT)}
+}
+
+// clockJumps are jumps of the clock of one replica, forward and back, and of all clocks.
+func clockJumps(by, hold time.Duration) []fault {
+	return []fault{clockAt(by, hold, 1), clockAt(-by, hold, 1), clockAt(by, hold, 0, 1), clockAt(0, hold, 0, 1)}
 }
 
 // clockAt sets the wall clock of replicas off by some time, for good.
 func clockAt(offset, hold time.Duration, replicas ...int) fault {
 	name := fmt.Sprintf("clock of %d of the replicas off by %v", len(replicas), offset)
-	return fault{name: name, hold: hold, withstood: true, do: func(ctx context.Context, b *bed, last func()) error {
+	return fault{name: name, hold: hold, withstood: true, begin: func(ctx context.Context, b *bed) error {
 		for _, i := range replicas {
 			if _, err := b.SetClock(clockOf(i), offset); err != nil {
 				return err
@@ -71,7 +65,6 @@ func clockAt(offset, hold time.Duration, replicas ...int) fault {
 				return err
 			}
 		}
-		last()
 		return nil
 	}}
 }
@@ -91,11 +84,6 @@ func (r *replica) isOff(want time.Duration) func(context.Context) error {
 		}
 		return err
 	}
-}
-
-// clockJumps are jumps of the clock of one replica, forward and back, and of all clocks.
-func clockJumps(by, hold time.Duration) []fault {
-	return []fault{clockAt(by, hold, 1), clockAt(-by, hold, 1), clockAt(by, hold, 0, 1), clockAt(0, hold, 0, 1)}
 }
 
 func clockOf(replica int) string { return fmt.Sprintf("replica-%d", replica) }

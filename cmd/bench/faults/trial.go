@@ -17,7 +17,6 @@ type trial struct {
 	name          string
 	began, mended time.Time // mended: from when on answers have to become fresh
 	end           time.Time // zero: with the run
-	forges        bool      // answers of the node are forged meanwhile
 }
 
 const (
@@ -32,7 +31,7 @@ func (b *bed) cause(ctx context.Context, f fault) error {
 		b.trials[n-1].end = t.began
 	}
 	b.note("%s begins", f.name)
-	if err := f.do(context.WithoutCancel(ctx), b, func() { rig.Pause(ctx, f.hold) }); err != nil {
+	if err := b.live(ctx, f); err != nil {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	if f.hold > 0 {
@@ -42,9 +41,26 @@ func (b *bed) cause(ctx context.Context, f fault) error {
 	if f.withstood {
 		t.mended = t.began
 	}
-	t.forges = f.forges
 	b.trials = append(b.trials, t)
 	return nil
+}
+
+// live goes through a fault from its begin to its end.
+func (b *bed) live(ctx context.Context, f fault) (err error) {
+	do := func(ctx context.Context, s step) {
+		if s != nil && err == nil {
+			err = s(ctx, b)
+		}
+	}
+	do(context.WithoutCancel(ctx), f.begin)
+	holding, over := context.WithTimeout(ctx, f.hold)
+	defer over()
+	do(holding, f.during)
+	if err == nil {
+		<-holding.Done()
+	}
+	do(context.WithoutCancel(ctx), f.end)
+	return err
 }
 
 // settle waits until all answers of two seconds are at the tip, for 20 s at most.
@@ -73,9 +89,6 @@ func (b *bed) row(m *clients.Model, t trial) ([]string, error) {
 		t.end = time.Now()
 	}
 	v := m.Check(b.history.Answers, t.began, t.end)
-	if t.forges {
-		v.Wrong = 0 // the auditor's to find
-	}
 	late, last := m.FreshAgain(b.history.Answers, t.mended, t.end, freshBlocks)
 	err := v.Broken()
 	if late > freshWithin && err == nil {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,9 +16,6 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
-	"github.com/tipcache/tipcache/upstream/devnet"
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
-	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 )
 
 // TestBodiesThatVaryMeanTheSame has wrk send what the script of a case makes.
@@ -113,21 +109,5 @@ func TestTheNodeFailsOnlyForSomeKeys(t *testing.T) {
 		if got := failingNode(uri); got != want {
 			t.Errorf("%s: %v, want %v", uri, got, want)
 		}
-	}
-}
-
-// TestVisitorsAskWhatThereIs asks a simulated node for all that a wallet and an explorer ask.
-func TestVisitorsAskWhatThereIs(t *testing.T) {
-	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
-	wallet, explorer := walletVisit(cosmos.WideDelegator), explorerVisit()
-	for _, path := range slices.Concat(wallet, explorer) {
-		if _, err := rig.Get(t.Context(), d.NodeURL()+pathAt(path, "900")); err != nil {
-			t.Error(err)
-		}
-	}
-	node := replayed{control: d.ControlURL()}
-	counts, err := node.asked(t.Context(), []string{cosmos.WideDelegator})
-	if want := int64(len(wallet) + len(explorer)); err != nil || counts[0] != want || counts[1] >= want-4 || counts[1] < int64(len(explorer)) {
-		t.Errorf("%d requests, %d of them for common keys, %v; want %d", counts[0], counts[1], err, want)
 	}
 }
