@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/collections/metadata"},
 	"proxy/stream":           {"proxy/web", "proxy/session", "cache", "upstream/node"},
 	"proxy/rpc/jsonrpc":      {"upstream/jsontext"},
-	"proxy/state":            {"proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node"},
+	"proxy/state":            {"proxy/dialect", "proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node"},
 	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "upstream/node"},
 	"proxy/rpc":              {"proxy/rpc/jsonrpc", "proxy/rpc/socket", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/rpc/socket":       {"proxy/rpc/jsonrpc", "upstream/events"},

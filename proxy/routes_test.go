@@ -1,12 +1,16 @@
 package proxy_test
 
 import (
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -61,6 +65,32 @@ func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
 					t.Errorf("%s: asked (-want +got):\n%s", shape, diff)
 				}
 			}
+		}
+	}
+}
+
+// A method costs what the paths of any dialect cost that give the same.
+func TestNoMethodHasTwoCosts(t *testing.T) {
+	seen := map[string]node.Cost{}
+	for _, row := range slices.Concat(chain.Rows(), cosmos.Rows(nil)) {
+		if before, ok := seen[row.Method]; ok && before != row.Cost {
+			t.Errorf("%s costs %s and, as the row %s has it, %s", row.Method, before, row.Name, row.Cost)
+		}
+		if row.Method == "" {
+			continue
+		}
+		seen[row.Method] = row.Cost
+		if service := regexp.MustCompile(`^/[a-z0-9_.]+\.v[0-9a-z.]+\.Service/[A-Za-z]+$`); !state.Tells(row.Method) && !service.MatchString(row.Method) {
+			t.Errorf("%s has the method %q", row.Name, row.Method)
+		}
+	}
+	for method, want := range map[string]node.Cost{
+		"/cosmos.bank.v1beta1.Query/DenomOwners": node.Page, "/cosmos.base.tendermint.v1beta1.Service/ABCIQuery": node.Page,
+		"/ibc.applications.transfer.v1.Query/Denoms": node.Page, "/ibc.core.channel.v1.Query/Channels": node.Page,
+		"/story.evmstaking.v1.types.Query/GetWithdrawalQueue": node.Page, "/cosmwasm.wasm.v1.Query/ContractInfo": node.Cheap,
+	} {
+		if got, ok := seen[method]; !ok || got != want {
+			t.Errorf("%s costs %s, known: %t", method, got, ok)
 		}
 	}
 }

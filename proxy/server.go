@@ -34,6 +34,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	questions "github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
@@ -107,13 +108,14 @@ func New(o Options) (*Server, error) {
 
 // openInterfaces makes the interfaces that have no paths of ours.
 func (s *Server) openInterfaces(o Options) error {
+	costs := questions.CostsOf(chain.Rows(), cosmos.Rows(nil)) // a method is the same one whatever paths the nodes have
 	if o.RPC != nil {
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 		if err != nil {
 			return err
 		}
 		options := *o.RPC
-		options.Posting = s.posting
+		options.Posting, options.State.Costs = s.posting, costs
 		s.rpc = rpc.New(options, reader)
 	}
 	if o.GRPC != nil {
@@ -122,7 +124,7 @@ func (s *Server) openInterfaces(o Options) error {
 			return err
 		}
 		options := *o.GRPC
-		options.Posting = s.posting
+		options.Posting, options.State.Costs = s.posting, costs
 		s.grpc = grpc.New(options, reader)
 	}
 	return s.setInterfaceClasses(o.Chain.Classes)

@@ -54,6 +54,37 @@ func TestEveryInterfaceGivesTheSameValueOfABlock(t *testing.T) {
 	}
 }
 
+// A list weighs as much on the node by each interface: one judgement says how many of them it is asked
+// for at a time.
+func TestAListCostsTheSameByEveryInterface(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
+	s := startRunning(t, d, func(c *config.Config) { c.RPC.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0" })
+	const validators = "/cosmos.staking.v1beta1.Query/Validators"
+	byRPC := func(data string) {
+		s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"abci_query","params":{"path":"`+validators+`","data":"`+data+`"}}`)
+	}
+	for _, c := range []struct {
+		by, cost string
+		ask      func()
+	}{
+		{"REST", "page", func() { s.get(s.base + "/cosmos/staking/v1beta1/validators") }},
+		{"the RPC", "page", func() { byRPC("") }},
+		{"gRPC", "page", func() { s.invoke(t, validators, "990") }},
+		{"gRPC-Web", "page", func() {
+			s.do(http.MethodPost, s.base+validators, "\x00\x00\x00\x00\x00", "Content-Type", "application/grpc-web+proto", "X-Cosmos-Block-Height", "991")
+		}},
+		{"REST, a long one", "scan", func() { s.get(s.base + "/cosmos/staking/v1beta1/validators?pagination.limit=1001") }},
+		{"the RPC, a long one", "scan", func() { byRPC("120318E907") }},
+	} {
+		before := s.counted("tipcache_node_request_duration_seconds_count", `cost="`+c.cost+`"`)
+		c.ask()
+		if got := s.counted("tipcache_node_request_duration_seconds_count", `cost="`+c.cost+`"`) - before; got != 1 {
+			t.Errorf("a list by %s counts as %v of the cost %s, want 1", c.by, got, c.cost)
+		}
+	}
+}
+
 // invoke calls a method without a message, at a height.
 func (r *running) invoke(t *testing.T, method, at string) (reply []byte, height string) {
 	t.Helper()

@@ -151,6 +151,7 @@ func redirect(c *gin.Context, _ *web.Record) error {
 func Rows(own []Row) []dialect.Row {
 	var all []dialect.Row
 	for _, r := range slices.Concat(own, table) {
+		r.Method = r.method()
 		all = append(all, dialect.Row(r))
 	}
 	return all

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,7 +12,8 @@ import (
 )
 
 // A Row is one line of the table, as dialect.Row says. Its Query has the parameters by proto name, and
-// perhaps :kind.
+// perhaps :kind. Its Method may be the name alone of one of the service Query of the path's module, or the
+// service and the name.
 type Row dialect.Row
 
 // The classes, by their names in the table.
@@ -38,6 +40,23 @@ func ParseRow(line string) (Row, error) {
 	}
 	r.Cost = node.Cost(cost)
 	return r, r.Check()
+}
+
+// version is a segment that ends the package of a module.
+var version = regexp.MustCompile(`^v[0-9]`)
+
+// method is the whole name of the method: the package is written as the path of the module.
+func (r Row) method() string {
+	if r.Method == "" || r.Method[0] == '/' {
+		return r.Method
+	}
+	segments := strings.Split(r.Pattern[1:], "/")
+	last := slices.IndexFunc(segments, version.MatchString)
+	name := r.Method
+	if !strings.Contains(name, "/") {
+		name = "Query/" + name
+	}
+	return "/" + strings.Join(segments[:last+1], ".") + "." + name
 }
 
 // minWords is how many words every row has.

@@ -82,7 +82,7 @@ func TestNamesAreNotGivenTwice(t *testing.T) {
 }
 
 func TestAnOperatorsRowComesFirst(t *testing.T) {
-	x := tableOf(t, Row{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination"})
+	x := tableOf(t, Row{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination", ""})
 	if a, b := keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"); a != b {
 		t.Errorf("%s and %s", a, b)
 	}
@@ -93,7 +93,7 @@ func TestAnOperatorsRowComesFirst(t *testing.T) {
 
 func TestARowIsReadFromALine(t *testing.T) {
 	r, err := ParseRow("pools /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live page denom pagination")
-	want := Row{"pools", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Page, "denom pagination"}
+	want := Row{"pools", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Page, "denom pagination", ""}
 	if diff := gocmp.Diff(want, r); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -106,15 +106,15 @@ func TestARowIsReadFromALine(t *testing.T) {
 
 func TestBadRowsAreRefused(t *testing.T) {
 	for name, r := range map[string]Row{
-		"no name":               {"", "/a", Live, 0, ""},
-		"a relative pattern":    {"a", "a", Live, 0, ""},
-		"no class":              {"a", "/a", "", 0, ""},
-		"an unknown class":      {"a", "/a", "fresh", 0, ""},
-		"an unknown kind":       {"a", "/a/{b:float}", Live, 0, ""},
-		"an open variable":      {"a", "/a/{b", Live, 0, ""},
-		"a list in the path":    {"a", "/a/{denoms}", Live, 0, ""},
-		"something behind **":   {"a", "/a/{b=**}/c", Live, 0, ""},
-		"an unknown kind below": {"a", "/a", Live, 0, "b:float"},
+		"no name":               {"", "/a", Live, 0, "", ""},
+		"a relative pattern":    {"a", "a", Live, 0, "", ""},
+		"no class":              {"a", "/a", "", 0, "", ""},
+		"an unknown class":      {"a", "/a", "fresh", 0, "", ""},
+		"an unknown kind":       {"a", "/a/{b:float}", Live, 0, "", ""},
+		"an open variable":      {"a", "/a/{b", Live, 0, "", ""},
+		"a list in the path":    {"a", "/a/{denoms}", Live, 0, "", ""},
+		"something behind **":   {"a", "/a/{b=**}/c", Live, 0, "", ""},
+		"an unknown kind below": {"a", "/a", Live, 0, "b:float", ""},
 	} {
 		if r.Check() == nil {
 			t.Errorf("%s is taken", name)

@@ -28,6 +28,7 @@ type Row struct {
 	Class   blocks.Class
 	Cost    node.Cost // what a read costs the node
 	Query   string    // the parameters read, as words with blanks between: name or name:kind; Pagination for those of a page, Anything for whatever comes
+	Method  string    // of gRPC that gives the same, with its service and the slash before that; "" for none
 }
 
 // Anything is the Query of a row that does not know its parameters.

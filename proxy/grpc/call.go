@@ -93,7 +93,7 @@ func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request
 	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
 	}
-	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: state.CostOf(k.name), Client: k.reader.Stack.Client(k.from, k.rec)}
+	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: k.o.State.CostOf(k.name, message), Client: k.reader.Stack.Client(k.from, k.rec)}
 	if posts {
 		if err := k.o.Posting.Acquire(limit, r.Client); err != nil {
 			return 0, err

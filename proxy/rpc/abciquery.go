@@ -27,7 +27,12 @@ func classOf(path string) blocks.Class {
 // value is the query for a value of the state, which the parameters ask for at a height, 0 for
 // none.
 func (k *asking) value(path string, height int64) *blocks.Query {
-	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
 	k.made = true
-	return k.values.Query(state.Request{Method: path, Message: message}, k.pinned(height))
+	return k.values.Query(state.Request{Method: path, Message: k.message()}, k.pinned(height))
+}
+
+// message is what a path is asked with.
+func (k *asking) message() []byte {
+	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
+	return message
 }

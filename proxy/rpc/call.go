@@ -49,7 +49,7 @@ func (k *asking) plan() *blocks.Query {
 		class = blocks.Never
 	case k.m.name == abciQuery:
 		path := unquoted(a.of(k.m, "path"))
-		cost = state.CostOf(path)
+		cost = k.o.State.CostOf(path, k.message())
 		if class = classOf(path); class == blocks.Live {
 			pinned = number(a.of(k.m, "height"))
 			if state.Tells(path) && a.of(k.m, "prove") == nil {

@@ -12,7 +12,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // queued waits until so many requests wait for their turn at the node.
@@ -37,7 +40,8 @@ func TestSearchesOfOneClientHoldUpNeitherReadsNorSearchesOfAnother(t *testing.T)
 	n.turns = make(chan struct{})
 	answer := sync.OnceFunc(func() { close(n.turns) })
 	defer answer()
-	server, metrics := newHandler(t, n, rpc.Options{})
+	const searching = "/cosmos.tx.v1beta1.Service/GetTxsEvent"
+	server, metrics := newHandler(t, n, rpc.Options{State: state.Options{Costs: dialect.Costs{searching: node.Scan}}})
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	other := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
 	defer other.CloseIdleConnections()
@@ -57,7 +61,7 @@ func TestSearchesOfOneClientHoldUpNeitherReadsNorSearchesOfAnother(t *testing.T)
 		search(other, "block_search", "query", fmt.Sprintf("block.height > %d", i))
 	}
 	queued(t, metrics, all-2) // one is under way, and stays there
-	search(other, "abci_query", "path", "/cosmos.tx.v1beta1.Service/GetTxsEvent")
+	search(other, "abci_query", "path", searching)
 	queued(t, metrics, all-1)
 	for i := range 5 {
 		call := fmt.Sprintf(`{"id":%d,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Params","height":"%d"}}`, i, 700+i)

@@ -3,6 +3,7 @@ package state
 import (
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -41,15 +42,19 @@ func Finds(name string) bool {
 	return isGetTx && before != "" && before[0] == '/' && isPackage(before[1:])
 }
 
-// CostOf is what a method costs a node, besides which values cost little.
-func CostOf(name string) node.Cost {
+// CostOf is what a method, or a path of abci_query, costs a node that is asked with a message: as much as
+// the REST path that gives the same, or for a value that no path gives as much as a path that is unknown.
+func (o Options) CostOf(name string, message []byte) node.Cost {
+	cost, told := o.Costs[name]
 	switch {
-	case strings.HasSuffix(name, ".tx.v1beta1.Service/GetTxsEvent"): // a search
+	case strings.HasPrefix(name, "/store/") && !strings.HasSuffix(name, "/key"): // all that is below a prefix
 		return node.Scan
-	case Simulates(name), strings.HasSuffix(name, "/GetBlockWithTxs"):
+	case Tells(name) && dialect.LargeMessage(message):
+		return node.Scan
+	case !told && (Tells(name) || Simulates(name)):
 		return node.Page
 	default:
-		return node.Cheap
+		return cost
 	}
 }
 

@@ -8,13 +8,15 @@ import (
 	"net/http"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // Options say how values are read.
 type Options struct {
-	GRPC bool // a node offers gRPC, and values are read by it
+	GRPC  bool          // a node offers gRPC, and values are read by it
+	Costs dialect.Costs // of methods
 }
 
 // Values are the values of a chain's state, for one interface.
@@ -40,7 +42,7 @@ func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
 	if Finds(q.Method) {
 		kind, hs.Pinned = v.found, 0
 	}
-	return &blocks.Query{Key: q.key("state"), Kind: kind, Heights: hs, Origin: &origin{Values: v, Request: q}}
+	return &blocks.Query{Key: q.key("state"), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &origin{Values: v, Request: q}}
 }
 
 // Height is the one that is told of an answer: what was found is as it was at the tip, too.
