@@ -13,7 +13,8 @@ import (
 // variants are what is made of a content after it was stored, beside [Content.Made].
 // They live and weigh as long as it does. All that is in them is immutable too.
 type variants struct {
-	making  [codings.Count]sync.Mutex // held by the caller who makes the body in the coding
+	making  [codings.Count]sync.Mutex  // held by the caller who makes the body in the coding
+	wanted  [codings.Count]atomic.Bool // by a caller
 	derived atomic.Pointer[derivedContents]
 	asked   atomic.Bool // by a request for the whole of it
 	passing bool        // a derived content that is not kept
@@ -53,6 +54,18 @@ func (c *Content) encoded() bool {
 	return false
 }
 
+// Coded gives the body in a coding, nil where it was not made before, and takes note that it was wanted.
+func (c *Content) Coded(coding codings.Coding) []byte {
+	made := c.Made[coding].Load()
+	if made == nil {
+		return nil
+	}
+	if wanted := &c.variants.wanted[coding]; !wanted.Load() {
+		wanted.Store(true)
+	}
+	return *made
+}
+
 // Encoded gives the body of content in a coding, which is made once and kept with the content from then
 // on: key is the key of its entry, which weighs more now. For a caller who only peeks nothing is made: a
 // body that was not made before is nil.
@@ -62,8 +75,8 @@ func (c *Content) encoded() bool {
 // processors, get the plain body, or may ask for another coding: that at once is worth more to them than a
 // smaller one later. A caller who must have the coding waits instead, for no longer than encoding takes.
 func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding) {
-	if made := content.Made[coding].Load(); made != nil {
-		return *made, coding
+	if made := content.Coded(coding); made != nil {
+		return made, coding
 	}
 	switch {
 	case coding == codings.Identity, content.variants.passing && !must:
@@ -71,6 +84,7 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 	case peek:
 		return nil, coding
 	}
+	content.variants.wanted[coding].Store(true)
 	making := &content.variants.making[coding]
 	if must {
 		making.Lock()
@@ -83,8 +97,8 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 		quick := content.variants.passing || must && coding.Costly(len(content.Body)) && !content.encoded()
 		c.encode(key, content, coding, quick, must)
 	}
-	if made := content.Made[coding].Load(); made != nil {
-		return *made, coding
+	if made := content.Coded(coding); made != nil {
+		return made, coding
 	}
 	return content.Body, codings.Identity
 }
@@ -121,15 +135,15 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, quic
 	}
 }
 
-// encodeAgain makes of a content what was made of the one before, where that took long and was wanted
-// often: those who ask next need not wait for it, nor have less.
+// encodeAgain makes of a content what was wanted of the one before, where that takes long and the key
+// was asked for often: those who ask next need not wait for it, nor have less.
 func (c *Cache) encodeAgain(key string, before *slot, content *Content) {
 	if before == nil || before.entry.Content == content || before.hits.Load() < ahead.Often {
 		return
 	}
 	for coding := range codings.Count {
-		made := before.entry.Made[coding].Load() != nil && coding.Costly(len(content.Body))
-		if made && content.Made[coding].Load() == nil && content.variants.making[coding].TryLock() {
+		wanted := before.entry.variants.wanted[coding].Load() && coding.Costly(len(content.Body))
+		if wanted && content.Made[coding].Load() == nil && content.variants.making[coding].TryLock() {
 			c.encodeLater(key, content, coding)
 		}
 	}

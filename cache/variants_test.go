@@ -111,6 +111,23 @@ func TestWhatIsWantedOftenIsCodedWellWhenItIsReadAgain(t *testing.T) {
 	}
 }
 
+// The coding that took long once is not made for ever, while others ask for the plain body alone.
+func TestWhatIsNoLongerWantedIsNotCodedAgain(t *testing.T) {
+	c := newCache(t, cache.Options{EncodeAtOnce: true})
+	ask := func(tip int64) *cache.Content {
+		return mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: tip}, answer(tip, longPage(tip))).Entry.Content
+	}
+	c.Encoded("k", ask(100), codings.Brotli, false, false)
+	for block, want := range []int{1, 2, 2, 2} {
+		for range 2 {
+			ask(100 + 10*int64(block))
+		}
+		if made := metric(t, c, "encodings_total"); made != want {
+			t.Errorf("%d bodies were encoded by block %d, want %d", made, block, want)
+		}
+	}
+}
+
 func longPage(block int64) []byte {
 	var b bytes.Buffer
 	for i := range 2000 {

@@ -2,6 +2,7 @@ package codings_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"sync"
@@ -31,6 +32,30 @@ func TestAnEncoderHoldsAFewMegabytesWhateverItEncodes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A body that was asked for once leaves no garbage of its own size behind.
+func TestAnEncoderThatWasUsedMakesWhatItGivesAndLittleElse(t *testing.T) {
+	const times = 20
+	body := []byte(strings.Repeat("0123456789abcdef", 1<<11))
+	for i := range body {
+		body[i] ^= byte(rand.Uint32()) & 15
+	}
+	for coding := codings.Gzip; coding < codings.Count; coding++ {
+		t.Run(codings.Names[coding], func(t *testing.T) {
+			e := codings.NewEncoders()
+			made, _ := e.Encode(coding, body, true, true)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range times {
+				e.Encode(coding, body, true, true)
+			}
+			runtime.ReadMemStats(&after)
+			if took := (after.TotalAlloc - before.TotalAlloc) / times; took > uint64(len(made))*5/4+4<<10 {
+				t.Errorf("%d bytes for %d", took, len(made))
+			}
+		})
 	}
 }
 

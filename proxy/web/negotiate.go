@@ -85,8 +85,8 @@ func (rs *responder) encoded(a *Answer, coding codings.Coding, from *asker) (bod
 	if coding == codings.Identity {
 		return a.Entry.Body, coding
 	}
-	if made := a.Entry.Made[coding].Load(); made != nil {
-		return *made, coding
+	if made := a.Entry.Coded(coding); made != nil {
+		return made, coding
 	}
 	return rs.bodies.Encoded(a.Key, a.Entry.Content, coding, from.codings[codings.Identity] == 0, from.head)
 }
