@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"go/ast"
@@ -21,19 +20,18 @@ type file struct {
 	set  *token.FileSet
 }
 
-// mutation is one small fault. With its switch on, the text between start and end
-// means something else; it is put there by what is written before and after it, in
-// which %d is the number of the switch.
+// mutation is one small fault: the text between start and end is another one. What it names
+// stays in the text, so that nothing is unused.
 type mutation struct {
-	file          *file
-	line          int
-	start, end    int
-	before, after string
-	was, becomes  string
+	file         *file
+	start, end   int
+	text         string
+	was, becomes string // as it is printed
 }
 
 func (m mutation) String() string {
-	return fmt.Sprintf("%s:%d  %s  ->  %s", m.file.name, m.line, oneLine(m.was), oneLine(m.becomes))
+	line := m.file.set.File(m.file.tree.Pos()).Line(m.file.tree.FileStart + token.Pos(m.start))
+	return fmt.Sprintf("%s:%d  %s  ->  %s", m.file.name, line, oneLine(m.was), oneLine(m.becomes))
 }
 
 func oneLine(s string) string {
@@ -95,8 +93,10 @@ func (f *file) mutations(n ast.Node) []mutation {
 		return f.dropped(n.Body)
 	case *ast.CommClause:
 		return f.dropped(n.Body)
-	case *ast.CallExpr:
-		return f.bound(n)
+	case *ast.CallExpr: // the greater value for the smaller one, and the other way round
+		if other := map[string]string{"min": "max", "max": "min"}[f.textOf(n.Fun)]; other != "" {
+			return []mutation{f.at(n.Fun, other, f.textOf(n), other+strings.TrimPrefix(f.textOf(n), f.textOf(n.Fun)))}
+		}
 	case *ast.ReturnStmt:
 		return f.returned(n)
 	}
@@ -106,9 +106,9 @@ func (f *file) mutations(n ast.Node) []mutation {
 // condition negates a condition, and removes a guard.
 func (f *file) condition(n *ast.IfStmt) []mutation {
 	text := f.textOf(n.Cond)
-	all := []mutation{f.at(n.Cond, "(mutant(%d) != (", "))", "if "+text, "if !("+text+")")}
+	all := []mutation{f.at(n.Cond, "!("+text+")", "if "+text, "if !("+text+")")}
 	if n.Else == nil && leaves(n.Body) {
-		all = append(all, f.at(n.Cond, "(!mutant(%d) && (", "))", "if "+text, "if false"))
+		all = append(all, f.at(n.Cond, "false && ("+text+")", "if "+text, "if false"))
 	}
 	return all
 }
@@ -125,25 +125,25 @@ func leaves(b *ast.BlockStmt) bool {
 	return false
 }
 
-// binary moves the bound of a comparison, negates an equality, leaves out one side of
-// "and" and "or", and is off by one where one is added or taken away.
+// others are what operators become: the bound of a comparison moves, an equality is negated.
+var others = map[token.Token]string{token.LSS: "<=", token.GTR: ">=", token.LEQ: "<", token.GEQ: ">", token.EQL: "!=", token.NEQ: "=="}
+
+// binary changes the operator, leaves out one side of "and" and "or", and is off by one where
+// one is added or taken away.
 func (f *file) binary(n *ast.BinaryExpr) []mutation {
 	x, y, whole := f.textOf(n.X), f.textOf(n.Y), f.textOf(n)
-	equal := "mutant(%d) && (" + escape(x) + ") == (" + escape(y) + ")"
 	switch op := n.Op; op {
-	case token.LSS, token.GTR:
-		return []mutation{f.at(n, "(", " || "+equal+")", whole, x+" "+op.String()+"= "+y)}
-	case token.LEQ, token.GEQ:
-		return []mutation{f.at(n, "(", " && !("+equal+"))", whole, x+" "+op.String()[:1]+" "+y)}
-	case token.EQL, token.NEQ:
-		return []mutation{f.at(n, "(mutant(%d) != (", "))", whole, "!("+whole+")")}
 	case token.LAND:
-		return []mutation{f.at(n.X, "(mutant(%d) || ", ")", whole, y), f.at(n.Y, "(mutant(%d) || ", ")", whole, x)}
+		return []mutation{f.at(n.X, "(true || "+x+")", whole, y), f.at(n.Y, "(true || "+y+")", whole, x)}
 	case token.LOR:
-		return []mutation{f.at(n.X, "(!mutant(%d) && (", "))", whole, y), f.at(n.Y, "(!mutant(%d) && (", "))", whole, x)}
+		return []mutation{f.at(n.X, "(false && ("+x+"))", whole, y), f.at(n.Y, "(false && ("+y+"))", whole, x)}
 	case token.ADD, token.SUB:
 		if y == "1" {
-			return []mutation{f.at(n, "onMutant(%d, "+escape(x)+", ", ")", whole, x)}
+			return []mutation{f.at(n, x, whole, x)}
+		}
+	default:
+		if other, ok := others[op]; ok {
+			return []mutation{f.at(n, x+" "+other+" "+y, whole, x+" "+other+" "+y)}
 		}
 	}
 	return nil
@@ -161,38 +161,26 @@ func (f *file) dropped(list []ast.Stmt) (all []mutation) {
 		default:
 			continue
 		}
-		all = append(all, f.at(s, "if !mutant(%d) { ", " }", f.textOf(s), "nothing"))
+		all = append(all, f.at(s, "if false { "+f.textOf(s)+" }", f.textOf(s), "nothing"))
 	}
 	return all
-}
-
-// bound takes the greater value for the smaller one, and the other way round.
-func (f *file) bound(n *ast.CallExpr) []mutation {
-	name, _ := n.Fun.(*ast.Ident)
-	if name == nil || name.Name != "min" && name.Name != "max" {
-		return nil
-	}
-	other := map[string]string{"min": "max", "max": "min"}[name.Name] + strings.TrimPrefix(f.textOf(n), name.Name)
-	return []mutation{f.at(n, "onMutant(%d, "+escape(other)+", ", ")", f.textOf(n), other)}
 }
 
 // returned says the contrary.
 func (f *file) returned(n *ast.ReturnStmt) (all []mutation) {
 	for _, r := range n.Results {
 		if text := f.textOf(r); text == "true" || text == "false" {
-			all = append(all, f.at(r, "(", " != mutant(%d))", f.textOf(n), "the contrary of "+text))
+			all = append(all, f.at(r, "!"+text, f.textOf(n), "the contrary of "+text))
 		}
 	}
 	return all
 }
 
-func (f *file) at(n ast.Node, before, after, was, becomes string) mutation {
-	p := f.set.Position(n.Pos())
-	return mutation{f, p.Line, p.Offset, f.set.Position(n.End()).Offset, before, after, was, becomes}
+// at puts another text in the place of a node.
+func (f *file) at(n ast.Node, text, was, becomes string) mutation {
+	return mutation{f, f.set.Position(n.Pos()).Offset, f.set.Position(n.End()).Offset, text, was, becomes}
 }
 
 func (f *file) textOf(n ast.Node) string {
-	return string(bytes.TrimSpace(f.text[f.set.Position(n.Pos()).Offset:f.set.Position(n.End()).Offset]))
+	return string(f.text[f.set.Position(n.Pos()).Offset:f.set.Position(n.End()).Offset])
 }
-
-func escape(text string) string { return strings.ReplaceAll(text, "%", "%%") }

@@ -6,30 +6,34 @@
 //
 // The first package is changed. Its own tests run, then for mutants that survive those
 // of the packages named after it, or the part of them that a pattern behind "=" matches.
-// All mutants are compiled at once, each behind a switch, so a mutant costs one run of
-// tests and no build. No file of the repository is touched.
+// No file of the repository is touched: each mutant is an overlay of go test.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 )
 
 type options struct {
-	seed    uint64
-	count   int
-	only    string        // files whose name contains it
-	limit   time.Duration // of one run of a package's tests
-	workers int
+	seed     uint64
+	count    int
+	only     string        // files whose name contains it
+	limit    time.Duration // of one run of a package's tests
+	workers  int
+	packages []string
+	work     string // a temporary directory
 }
 
 func main() {
@@ -42,7 +46,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	var o options
 	fs := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	fs.Uint64Var(&o.seed, "seed", 1, "what the choice of mutants follows from")
@@ -53,81 +57,92 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	if fs.NArg() == 0 || o.count < 1 || o.workers < 1 {
+	if o.packages = fs.Args(); len(o.packages) == 0 || o.count < 1 || o.workers < 1 {
 		return errors.New("usage: mutate [flags] PACKAGE [PACKAGE[=PATTERN] ...]")
 	}
-	work, err := os.MkdirTemp("", "mutate")
+	if o.work, err = os.MkdirTemp("", "mutate"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(o.work)
+	return o.measure(ctx, out)
+}
+
+// measure sees that the tests pass without a mutant, and runs each.
+func (o options) measure(ctx context.Context, out io.Writer) error {
+	files, err := parseFiles(ctx, o.packages[0], o.only)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
-	return measure(ctx, o, work, fs.Args(), out)
-}
-
-// measure builds the mutants, sees that the tests pass without one, and runs each.
-func measure(ctx context.Context, o options, work string, packages []string, out io.Writer) error {
-	files, err := parseFiles(ctx, packages[0], o.only)
-	if err != nil {
-		return err
+	if verdict, output := o.judge(ctx, ""); verdict != survived {
+		return fmt.Errorf("the tests fail without a mutant:\n%s", output)
 	}
 	all := candidates(files)
 	random := rand.New(rand.NewPCG(o.seed, 0))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	suites, mutants, err := build(ctx, work, packages, files, all, o.count)
-	if err != nil {
-		return err
-	}
-	for _, s := range suites {
-		if noticed, output := s.run(ctx, 0, 4*o.limit); noticed {
-			return fmt.Errorf("the tests of %s fail without a mutant:\n%s", s.dir, output)
+	verdicts := map[string]int{}
+	tried := func() int { return verdicts[survived] + verdicts[killed] + verdicts[timedOut] }
+	for next := 0; next < len(all) && tried() < o.count && ctx.Err() == nil; {
+		some := all[next:min(len(all), next+o.workers, next+o.count-tried())]
+		next += len(some)
+		for i, verdict := range o.runAll(ctx, some) {
+			if verdicts[verdict]++; verdict != broken {
+				fmt.Fprintf(out, "%-9s %s\n", verdict, some[i])
+			}
 		}
 	}
-	survived := runAll(ctx, o, suites, mutants, out)
-	fmt.Fprintf(out, "%s, seed %d: %d of %d candidates tried, %d survived\n", packages[0], o.seed, len(mutants), len(all), survived)
+	fmt.Fprintf(out, "%s, seed %d: %d of %d candidates tried, %d survived\n", o.packages[0], o.seed, tried(), len(all), verdicts[survived])
 	return ctx.Err()
 }
 
-func runAll(ctx context.Context, o options, suites []suite, mutants []mutation, out io.Writer) (survived int) {
-	var (
-		mu   sync.Mutex
-		wg   sync.WaitGroup
-		next = make(chan int)
-	)
-	for range o.workers {
-		wg.Go(func() {
-			for i := range next {
-				verdict := judge(ctx, o, suites, i+1)
-				mu.Lock()
-				fmt.Fprintf(out, "%-9s %s\n", verdict, mutants[i])
-				if verdict == "SURVIVED" {
-					survived++
-				}
-				mu.Unlock()
+// What becomes of a mutant. One that is broken does not compile.
+const survived, killed, timedOut, broken = "SURVIVED", "killed", "timed out", "broken"
+
+// runAll runs mutants at the same time.
+func (o options) runAll(ctx context.Context, mutants []mutation) []string {
+	verdicts := make([]string, len(mutants))
+	var all sync.WaitGroup
+	for i, m := range mutants {
+		all.Go(func() {
+			overlay, err := m.overlay(filepath.Join(o.work, fmt.Sprint(i)))
+			if verdicts[i] = broken; err == nil {
+				verdicts[i], _ = o.judge(ctx, overlay)
 			}
 		})
 	}
-	for i := range mutants {
-		if ctx.Err() == nil {
-			next <- i
-		}
-	}
-	close(next)
-	wg.Wait()
-	return survived
+	all.Wait()
+	return verdicts
 }
 
-// judge says whether any suite notices mutant n.
-func judge(ctx context.Context, o options, suites []suite, n int) string {
-	for _, s := range suites {
-		noticed, output := s.run(ctx, n, o.limit)
-		switch {
-		case ctx.Err() != nil:
-			return "stopped"
-		case noticed && strings.Contains(output, "panic: test timed out"):
-			return "timed out"
-		case noticed:
-			return "killed"
+// judge says whether the tests of any package notice what an overlay changes, "" for nothing.
+func (o options) judge(ctx context.Context, overlay string) (verdict, output string) {
+	for _, p := range o.packages {
+		path, pattern, _ := strings.Cut(p, "=")
+		out, err := tool(ctx, "test", "-overlay="+overlay, "-vet=off", "-short", "-failfast", "-run="+pattern, "-timeout="+o.limit.String(), path)
+		switch output = string(out); {
+		case err == nil:
+		case strings.Contains(output, "[build failed]"), ctx.Err() != nil:
+			return broken, output
+		case strings.Contains(output, "panic: test timed out"):
+			return timedOut, output
+		default:
+			return killed, output
 		}
 	}
-	return "SURVIVED"
+	return survived, output
+}
+
+// overlay writes the changed file, and an overlay that names it.
+func (m mutation) overlay(name string) (path string, err error) {
+	text := string(m.file.text[:m.start]) + m.text + string(m.file.text[m.end:])
+	names, err := json.Marshal(map[string]any{"Replace": map[string]string{m.file.path: name + ".go"}})
+	return name + ".json", errors.Join(err, os.WriteFile(name+".go", []byte(text), 0o600), os.WriteFile(name+".json", names, 0o600))
+}
+
+// tool runs the go command; what it says is in the error, too.
+func tool(ctx context.Context, args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return out, err
 }

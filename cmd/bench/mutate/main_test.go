@@ -40,11 +40,11 @@ func TestEachSmallFaultIsACandidate(t *testing.T) {
 		"p.go:4  a < b && a%2 == 0  ->  a%2 == 0",
 		"p.go:4  a < b && a%2 == 0  ->  a < b",
 		"p.go:4  a < b  ->  a <= b",
-		"p.go:4  a%2 == 0  ->  !(a%2 == 0)",
+		"p.go:4  a%2 == 0  ->  a%2 != 0",
 		"p.go:5  return false  ->  the contrary of false",
 		"p.go:7  min(a-1, b)  ->  max(a-1, b)",
 		"p.go:7  a-1  ->  a",
-		"p.go:8  a != b  ->  !(a != b)",
+		"p.go:8  a != b  ->  a == b",
 	}
 	var got []string
 	for _, m := range candidates([]*file{parsed(t, source)}) {
@@ -55,16 +55,6 @@ func TestEachSmallFaultIsACandidate(t *testing.T) {
 	}
 }
 
-func TestMutantsThatDoNotCompileAreLeftOut(t *testing.T) {
-	all := candidates([]*file{parsed(t, source)})
-	for _, m := range without(all, []byte("# p\n/tmp/x/p.go:4:5: wrong\n")) {
-		if m.line == 4 {
-			t.Errorf("%s is still a candidate", m)
-		}
-	}
-}
-
-// All of them at once are in the text that is compiled; the tests fail with one on.
 func TestTestsNoticeTheMutantsThatTheyCover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs the go command")
@@ -81,14 +71,13 @@ func TestTestsNoticeTheMutantsThatTheyCover(t *testing.T) {
 	}
 	t.Chdir(dir)
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"-n", "100", "."}, &out); err != nil {
+	if err := run(t.Context(), []string{"-seed", "4", "-n", "3", "."}, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"killed    p.go:4  if a < b && a%2 == 0  ->  if false",
-		"killed    p.go:7  b = min(a-1, b)  ->  nothing",
+		"killed    p.go:4  a%2 == 0  ->  a%2 != 0",
 		"SURVIVED  p.go:4  a < b && a%2 == 0  ->  a < b\n",
-		"11 of 11 candidates tried",
+		"3 of 11 candidates tried, 1 survived",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
