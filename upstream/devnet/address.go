@@ -2,26 +2,21 @@ package devnet
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 
 	"golang.org/x/crypto/sha3"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// An address names an account or a validator of the chain.
+// An address names an account or a contract of the execution chain.
 type address [20]byte
 
 func addressOf(b []byte) address { return address(b[:20]) }
 
-// String is the form of answers: 0x and lower-case hex.
-func (a address) String() string { return "0x" + hex.EncodeToString(a[:]) }
-
-// appendTo appends String without allocating it.
-func (a address) appendTo(b []byte) []byte { return hex.AppendEncode(append(b, "0x"...), a[:]) }
-
-// key is how an address stands in most page keys: its length, then its bytes.
-func (a address) key() string { return string(byte(len(a))) + string(a[:]) }
+// String is 0x and lower-case hex.
+func (a address) String() string { return hexText(a[:]) }
 
 // checksum is the mixed-case form of EIP-55: a letter is upper-case where the
 // digest of the lower-case form has a nibble of 8 or more.
@@ -39,11 +34,11 @@ func (a address) checksum() string {
 }
 
 // UnmarshalText reads an address in hex, in any case.
-func (a *address) UnmarshalText(text []byte) error { return readHex(a[:], text) }
+func (a *address) UnmarshalText(text []byte) error { return readHex(a[:], string(text)) }
 
 // readHex fills exactly as many bytes as there are.
-func readHex(into, text []byte) error {
-	raw, err := parseHex(string(text))
+func readHex(into []byte, text string) error {
+	raw, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
 	if err == nil && len(raw) != len(into) {
 		err = fmt.Errorf("%q has %d bytes, want %d", text, len(raw), len(into))
 	}
@@ -51,27 +46,15 @@ func readHex(into, text []byte) error {
 	return err
 }
 
-// The prefixes of bech32 addresses, which the node uses in its error texts.
-const (
-	accountPrefix   = "story"
-	validatorPrefix = "storyvaloper"
-	consensusPrefix = "storyvalcons"
-)
-
-// parseHex is the node's reading of an address in a path: any number of bytes
-// up to 255, in any case.
-func parseHex(s string) ([]byte, error) {
-	if !strings.HasPrefix(s, "0x") && !strings.HasPrefix(s, "0X") {
-		return nil, errors.New("hex string without 0x prefix")
+// mustHex fills in a part of the program.
+func mustHex(into []byte, text string) {
+	if err := readHex(into, text); err != nil {
+		panic("devnet: " + err.Error())
 	}
-	raw, err := hex.DecodeString(s[2:])
-	switch {
-	case errors.As(err, new(hex.InvalidByteError)):
-		return nil, errors.New("invalid hex string")
-	case err != nil:
-		return nil, errors.New("hex string of odd length")
-	case len(raw) > 255:
-		return nil, fmt.Errorf("address max length is 255, got %d: unknown address", len(raw))
-	}
-	return raw, nil
 }
+
+// hexText is raw as JSON-RPC has it.
+func hexText(raw []byte) string { return "0x" + hex.EncodeToString(raw) }
+
+// digest is the source of everything that looks random.
+func digest(seed uint64, what string, i int) [32]byte { return state.Digest(seed, what, int64(i)) }

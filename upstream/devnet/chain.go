@@ -7,30 +7,24 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
-)
-
-// The heights at which the cast changes.
-const (
-	singularity = 5   // from here on more than the first validator exists
-	judgement   = 583 // from here on a validator that signed twice is not bonded
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/devnet/story"
 )
 
 // rememberedBlocks is for how many blocks the time of the commit is kept. Older
 // times are extrapolated: nothing but the newest is compared to the clock.
 const rememberedBlocks = 256
 
-// A chain makes blocks. A state says what is in them.
+// A chain makes blocks. What the REST API tells of them is up to the dialect.
 type chain struct {
 	id       string
+	seed     uint64
 	interval time.Duration // between blocks; negative: only advance makes them
 	lead     time.Duration // between propose and commit
 	first    int64         // the height at the start
 	evmStart int64         // the block of the execution client that it carries
-	turnover int           // one in so many validators is missing; 0: none
-	genesis  *layout       // below the singularity
-	early    *layout       // below the judgement
-	layout   *layout
-	cosmos   *cosmos.Chain // nil but in that dialect
+	cosmos   *cosmos.Chain // nil in the dialect of Story
+	story    *story.Chain  // nil in the other
 
 	notice                 // of blocks
 	committed atomic.Int64 // can be read
@@ -46,13 +40,11 @@ type chain struct {
 }
 
 func newChain(o Options) *chain {
-	c := &chain{
-		id: o.ChainID, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight, turnover: o.Turnover,
-		genesis: newLayout(o.Seed, 0, 1, 0),
-		early:   newLayout(o.Seed, singularity, o.Validators, o.Delegators),
-		layout:  newLayout(o.Seed, judgement, o.Validators, o.Delegators),
-		cosmos:  newCosmos(o),
-		done:    make(chan struct{}),
+	c := &chain{id: o.ChainID, seed: o.Seed, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight, done: make(chan struct{})}
+	if o.Dialect == Cosmos {
+		c.cosmos = cosmos.NewChain(cosmos.Options{ChainID: o.ChainID, Seed: o.Seed, Delegators: o.Delegators})
+	} else {
+		c.story = story.NewChain(story.Options{ChainID: o.ChainID, Seed: o.Seed, Validators: o.Validators, Delegators: o.Delegators, Turnover: o.Turnover})
 	}
 	c.committed.Store(o.StartHeight)
 	c.proposed.Store(o.StartHeight)
@@ -60,15 +52,10 @@ func newChain(o Options) *chain {
 	return c
 }
 
-// at is the state after block h.
-func (c *chain) at(h int64) state {
-	s := state{layout: c.layout, chain: c, height: h, forks: c.forksBelow(h)}
-	if h < singularity {
-		s.layout = c.genesis
-	} else if h < judgement {
-		s.layout = c.early
-	}
-	return s
+// hash is some digest that stands for a part of the chain at a height.
+func (c *chain) hash(what string, h int64) []byte {
+	d := state.Digest(c.seed, c.id+what, h+c.forksBelow(h)<<40)
+	return d[:]
 }
 
 // start begins to make blocks.

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // A cometServer answers as the CometBFT RPC server of a node does, in part:
@@ -108,5 +110,5 @@ func (n *Node) abciInfo(int64) []byte {
 	name, version := n.chain.application()
 	height := n.Height() + n.ahead()
 	return fmt.Appendf(nil, `{"response":{"data":%q,"version":%q,"last_block_height":"%d","last_block_app_hash":%q}}`,
-		name, version, height, base64Text(n.chain.at(height).hash("app")))
+		name, version, height, state.Base64(n.chain.hash("app", height)))
 }

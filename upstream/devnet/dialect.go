@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/devnet/story"
 )
 
 // A Dialect is the REST API that the nodes of a devnet speak.
@@ -27,20 +29,35 @@ func (d Dialect) validate() error {
 // Dialect is what the nodes speak.
 func (d *Devnet) Dialect() Dialect { return d.options.Dialect }
 
-// newCosmos is the state of a chain of the SDK; nil in another dialect.
-func newCosmos(o Options) *cosmos.Chain {
-	if o.Dialect != Cosmos {
-		return nil
-	}
-	return cosmos.NewChain(cosmos.Options{ChainID: o.ChainID, Seed: o.Seed, Delegators: o.Delegators})
-}
-
 // restHandler is the REST API of a node.
 func (n *Node) restHandler(noGRPC bool) http.Handler {
+	count := func(uri string, height int64) { n.asked.count(Asked{URI: uri, Height: height}) }
 	if n.chain.cosmos == nil {
-		return newRESTServer(n)
+		return n.chain.story.Handler(view{n}, count)
 	}
-	return n.chain.cosmos.Handler(sdkNode{n}, noGRPC, func(uri string, height int64) { n.asked.count(Asked{URI: uri, Height: height}) })
+	return n.chain.cosmos.Handler(view{n}, noGRPC, count)
+}
+
+// Addresses that are part of every devnet of Story and have much to tell.
+const (
+	PopularValidator = story.PopularValidator // Options.Delegators delegations
+	WideDelegator    = story.WideDelegator    // on up to 61 validators
+)
+
+// Validators are the operator addresses of all validators, in order.
+func (d *Devnet) Validators() []string {
+	if d.options.Dialect == Cosmos {
+		return cosmos.Validators()
+	}
+	return d.chain.story.Operators()
+}
+
+// Delegators are the addresses that delegate to the popular validator, in order.
+func (d *Devnet) Delegators() []string {
+	if d.options.Dialect == Cosmos {
+		return d.chain.cosmos.Delegators()
+	}
+	return d.chain.story.Delegators()
 }
 
 // application is what abci_info says about the software, by dialect.
@@ -51,21 +68,20 @@ func (c *chain) application() (name, version string) {
 	return "SimApp", "0.53.6"
 }
 
-// An sdkNode shows a node to the simulation of the SDK.
-type sdkNode struct{ *Node }
+// A view shows a node to the simulation of its REST API.
+type view struct{ *Node }
 
-func (n sdkNode) Now() cosmos.Clock {
-	return cosmos.Clock{
+func (n view) Now() state.Clock {
+	return state.Clock{
 		Height: n.Height(), Oldest: n.oldest(), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
 		Restarted: n.restartedAt.Load() == n.chain.height(), CatchingUp: n.catchingUp.Load(),
 	}
 }
 
-func (n sdkNode) Forks(h int64) int64 { return n.chain.forksBelow(h) }
+func (n view) Forks(h int64) int64 { return n.chain.forksBelow(h) }
 
-func (n sdkNode) Block(h int64) (at time.Time, hash, appHash []byte) {
-	s := n.chain.at(h)
-	return n.chain.blockTime(h), s.hash("block"), s.hash("app")
+func (n view) Block(h int64) (at time.Time, hash, appHash []byte) {
+	return n.chain.blockTime(h), n.chain.hash("block", h), n.chain.hash("app", h)
 }
 
 // Restart makes the node one that has just started: in the dialect cosmos reads of the

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // eventQuery is what can be subscribed to: a kind of events, of transactions perhaps one,
@@ -53,7 +55,7 @@ func newEvent(kind, value string) event {
 func (c *chain) eventsOf(h int64) []event {
 	txs, finalized := c.transactions(h), c.finalized(h)
 	outcome := fmt.Sprintf(`{"events":%s,"tx_results":[%s],"validator_updates":[],"consensus_param_updates":%s,"app_hash":%q}`,
-		finalized, joined(txs, result), consensusParameters, base64Text(c.at(h).hash("app")))
+		finalized, joined(txs, result), consensusParameters, state.Base64(c.hash("app", h)))
 	all := []event{
 		newEvent("NewBlock", fmt.Sprintf(`{"block":%s,"block_id":%s,"result_finalize_block":%s}`, c.block(h), c.blockID(h), outcome)).add(finalized),
 		newEvent("NewBlockHeader", fmt.Sprintf(`{"header":%s}`, c.header(h))),
@@ -67,7 +69,7 @@ func (c *chain) eventsOf(h int64) []event {
 		result := leaveOut.Replace(t.Result)
 		var of struct{ Events json.RawMessage }
 		_ = json.Unmarshal([]byte(t.Result), &of) // it is our own
-		e := newEvent("Tx", fmt.Sprintf(`{"TxResult":{"height":"%d",%s"tx":%q,"result":%s}}`, h, index, base64Text(t.Raw), result)).add(string(of.Events))
+		e := newEvent("Tx", fmt.Sprintf(`{"TxResult":{"height":"%d",%s"tx":%q,"result":%s}}`, h, index, state.Base64(t.Raw), result)).add(string(of.Events))
 		e.tags["tx.hash"] = []string{fmt.Sprintf("%X", sha256.Sum256(t.Raw))}
 		e.tags["tx.height"] = []string{fmt.Sprint(h)}
 		all = append(all, e)

@@ -2,14 +2,13 @@ package devnet
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 )
 
 // A word is the unit of the execution chain's encoding.
 type word [32]byte
 
 // UnmarshalText reads a word in hex.
-func (w *word) UnmarshalText(text []byte) error { return readHex(w[:], text) }
+func (w *word) UnmarshalText(text []byte) error { return readHex(w[:], string(text)) }
 
 // String is a word as JSON-RPC has it.
 func (w word) String() string { return hexText(w[:]) }
@@ -46,8 +45,12 @@ func pack(arguments ...any) []byte {
 }
 
 // mustAddress and mustWord decode what is part of the program.
-func mustAddress(text string) address { return addressOf(mustHex(text)) }
-func mustWord(text string) word       { return word(mustHex(text)) }
+func mustAddress(text string) (a address) {
+	mustHex(a[:], text)
+	return a
+}
 
-// hexText is raw as JSON-RPC has it.
-func hexText(raw []byte) string { return "0x" + hex.EncodeToString(raw) }
+func mustWord(text string) (w word) {
+	mustHex(w[:], text)
+	return w
+}

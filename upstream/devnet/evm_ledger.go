@@ -32,8 +32,9 @@ type ledger struct {
 }
 
 func newLedger(o Options) ledger {
+	mask := digest(o.Seed, "mask", 0)
 	l := ledger{
-		seed: o.Seed, count: o.Collections, home: o.EVMChainID, mask: noise(o.Seed, "mask", 0, 1<<62),
+		seed: o.Seed, count: o.Collections, home: o.EVMChainID, mask: binary.BigEndian.Uint64(mask[:]) >> 2,
 		started: o.StartTime.UTC().Truncate(time.Second), interval: o.Interval,
 	}
 	if l.interval < 0 { // blocks come by hand

@@ -47,13 +47,13 @@ func (s *grpcServer) answer(method string, message []byte, at string) cosmos.Ans
 	n := s.node
 	height, _ := strconv.ParseInt(at, 10, 64)
 	switch {
-	case at == "" && sdkNode{n}.Now().Restarted:
+	case at == "" && view{n}.Now().Restarted:
 		return cosmos.Answer{Code: 26, Status: 2, Message: "codespace sdk code 26: invalid height: context did not contain latest block height in either check state or finalize block state (" + strconv.FormatInt(n.Height(), 10) + ")"}
 	case strings.HasSuffix(method, ".Service/GetNodeInfo"):
 		network := protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), n.chain.id)
 		return cosmos.Answer{Height: max(height, 1), Value: protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), network)}
 	}
-	a := n.chain.cosmos.Query(sdkNode{n}, method, message, height)
+	a := n.chain.cosmos.Query(view{n}, method, message, height)
 	n.asked.count(Asked{URI: "grpc " + method + "?" + hex.EncodeToString(message), Height: a.Height})
 	return a
 }

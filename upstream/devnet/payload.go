@@ -6,7 +6,7 @@ import "google.golang.org/protobuf/encoding/protowire"
 // block of the execution client, as MsgExecutionPayload does: of its fields, the
 // hash and the number.
 func (c *chain) transaction(h int64) []byte {
-	hash := c.at(h).hash("transaction")
+	hash := c.hash("transaction", h)
 	if c.cosmos != nil {
 		return hash
 	}

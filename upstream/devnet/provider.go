@@ -43,8 +43,8 @@ func (p *provider) serveBatch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	contracts := make([]json.RawMessage, len(request.ContractAddresses))
-	for i, address := range request.ContractAddresses {
-		contracts[i] = p.contract(address)
+	for i, name := range request.ContractAddresses {
+		contracts[i] = p.contract(name)
 	}
 	slices.SortFunc(contracts, func(a, b json.RawMessage) int { return shuffled(a) - shuffled(b) })
 	reply(w, map[string]any{"contracts": contracts})
@@ -70,25 +70,24 @@ func unknown(address, tokenType string) json.RawMessage {
 }
 
 // contract describes the i-th collection, or says that it is no contract.
-func (p *provider) contract(address string) json.RawMessage {
-	i, known := p.index[strings.ToLower(address)]
-	raw, err := parseHex(address)
-	if err == nil && len(raw) == 20 {
-		address = addressOf(raw).checksum()
+func (p *provider) contract(name string) json.RawMessage {
+	i, known := p.index[strings.ToLower(name)]
+	if raw := new(address); raw.UnmarshalText([]byte(name)) == nil {
+		name = raw.checksum()
 	}
 	d := digest(p.seed, "contract", i)
 	switch {
 	case !known:
-		return unknown(address, "NOT_A_CONTRACT")
+		return unknown(name, "NOT_A_CONTRACT")
 	case d[0]%16 == 0: // deployed
-		return unknown(address, "UNKNOWN")
+		return unknown(name, "UNKNOWN")
 	}
 	kind, supply := "ERC721", fmt.Sprintf(`"%d"`, 1+int(d[24])<<4)
 	if d[1]%4 == 3 {
 		kind, supply = "ERC1155", "null"
 	}
 	return fmt.Appendf(nil, `{"address":%q,"name":"Collection %[2]d","symbol":"COL%[2]d","totalSupply":%[3]s,"tokenType":%[4]q,"contractDeployer":%[5]q,"deployedBlockNumber":%[6]d,"openSeaMetadata":%[7]s}`,
-		address, i, supply, kind, addressOf(d[4:]).checksum(), int64(d[2])<<16+int64(d[3])<<8+1, openSea(i, d[25:]))
+		name, i, supply, kind, addressOf(d[4:]).checksum(), int64(d[2])<<16+int64(d[3])<<8+1, openSea(i, d[25:]))
 }
 
 // openSea describes the market of a collection; half of them have none, and

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // transactions are those of a block.
@@ -48,7 +49,7 @@ const consensusParameters = `{"block":{"max_bytes":"22020096","max_gas":"-1"},"e
 func (n *Node) blockResults(h int64) []byte {
 	c := n.chain
 	return fmt.Appendf(nil, `{"height":"%d","txs_results":[%s],"finalize_block_events":%s,"validator_updates":null,"consensus_param_updates":%s,"app_hash":%q}`,
-		h, joined(c.transactions(h), result), c.finalized(h), consensusParameters, base64Text(c.at(h).hash("app")))
+		h, joined(c.transactions(h), result), c.finalized(h), consensusParameters, state.Base64(c.hash("app", h)))
 }
 
 // txIndex says whether transactions can be found: in the dialect of the SDK.
@@ -73,7 +74,7 @@ func (n *Node) query(r rpcRequest) (json.RawMessage, *rpcError) {
 		return nil, &rpcError{Code: -32601, Message: "Method not found"}
 	}
 	height, _ := strconv.ParseInt(params.Height, 10, 64) // none is the newest
-	a := n.chain.cosmos.Query(sdkNode{n}, params.Path, data, height)
+	a := n.chain.cosmos.Query(view{n}, params.Path, data, height)
 	n.asked.count(Asked{URI: "abci_query " + params.Path + "?" + params.Data, Height: a.Height})
 	value := []byte("null")
 	if a.Value != nil {
@@ -109,7 +110,7 @@ func (n *Node) find(wanted []byte) json.RawMessage {
 	for h := n.Height(); h > max(0, n.Height()-indexedBlocks); h-- {
 		for i, t := range n.chain.transactions(h) {
 			if hash := sha256.Sum256(t.Raw); string(wanted) == string(hash[:]) {
-				return fmt.Appendf(nil, `{"hash":"%X","height":"%d","index":%d,"tx_result":%s,"tx":%q}`, hash, h, i, t.Result, base64Text(t.Raw))
+				return fmt.Appendf(nil, `{"hash":"%X","height":"%d","index":%d,"tx_result":%s,"tx":%q}`, hash, h, i, t.Result, state.Base64(t.Raw))
 			}
 		}
 	}
@@ -137,7 +138,7 @@ func (n *Node) broadcastTx(r rpcRequest) (json.RawMessage, *rpcError) {
 	if n.chain.cosmos == nil {
 		return nil, &rpcError{Code: -32601, Message: "Method not found"}
 	}
-	result, known := n.chain.cosmos.Broadcast(sdkNode{n}, params.Tx)
+	result, known := n.chain.cosmos.Broadcast(view{n}, params.Tx)
 	if known {
 		return nil, internalError("tx already exists in cache")
 	}

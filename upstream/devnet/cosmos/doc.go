@@ -14,7 +14,8 @@ package cosmos
 import (
 	"cmp"
 	"net/http"
-	"time"
+
+	engine "github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // Options say what the chain is like. The zero value is a whole chain.
@@ -38,21 +39,10 @@ func NewChain(o Options) *Chain {
 	return &Chain{id: o.ChainID, layout: newLayout(o.Seed, o.Delegators)}
 }
 
-// A nodeView is what the REST API of one node shows of that node and its clock.
-type nodeView interface {
-	Now() Clock
-	Forks(height int64) int64                                // how often the chain was set back to below this height
-	Block(height int64) (at time.Time, hash, appHash []byte) // as its header has them; hashes have 32 bytes
-}
+type nodeView = engine.View
 
 // A Clock is where a node stands.
-type Clock struct {
-	Height     int64 // the newest height that can be read
-	Oldest     int64 // the oldest one
-	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
-	Restarted  bool  // no block has come since the node started
-	CatchingUp bool  // what syncing says
-}
+type Clock = engine.Clock
 
 // Handler serves the REST API of a node. A node without gRPC, by grpc.enable = false, has
 // other texts, and errors that tell no height. Handler calls count, unless nil, for every

@@ -1,0 +1,214 @@
+// Package state is the chain behind the REST APIs of both dialects: validators, delegations
+// whose amounts move with the blocks, pages of lists, and recorded answers for the rest.
+//
+// A state is a pure function of seed, sizes and height. Nothing is stored, so that any
+// height can be read at any time.
+package state
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// Rules are how the amounts of a chain move.
+type Rules struct {
+	First, Pace uint64 // the height of the first event, and the blocks from one event to the next
+	Step        uint64 // tokens that an event adds to a delegation
+	Unit        uint64 // tokens that earn a millionth of one in every block
+}
+
+// A Chain is what does not move: who exists, and what was staked at the start.
+type Chain struct {
+	Rules
+	Words
+	ID         string
+	Seed       uint64
+	Validators []*Validator // by address
+	Turns      []*Validator // which of them an event goes to, over and over
+
+	operated map[string]*Validator // by raw address
+	staked   map[string][]*Stake   // by raw address of the delegator
+}
+
+// A Validator and its delegations.
+type Validator struct {
+	Operator, Raw, Status string
+	message               Message // it, as an answer has it
+	base                  uint64
+	turns                 uint64   // of the chain's
+	stakes                []*Stake // by delegator
+	moving                uint64   // how many of them events add to, in turn
+}
+
+// A Stake is what an account delegates to a validator.
+type Stake struct {
+	Validator      *Validator
+	Delegator, Raw string
+	base           uint64
+	slot           int64 // its turn among those that events add to; -1 never
+}
+
+// statuses are the states of a validator, by the numbers that some answers have.
+var statuses = []string{"BOND_STATUS_UNSPECIFIED", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED"}
+
+// Bonded is the status of a validator that takes part.
+const Bonded = "BOND_STATUS_BONDED"
+
+// amounts are the members of a validator that are its tokens: a share is worth one.
+var amounts = regexp.MustCompile(`"(tokens|delegator_shares|rewards_tokens|delegator_rewards_shares)":"\d+`)
+
+// AddValidator adds a validator as a node answered it, with the tokens that it had then as
+// the delegation of its own account.
+func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
+	tokens, status := gjson.Get(recorded, "tokens").String(), gjson.Get(recorded, "status").String()
+	if i, err := strconv.Atoi(status); err == nil {
+		status = statuses[i]
+	}
+	v := &Validator{Operator: c.Operator(raw), Raw: raw, Status: status, message: Parse(amounts.ReplaceAllString(recorded, `"$1":"{tokens}`))}
+	if c.operated == nil {
+		c.operated, c.staked = map[string]*Validator{}, map[string][]*Stake{}
+	}
+	c.Validators, c.operated[raw] = append(c.Validators, v), v
+	base, _ := strconv.ParseUint(tokens, 10, 64)
+	c.Delegate(raw, v, base, moves)
+	return v
+}
+
+// Delegate adds a delegation, to which events may add.
+func (c *Chain) Delegate(raw string, v *Validator, tokens uint64, moves bool) {
+	k := &Stake{Validator: v, Delegator: c.Account(raw), Raw: raw, base: tokens, slot: -1}
+	if moves {
+		k.slot = int64(v.moving) //nolint:gosec // it is small
+		v.moving++
+	}
+	v.base += tokens
+	v.stakes, c.staked[raw] = append(v.stakes, k), append(c.staked[raw], k)
+}
+
+// Order sorts what is listed. After it the chain does not change.
+func (c *Chain) Order() {
+	slices.SortFunc(c.Validators, func(a, b *Validator) int { return strings.Compare(a.Raw, b.Raw) })
+	for _, v := range c.Validators {
+		slices.SortFunc(v.stakes, func(a, b *Stake) int { return strings.Compare(a.Raw, b.Raw) })
+	}
+	for _, stakes := range c.staked {
+		slices.SortFunc(stakes, func(a, b *Stake) int { return strings.Compare(a.Validator.Raw, b.Validator.Raw) })
+	}
+	for _, v := range c.Turns {
+		v.turns++
+	}
+}
+
+// Validator is a validator by its raw address; nil for none.
+func (c *Chain) Validator(raw string) *Validator { return c.operated[raw] }
+
+// Operators are the addresses of all validators, in order.
+func (c *Chain) Operators() (all []string) {
+	for _, v := range c.Validators {
+		all = append(all, v.Operator)
+	}
+	return all
+}
+
+// Delegators are the addresses that delegate to a validator, in order.
+func (c *Chain) Delegators(raw string) (all []string) {
+	for _, k := range c.operated[raw].stakes {
+		all = append(all, k.Delegator)
+	}
+	return all
+}
+
+// A State is the chain after one block.
+type State struct {
+	*Chain
+	Height int64
+	Forks  int64 // how often the chain was set back to below the height
+}
+
+// forkAge is how many blocks' worth of events and rewards a fork adds, so that its blocks
+// differ from the blocks that were there before.
+const forkAge = 75
+
+// At is the state after block h, as a node has it.
+func (c *Chain) At(h int64, n View) State { return State{Chain: c, Height: h, Forks: n.Forks(h)} }
+
+// Age is the height from which amounts follow.
+func (s State) Age() uint64 { return uint64(s.Height + s.Forks*forkAge) } //nolint:gosec // not negative
+
+// events is how many delegations a validator has got so far.
+func (s State) events(v *Validator) uint64 {
+	if s.Age() < s.First || v.turns == 0 {
+		return 0
+	}
+	all, round := (s.Age()-s.First)/s.Pace+1, uint64(len(s.Turns))
+	n := all / round * v.turns
+	for _, other := range s.Turns[:all%round] {
+		if other == v {
+			n++
+		}
+	}
+	return n
+}
+
+// Added is how many events have added to a stake.
+func (s State) Added(k *Stake) uint64 {
+	if k.slot < 0 {
+		return 0
+	}
+	m := k.Validator.moving
+	return (s.events(k.Validator) + m - 1 - uint64(k.slot)) / m
+}
+
+// AddedTo is how many events have added to the stakes of an account.
+func (s State) AddedTo(raw string) (n uint64) {
+	for _, k := range s.staked[raw] {
+		n += s.Added(k)
+	}
+	return n
+}
+
+func (s State) amount(k *Stake) uint64     { return k.base + s.Added(k)*s.Step }
+func (s State) tokens(v *Validator) uint64 { return v.base + s.events(v)*s.Step }
+
+// earned are the rewards of tokens at a validator, in millionths. They grow with every block.
+func (s State) earned(v *Validator, tokens uint64) uint64 {
+	if v.Status != Bonded {
+		return 0
+	}
+	return tokens / s.Unit * s.Age()
+}
+
+// Staked are the tokens of the validators in a state, or in any other.
+func (s State) Staked(status string) (in, others uint64) {
+	for _, v := range s.Validators {
+		if v.Status == status {
+			in += s.tokens(v)
+		} else {
+			others += s.tokens(v)
+		}
+	}
+	return in, others
+}
+
+// Decimal is a number of millionths with its 18 digits.
+func Decimal(millionths uint64) string {
+	return fmt.Sprintf("%d.%06d%012d", millionths/1_000_000, millionths%1_000_000, 0)
+}
+
+// Digest makes bytes that look random out of a name and a number: the source of
+// everything that does.
+func Digest(seed uint64, what string, n int64) [sha256.Size]byte {
+	b := binary.BigEndian.AppendUint64(append(make([]byte, 0, 64), what...), seed)
+	return sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(n))) //nolint:gosec // only the bits count
+}
+
+// Base64 is raw as text.
+func Base64[T ~string | ~[]byte](raw T) string { return base64.StdEncoding.EncodeToString([]byte(raw)) }

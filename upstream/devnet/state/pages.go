@@ -1,0 +1,80 @@
+package state
+
+import (
+	"slices"
+	"sort"
+	"strings"
+)
+
+// A Page is the part of a list that a request asks for.
+type Page struct {
+	Key           string // of the first item; "" goes by the offset
+	Offset, Limit uint64 // default limit: 100, which also counts the total
+	CountTotal    bool
+	Reverse       bool
+}
+
+// defaultLimit is the page of a request that names none.
+const defaultLimit = 100
+
+// ErrBoth is how most modules refuse a key together with an offset.
+var ErrBoth = Fail(Internal, "invalid request, either offset or key is expected, got both")
+
+// List answers with the page that is asked for of a list in the order of its keys.
+func List[T any](q *Query, name string, all []T, key, item func(T) string) (string, error) {
+	some, next, total, err := paginate(q.Page, all, key)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(`{"` + name + `":`)
+	if none, given := q.None[name]; given && len(some) == 0 {
+		b.WriteString(none)
+	} else {
+		b.WriteString("[")
+		for i, one := range some {
+			b.WriteString(","[:min(i, 1)] + item(one))
+		}
+		b.WriteString("]")
+	}
+	b.WriteString(`,"pagination":` + q.Pagination(next, total) + "}")
+	return b.String(), nil
+}
+
+// paginate cuts a page out of a list that is ordered by key, as the SDK does. The next key
+// is "" behind the last page, the total 0 unless it is counted.
+func paginate[T any](p Page, all []T, key func(T) string) (items []T, next string, total uint64, err error) {
+	if p.Key != "" && p.Offset > 0 {
+		return nil, "", 0, ErrBoth
+	}
+	if p.Limit == 0 {
+		p.Limit, p.CountTotal = defaultLimit, true
+	}
+	size := uint64(len(all))
+	all = ordered(p, all, key)
+	left := uint64(len(all))
+	from := min(p.Offset, left)
+	to := from + min(p.Limit, left-from)
+	if to < left {
+		next = key(all[to])
+	}
+	if p.CountTotal && p.Key == "" {
+		total = size
+	}
+	return all[from:to], next, total, nil
+}
+
+// ordered are the items in the order of the page, from its key on.
+func ordered[T any](p Page, all []T, key func(T) string) []T {
+	switch {
+	case p.Key != "" && p.Reverse: // from the last key that is not above
+		all = all[:sort.Search(len(all), func(i int) bool { return key(all[i]) > p.Key })]
+	case p.Key != "":
+		all = all[sort.Search(len(all), func(i int) bool { return key(all[i]) >= p.Key }):]
+	}
+	if p.Reverse {
+		all = slices.Clone(all)
+		slices.Reverse(all)
+	}
+	return all
+}

@@ -1,0 +1,264 @@
+package state
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/btcsuite/btcd/btcutil/bech32"
+)
+
+// A View is what the REST API of one node shows of that node and its clock.
+type View interface {
+	Now() Clock
+	Forks(height int64) int64                                // how often the chain was set back to below this height
+	Block(height int64) (at time.Time, hash, appHash []byte) // as its header has them; hashes have 32 bytes
+}
+
+// A Clock is where a node stands.
+type Clock struct {
+	Height     int64 // the newest height that can be read
+	Oldest     int64 // the oldest one
+	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
+	Restarted  bool  // no block has come since the node started
+	CatchingUp bool  // what syncing says
+}
+
+// Unreadable is why a height cannot be read, by the SDK's code and words; 0 where it can.
+func (c Clock) Unreadable(height int64) (code int, name, text string) {
+	switch {
+	case height < 0:
+		return 18, "invalid request", "cannot query with height < 0; please provide a valid height"
+	case height > c.Height:
+		return 26, "invalid height", "cannot query with height in the future; please provide a valid height"
+	case height < c.Oldest:
+		return 38, "not found", fmt.Sprintf("failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d)", height, c.Height)
+	}
+	return 0, "", ""
+}
+
+// Words are how a dialect writes what both have.
+type Words struct {
+	Account, Operator func(raw string) string // an address
+	Prefixes          [2]string               // of addresses of accounts and validators in texts
+	Delegation        Message                 // an item of lists
+	Reward            Message
+	None              map[string]string // lists that are not [] without items, by name
+	Pagination        func(next string, total uint64) string
+}
+
+// A Query is one request: the state it reads and what it asks for.
+type Query struct {
+	State
+	Page
+	Status              string                   // of the validators in a list
+	Delegator, Operator string                   // raw addresses in the path
+	Var                 func(name string) string // another part of the path
+}
+
+// Value is what stands for a name in a recorded answer.
+func (q *Query) Value(name string) string {
+	switch name {
+	case "chain":
+		return q.ID
+	case "height":
+		return fmt.Sprint(q.Height)
+	case "age":
+		return fmt.Sprint(q.Age())
+	}
+	return q.Var(name)
+}
+
+// A Handler answers a query.
+type Handler func(*Query) (string, error)
+
+// A Route is a path that both dialects have, below that of its module.
+type Route struct {
+	Module, Path string
+	Params       string // of the query
+	Serve        Handler
+}
+
+// Routes are the paths of what moves with the blocks.
+var Routes = []Route{
+	{"staking", "/pool", "", pool},
+	{"staking", "/validators", "status pagination", validators},
+	{"staking", "/validators/{validator_addr}", "", validatorOf},
+	{"staking", "/validators/{validator_addr}/delegations", "pagination", validatorDelegations},
+	{"staking", "/validators/{validator_addr}/delegations/{delegator_addr}", "", delegationOf},
+	{"staking", "/delegations/{delegator_addr}", "pagination", delegations},
+	{"staking", "/delegators/{delegator_addr}/validators", "pagination", delegatorValidators},
+	{"staking", "/delegators/{delegator_addr}/validators/{validator_addr}", "", delegatorValidator},
+	{"distribution", "/delegators/{delegator_address}/rewards", "", rewards},
+	{"distribution", "/delegators/{delegator_address}/rewards/{validator_address}", "", rewardsAt},
+	{"distribution", "/delegators/{delegator_address}/validators", "", rewardedValidators},
+}
+
+// Bech32 is the text of an address of any length.
+func Bech32(prefix, raw string) string {
+	text, err := bech32.EncodeFromBase256(prefix, []byte(raw))
+	if err != nil {
+		return err.Error() // cannot happen: every byte string has a form
+	}
+	return text
+}
+
+// lengthPrefixed is how an address stands in most page keys.
+func lengthPrefixed(raw string) string { return string(rune(len(raw))) + raw }
+
+func (v *Validator) key() string { return lengthPrefixed(v.Raw) }
+
+// validator is a validator as an answer has it.
+func (q *Query) validator(v *Validator) string {
+	return v.message.With(func(string) string { return fmt.Sprint(q.tokens(v)) })
+}
+
+// about is a message about a stake.
+func (q *Query) about(m Message) func(*Stake) string {
+	return func(k *Stake) string {
+		return m.With(func(name string) string {
+			switch name {
+			case "delegator":
+				return k.Delegator
+			case "validator":
+				return k.Validator.Operator
+			case "bech32":
+				return Bech32(q.Prefixes[1], k.Validator.Raw)
+			case "reward":
+				return q.coins(q.earned(k.Validator, q.amount(k)))
+			}
+			return fmt.Sprint(q.amount(k))
+		})
+	}
+}
+
+// coins is a number of millionths as a list of coins.
+func (q *Query) coins(millionths uint64) string {
+	if millionths == 0 {
+		return q.none("reward")
+	}
+	return fmt.Sprintf(`[{"denom":"stake","amount":%q}]`, Decimal(millionths))
+}
+
+// none is a list without items.
+func (q *Query) none(name string) string {
+	if none, given := q.None[name]; given {
+		return none
+	}
+	return "[]"
+}
+
+// stake is the delegation of the delegator at the validator; nil for none.
+func (q *Query) stake() *Stake {
+	stakes := q.staked[q.Delegator]
+	if i := slices.IndexFunc(stakes, func(k *Stake) bool { return k.Validator.Raw == q.Operator }); i >= 0 {
+		return stakes[i]
+	}
+	return nil
+}
+
+func operator(k *Stake) string { return k.Validator.key() }
+
+// ValidatorsOf lists the validators in a state, out of some.
+func ValidatorsOf(q *Query, some []*Validator) (string, error) {
+	if q.Status != "" && !slices.Contains(statuses[1:], q.Status) {
+		return "", Fail(InvalidArgument, "invalid validator status %s", q.Status)
+	}
+	some = slices.DeleteFunc(slices.Clone(some), func(v *Validator) bool { return q.Status != "" && v.Status != q.Status })
+	return List(q, "validators", some, (*Validator).key, q.validator)
+}
+
+func validators(q *Query) (string, error) { return ValidatorsOf(q, q.Validators) }
+
+func validatorOf(q *Query) (string, error) {
+	v := q.operated[q.Operator]
+	if v == nil {
+		return "", Fail(NotFound, "validator %s not found", Bech32(q.Prefixes[1], q.Operator))
+	}
+	return `{"validator":` + q.validator(v) + `}`, nil
+}
+
+func validatorDelegations(q *Query) (string, error) {
+	var stakes []*Stake
+	if v := q.operated[q.Operator]; v != nil {
+		stakes = v.stakes
+	}
+	return List(q, "delegation_responses", stakes, func(k *Stake) string { return k.Raw }, q.about(q.Delegation))
+}
+
+func delegations(q *Query) (string, error) {
+	return List(q, "delegation_responses", q.staked[q.Delegator], operator, q.about(q.Delegation))
+}
+
+func delegationOf(q *Query) (string, error) {
+	k := q.stake()
+	if k == nil {
+		return "", Fail(NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Prefixes[0], q.Delegator), Bech32(q.Prefixes[1], q.Operator))
+	}
+	return `{"delegation_response":` + q.about(q.Delegation)(k) + `}`, nil
+}
+
+func delegatorValidators(q *Query) (string, error) {
+	return List(q, "validators", q.staked[q.Delegator], operator, func(k *Stake) string { return q.validator(k.Validator) })
+}
+
+func delegatorValidator(q *Query) (string, error) {
+	k := q.stake()
+	if k == nil {
+		return "", Fail(Internal, "no delegation for (address, validator) tuple")
+	}
+	return `{"validator":` + q.validator(k.Validator) + `}`, nil
+}
+
+func pool(q *Query) (string, error) {
+	bonded, not := q.Staked(Bonded)
+	return fmt.Sprintf(`{"pool":{"not_bonded_tokens":"%d","bonded_tokens":"%d"}}`, not, bonded), nil
+}
+
+func rewards(q *Query) (string, error) {
+	stakes, sum := q.staked[q.Delegator], uint64(0)
+	if len(stakes) == 0 {
+		return `{"rewards":` + q.none("rewards") + `,"total":[]}`, nil
+	}
+	texts := make([]string, len(stakes))
+	for i, k := range stakes {
+		texts[i], sum = q.about(q.Reward)(k), sum+q.earned(k.Validator, q.amount(k))
+	}
+	return `{"rewards":[` + strings.Join(texts, ",") + `],"total":` + q.coins(sum) + "}", nil
+}
+
+func rewardsAt(q *Query) (string, error) {
+	k := q.stake()
+	if k == nil {
+		return "", Fail(Unknown, "codespace staking code 19: no delegation for (address, validator) tuple")
+	}
+	return `{"rewards":` + q.coins(q.earned(k.Validator, q.amount(k))) + "}", nil
+}
+
+func rewardedValidators(q *Query) (string, error) {
+	var names []string
+	for _, k := range q.staked[q.Delegator] {
+		names = append(names, `"`+k.Validator.Operator+`"`)
+	}
+	return `{"validators":[` + strings.Join(names, ",") + "]}", nil
+}
+
+// Redirected sends the client to the clean path, without a body, unless it is clean: one
+// without // and .., but with its trailing slash.
+func Redirected(w http.ResponseWriter, r *http.Request) bool {
+	clean := path.Clean("/" + r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
+		clean += "/"
+	}
+	if clean == r.URL.Path {
+		return false
+	}
+	target := *r.URL
+	target.Path, target.RawPath = clean, ""
+	w.Header().Set("Location", target.String())
+	w.WriteHeader(http.StatusMovedPermanently)
+	return true
+}

@@ -1,0 +1,177 @@
+package story
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+)
+
+func hexText(raw string) string { return "0x" + hex.EncodeToString([]byte(raw)) }
+
+// parseHex is the node's reading of an address in a path: any number of bytes, in any case.
+func parseHex(text string) (string, error) {
+	if !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "0X") {
+		return "", state.Fail(state.Unknown, "hex string without 0x prefix")
+	}
+	raw, err := hex.DecodeString(text[2:])
+	if err != nil {
+		return "", state.Fail(state.Unknown, "invalid hex string")
+	}
+	return string(raw), nil
+}
+
+// words are how answers are written. What is empty is left out of them, and of some lists
+// null is left.
+var words = state.Words{
+	Account: hexText, Operator: hexText, Prefixes: [2]string{"story", "storyvaloper"},
+	Delegation: state.Parse(`{"delegation":{"delegator_address":"{delegator}","validator_address":"{validator}","shares":"{tokens}.000000000000000000",` +
+		`"rewards_shares":"{tokens}.000000000000000000"},"balance":{"denom":"stake","amount":"{tokens}"}}`),
+	Reward: state.Parse(`{"validator_address":"{bech32}","reward":{reward}}`),
+	None:   map[string]string{"validators": "null", "unbonding_responses": "null", "reward": "null", "rewards": "null"},
+	Pagination: func(next string, total uint64) string {
+		var members []string
+		if next != "" {
+			members = append(members, fmt.Sprintf(`"next_key":%q`, state.Base64(next)))
+		}
+		if total > 0 {
+			members = append(members, fmt.Sprintf(`"total":"%d"`, total))
+		}
+		return "{" + strings.Join(members, ",") + "}"
+	},
+}
+
+// routes are the paths whose answers are no documents.
+func (c *Chain) routes() map[string]state.Handler {
+	all := map[string]state.Handler{"/staking/total_staked_token": func(q *state.Query) (string, error) {
+		bonded, not := q.Staked(state.Bonded)
+		return fmt.Sprintf(`{"total_staked_token":"%d"}`, bonded+not), nil
+	}}
+	for _, r := range state.Routes {
+		all["/"+r.Module+r.Path] = r.Serve
+	}
+	all["/staking/validators"] = func(q *state.Query) (string, error) { return state.ValidatorsOf(q, c.present(q)) }
+	return all
+}
+
+// present are the validators in the list at a height.
+func (c *Chain) present(q *state.Query) (some []*state.Validator) {
+	for i, v := range q.Validators {
+		if d := state.Digest(q.Seed, "turnover", q.Height<<32+int64(i)); c.turnover == 0 || int(d[0])%c.turnover != 0 {
+			some = append(some, v)
+		}
+	}
+	return some
+}
+
+// Handler serves the REST API of a node. Handler calls count for every request that reaches
+// a state, with the URI and the height that is read.
+func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http.Handler {
+	all, mux := c.routes(), http.NewServeMux()
+	for _, line := range state.Lines[[2]json.RawMessage](documents) {
+		pattern, _ := strconv.Unquote(string(line[0]))
+		all[pattern] = recorded(state.Parse(string(line[1])))
+	}
+	for pattern, serve := range all {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			body, err := c.answer(n, r, count, serve)
+			status, text := http.StatusOK, `{"code":200,"msg":`+body+`,"error":""}`
+			if err != nil {
+				said, _ := json.Marshal(worded(state.Failed(err))) // strings always encode
+				status, text = http.StatusInternalServerError, fmt.Sprintf(`{"code":500,"msg":null,"error":%s}`, said)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text+"\n") // the client may be gone
+		})
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !state.Redirected(w, r) {
+			r.URL.RawPath = "" // the decoded path alone is routed
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// recorded answers with a document, or fails with the text that it is.
+func recorded(m state.Message) state.Handler {
+	return func(q *state.Query) (string, error) {
+		body := m.With(q.Value)
+		if text, err := strconv.Unquote(body); err == nil {
+			return "", state.Fail(state.Unknown, "%s", text)
+		}
+		return q.Paged(body)
+	}
+}
+
+// worded is what the node says of a failure.
+func worded(f *state.Failure) string {
+	_, text, module := strings.Cut(f.Text, ": ") // the SDK names the module
+	switch {
+	case f.Code != state.Unknown:
+		return f.RPC()
+	case module && strings.HasPrefix(f.Text, "codespace "):
+		return text
+	}
+	return f.Text
+}
+
+// answer reads parameters, height and addresses, and then the state.
+func (c *Chain) answer(n state.View, r *http.Request, count func(string, int64), serve state.Handler) (string, error) {
+	q := &state.Query{Var: r.PathValue}
+	if err := readPage(q, r.URL.Query()); err != nil {
+		return "", err
+	}
+	now := n.Now()
+	height, err := strconv.ParseInt(r.Header.Get("X-Block-Height"), 10, 64)
+	if err != nil || height == 0 {
+		height = now.Height
+	}
+	if code, name, text := now.Unreadable(height); code != 0 {
+		if code == 38 {
+			name = "invalid request"
+		}
+		return "", state.Fail(state.Unknown, "failed to create query context: %s: %s", text, name)
+	}
+	count(r.RequestURI, height)
+	q.State = c.At(height, n)
+	for _, name := range []string{"addr", "address"} {
+		for who, into := range map[string]*string{"delegator_": &q.Delegator, "validator_": &q.Operator} {
+			if text := r.PathValue(who + name); text != "" {
+				if *into, err = parseHex(text); err != nil {
+					return "", err
+				}
+			}
+		}
+	}
+	return serve(q)
+}
+
+// readPage reads the parameters of lists.
+func readPage(q *state.Query, values url.Values) (err error) {
+	q.Key, q.Status = values.Get("pagination.key"), values.Get("status")
+	for name, field := range map[string]any{
+		"offset": &q.Offset, "limit": &q.Limit, "count_total": &q.CountTotal, "reverse": &q.Reverse,
+	} {
+		text := values["pagination."+name]
+		if text == nil || err != nil {
+			continue
+		}
+		switch f := field.(type) {
+		case *uint64:
+			*f, err = strconv.ParseUint(text[0], 10, 64)
+		case *bool:
+			*f, err = strconv.ParseBool(text[0])
+		}
+		if err != nil {
+			err = state.Fail(state.Unknown, "decode query err: 1 error(s) decoding:\n\n* error decoding 'pagination.%s': %v", name, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+// Package story simulates the REST API of a Story node: its routes, its envelope and its
+// texts. What moves with the blocks is staking and its rewards. All else is recorded: each
+// line of documents.jsonl has the pattern of a path and the answer to it, in which {height}
+// and {age} stand for numbers that grow. validators.jsonl has the validators of the recording.
+package story
+
+import (
+	_ "embed"
+	"encoding/json"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+)
+
+// Addresses that are part of every chain and have much to tell.
+const (
+	PopularValidator  = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0" // Options.Delegators delegations
+	WideDelegator     = "0x243b338be72573f04688f16dbc05e281517330d0" // on many validators
+	PeriodicDelegator = "0xa82f5d1f204b382d90ca549b695aedb7fde14817" // many period delegations on PopularValidator
+)
+
+//go:embed documents.jsonl
+var documents []byte
+
+//go:embed validators.jsonl
+var validators []byte
+
+// Options say what the chain is like.
+type Options struct {
+	ChainID    string
+	Seed       uint64
+	Validators int // beyond those of the recording they are generated
+	Delegators int // of PopularValidator
+	Turnover   int // one in so many validators is missing from the list of validators, others at every block; 0: none
+}
+
+// named are delegators of PopularValidator that recordings tell of.
+var named = []string{PeriodicDelegator, "0x5244f20ed88040a6e54be2bd26f68d993d71b8fd"}
+
+// wide is how many validators WideDelegator is on.
+const wide = 61
+
+// step is the least amount that can be delegated.
+const step = 1_024_000_000_000
+
+// A Chain is the state of a simulated chain. Its nodes share it.
+type Chain struct {
+	state.Chain
+	turnover int
+}
+
+// NewChain makes a chain.
+func NewChain(o Options) *Chain {
+	c := &Chain{turnover: o.Turnover}
+	c.ID, c.Seed, c.Words = o.ChainID, o.Seed, words
+	c.Rules = state.Rules{First: 5, Pace: 5, Step: step, Unit: 1_000_000}
+	recorded := state.Lines[json.RawMessage](validators)
+	for i := range o.Validators {
+		raw, text := digest(o.Seed, "validator", i), string(recorded[min(i, len(recorded)-1)])
+		operator := gjson.Get(text, "operator_address").String()
+		if i < len(recorded) {
+			raw = mustHex(operator)
+		}
+		v := c.AddValidator(raw, strings.Replace(text, operator, hexText(raw), 1), true)
+		if i < wide {
+			c.Delegate(mustHex(WideDelegator), v, 2*step, true)
+		}
+		if v.Status == state.Bonded {
+			c.Turns = append(c.Turns, v)
+		}
+		if len(c.Turns)%3 == 2 { // every third event is one of the popular validator
+			c.Turns = append(c.Turns, c.Validators[0])
+		}
+	}
+	popular := c.Validators[0]
+	for i := range o.Delegators - 2 { // besides itself and the wide delegator
+		who := digest(o.Seed, "delegator", i)
+		if i < len(named) {
+			who = mustHex(named[i])
+		}
+		c.Delegate(who, popular, step+uint64(i), true) //nolint:gosec // not negative
+	}
+	c.Order()
+	return c
+}
+
+// Delegators are the addresses that delegate to PopularValidator, in order.
+func (c *Chain) Delegators() []string { return c.Chain.Delegators(mustHex(PopularValidator)) }
+
+func digest(seed uint64, what string, i int) string {
+	d := state.Digest(seed, what, int64(i))
+	return string(d[:20])
+}
+
+func mustHex(text string) string {
+	raw, err := parseHex(text)
+	if err != nil {
+		panic("story: " + err.Error())
+	}
+	return raw
+}
