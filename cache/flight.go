@@ -24,9 +24,9 @@ import (
 type flight struct {
 	*request
 
-	read         *Entry // what the shared store has given the caller, nil for nothing
+	read         *Entry // what the shared store has given last, nil for nothing
 	told         *slot  // what the caller has taken over from a message of another replica
-	sharedSilent bool   // the shared store did not answer the caller: it is written to, but not asked again
+	sharedSilent bool   // the shared store did not answer: it is written to, but not asked again
 }
 
 // flightResult is what a flight brings. Beside an error, at is the newest entry
@@ -83,89 +83,16 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 	if f.fresh(at) || f.renewed(&l) {
 		return l, nil
 	}
-	lease, enough := f.acquire(ctx, &l)
-	if enough {
-		return l, nil
+	lease, enough, err := f.acquire(ctx, &l)
+	if enough || err != nil {
+		return l, err
 	}
-	err := f.ask(ctx, &l)
+	err = f.ask(ctx, &l)
 	f.release(ctx, lease, l, err)
 	return l, err
 }
 
 func (f *flight) fresh(at *slot) bool { return f.q.judge(at, f.c.o.Now) == Fresh }
-
-// acquire looks into the shared store until it gives an entry that is enough to end
-// the flight, or the origin is this flight's to ask: because it has the lease,
-// because the replica that had it failed, or because the shared store is not
-// well. Then replicas go their own ways, and callers are still coalesced in each.
-// The lease is to be released; it is nil without a shared store.
-func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool) {
-	if !f.ch.shares(&f.q) {
-		return nil, false
-	}
-	// Listening begins before asking: a message between the two must not be lost.
-	woken := f.ch.waiters.join(f.q.Key)
-	defer f.ch.waiters.leave(f.q.Key)
-	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
-	until, cancel := f.waitForOthers(ctx)
-	defer cancel()
-	if f.sharedSilent || f.ch.pending.AwaitWrite(until, f.q.Key) != nil {
-		return lease, false
-	}
-	judged := l.at.known()
-	if f.read != nil {
-		judged, enough = f.read, f.adopt(l, f.read)
-	}
-	for !enough && until.Err() == nil {
-		drain(woken)
-		if enough = f.renewed(l); enough {
-			break
-		}
-		reply, err := lease.Acquire(ctx, judged)
-		switch {
-		case err != nil:
-			return lease, false
-		case reply.State == LeaseChanged:
-			judged, enough = reply.Entry, f.adopt(l, reply.Entry)
-		case reply.State == LeaseGranted:
-			lease.Keep(ctx)
-			return lease, false
-		case !f.c.awaitLease(until, woken, reply.Left):
-			return lease, false
-		}
-	}
-	return lease, enough
-}
-
-// renewed takes over what another replica has told of, and tells whether that is enough to
-// end the flight.
-func (f *flight) renewed(l *flightResult) (enough bool) {
-	at := f.renew(l.at)
-	if at == l.at {
-		return false
-	}
-	l.at, l.store = at, inShared
-	return f.fresh(at)
-}
-
-// adopt takes an entry of the shared store over into memory, and tells whether it is
-// enough to end the flight.
-func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
-	if !f.q.requires().Believes(e.Height) || e.sameAs(l.at) {
-		return false
-	}
-	if at := f.keep(e); at != l.at {
-		l.at, l.store = at, inShared
-		f.taken(e, true, "")
-	}
-	return f.fresh(l.at)
-}
-
-// waitForOthers ends when what is left of the flight is due to the origin.
-func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.CancelFunc) {
-	end, _ := ctx.Deadline()
-	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
-}
 
 // ask has the origin answer, and keeps what it says.
 func (f *flight) ask(ctx context.Context, l *flightResult) error {
@@ -244,24 +171,6 @@ func (f *flight) keep(e *Entry) *slot {
 		return own
 	}
 	return kept
-}
-
-// release settles the lease, or abandons it after a failure. The callers do not
-// wait for that, but the next flight of the key does, and Close.
-func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
-	if lease == nil {
-		return
-	}
-	f.c.counts.writing.Add(1)
-	end := f.ch.pending.BeginWrite(f.q.Key)
-	f.c.tasks.Go(func() {
-		defer f.c.counts.writing.Add(-1)
-		if failure != nil {
-			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
-			return
-		}
-		end(lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry, f.c.o.Now)))
-	})
 }
 
 // observe notes how long a flight took that asked the origin. A failure says

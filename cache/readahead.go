@@ -67,7 +67,7 @@ func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	select {
 	case l := <-landed:
 		switch {
-		case !own.Load():
+		case !own.Load(), errors.Is(l.Err, errHeld):
 			return ahead.Needless
 		case errors.Is(l.Err, ErrYielded):
 			return ahead.Yielded

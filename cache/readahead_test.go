@@ -314,6 +314,30 @@ func TestReplicasShareWhatAReadAheadHasYielded(t *testing.T) {
 	}
 }
 
+// Another replica tells of what it reads.
+func TestAReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
+	addr := startRedis(t).addr
+	holder, f := replica(t, addr, redis.Options{Lease: time.Hour}), newFollower(t, patient(t, addr))
+	for range 3 {
+		f.ask(t, 2)
+		f.block(t)
+	}
+	f.ask(t, 2)
+	idle(t, f.Cache)
+	q := f.q
+	q.Tip = f.tip + 1
+	answers, done := hold(t, holder, q)
+	needless := metric(t, f.Cache, "read_ahead_total", "needless")
+	f.block(t)
+	if got := metric(t, f.Cache, "read_ahead_total", "needless"); got != needless+1 {
+		t.Errorf("%d reads ahead were needless, want %d", got, needless+1)
+	}
+	answers <- nil
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // listeners is how many replicas are subscribed.
 func listeners(t *testing.T, rdb *goredis.Client) (sum int64) {
 	t.Helper()

@@ -20,13 +20,13 @@ type Renewal struct {
 // renewalsShare is the part of memory that renewals take besides it, at most.
 const renewalsShare = 32
 
-// renews tells whether it is newer than an entry, nil for none, and all that is needed to
-// replace it.
-func (r *Renewal) renews(e *Entry) bool {
+// renews tells whether it is newer than an entry, nil for none, and whether it has all that is
+// needed to replace that.
+func (r *Renewal) renews(e *Entry) (newer, whole bool) {
 	if e == nil {
-		return r.Whole
+		return r.Whole, r.Whole
 	}
-	return r.Height > e.Height && (r.Whole || r.ETag == e.ETag)
+	return r.Height > e.Height, r.Whole || r.ETag == e.ETag
 }
 
 // renewals are those of keys that are in use here, until a request for these comes. They are
@@ -58,18 +58,45 @@ func (r *renewals) put(key string, renewal Renewal) {
 	}
 }
 
-// take removes and gives the renewal of a key.
-func (r *renewals) take(key string) (renewal Renewal, ok bool) {
+// take removes and gives the renewal of a key. One that lacks the content is left, for a flight
+// to drop.
+func (r *renewals) take(key string, have *Entry) (renewal Renewal, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if renewal, ok = r.newer[key]; ok {
-		delete(r.newer, key)
-		r.held -= renewal.Size + overhead
-		return renewal, true
+	renewal, ok = r.get(key)
+	if !ok {
+		return renewal, false
 	}
-	renewal, ok = r.earlier[key]
-	delete(r.earlier, key)
+	newer, whole := renewal.renews(have)
+	if !newer || whole {
+		r.remove(key)
+	}
+	return renewal, newer && whole
+}
+
+// drop removes the renewal of a key, and tells whether there was one.
+func (r *renewals) drop(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.get(key)
+	r.remove(key)
+	return ok
+}
+
+// get and remove are called with the lock.
+func (r *renewals) get(key string) (renewal Renewal, ok bool) {
+	if renewal, ok = r.newer[key]; !ok {
+		renewal, ok = r.earlier[key]
+	}
 	return renewal, ok
+}
+
+func (r *renewals) remove(key string) {
+	if renewal, ok := r.newer[key]; ok {
+		r.held -= renewal.Size + overhead
+	}
+	delete(r.newer, key)
+	delete(r.earlier, key)
 }
 
 // purge removes those of the selected keys.
@@ -91,8 +118,8 @@ func (r *request) renew(at *slot) *slot {
 	if !r.ch.shares(&r.q) {
 		return at
 	}
-	told, ok := r.ch.waiters.renewals.take(r.q.Key)
-	if !ok || !told.renews(at.known()) || !r.q.requires().Believes(told.Height) {
+	told, ok := r.ch.waiters.renewals.take(r.q.Key, at.known())
+	if !ok || !r.q.requires().Believes(told.Height) {
 		return at
 	}
 	e := told.Read(at.known())

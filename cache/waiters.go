@@ -64,7 +64,7 @@ func (w *waiters) Renewed(key string, renewal Renewal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	woken := w.byKey[key]
-	if (at != nil || woken != nil) && renewal.renews(at.known()) {
+	if newer, _ := renewal.renews(at.known()); newer && (at != nil || woken != nil) {
 		w.renewals.put(key, renewal)
 	}
 	notify(woken, true)

@@ -3,15 +3,17 @@
 //
 //   - codec.go, seal.go: an entry is a hash, m for its head and b for its body;
 //     an HMAC may say who wrote it
-//   - reads.go: entries are loaded, and one that a request wants is read together
-//     with the entries that other requests want meanwhile
+//   - exchange.go: operations that come while others are under way go to Redis together
+//   - reads.go: entries are loaded
 //   - epochs.go, agreement.go: replicas agree on the epoch of a chain, and note the
 //     hashes of its blocks; that is sealed, too, and so is what its nodes speak
 //     (dialect.go)
 //   - entries.go: entries are saved many at once, and inspected
-//   - lease.go, scripts.go: one script either gives an entry that the caller
-//     has not judged yet, or the lease of the key, or says that another replica has the lease;
-//     another stores the answer, gives the lease back and publishes what it is
+//   - acquire.go, scripts.go: two commands give the lease of a key that is free. Else one script
+//     gives an entry that the caller has not judged yet, or the lease, or says that another replica
+//     has it, which then is told that a caller waits
+//   - lease.go, settles.go: another script stores the answer, gives the lease back and publishes
+//     what it is; answers that no other replica waits for go together
 //   - subscriber.go, renewals.go: a replica that waits for a lease is woken by that
 //     message, and one that has an older entry of the key needs not ask for the newer one
 //   - purge.go: selected entries are removed step by step, and replicas are told,

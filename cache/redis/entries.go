@@ -12,8 +12,14 @@ import (
 
 // decodeFields gives nil for what is absent or cannot be read.
 func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, error) {
-	if fields == nil || len(fields.Val()) != 2 {
-		return nil, nil // not asked, or the key holds something else
+	if fields == nil {
+		return nil, nil // not asked
+	}
+	if err := fields.Err(); isReply(err) {
+		s.refused(err) // the key holds something else
+	}
+	if len(fields.Val()) != 2 {
+		return nil, nil
 	}
 	m, ok := fields.Val()[0].(string)
 	if !ok {

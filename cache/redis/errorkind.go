@@ -56,6 +56,12 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
+// refused counts an error that the store has answered one of several operations with.
+func (s *Store) refused(err error) {
+	s.failed(kindOf(err))
+	s.o.Logger.Debug("shared store failed", "error", err)
+}
+
 func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
 
 // register makes the metrics, and puts them on the registerer if there is one.

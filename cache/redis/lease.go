@@ -3,13 +3,12 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
@@ -30,11 +29,14 @@ type lease struct {
 	stop    func() // ends the renewal
 }
 
-// NewLease implements [cache.Shared].
+// NewLease implements [cache.Shared]. What this replica settled of the key before has to be in the
+// store before the lease is asked for.
 func (s *Store) NewLease(namespace, key string, most int64) cache.Lease {
+	entry := entryKey(namespace, key)
+	s.settles.hurry(entry)
 	return &lease{
-		s: s, key: key, entry: entryKey(namespace, key), channel: channelOf(namespace), most: most,
-		token: s.newToken(entryKey(namespace, key)), stop: func() {},
+		s: s, key: key, entry: entry, channel: channelOf(namespace), most: most,
+		token: s.newToken(entry), stop: func() {},
 	}
 }
 
@@ -63,93 +65,6 @@ func (s *Store) believe(at, holder string) error {
 }
 
 func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
-
-// Acquire implements [cache.Lease]. A corrupt entry is removed, and the lease
-// asked for once more.
-func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
-	ctx, span := startSpan(ctx, "redis.acquire")
-	defer func() { endSpan(span, stateNames[reply.State], err) }()
-	reply, err = l.acquireFrom(ctx, judged, "")
-	if !errors.Is(err, errCorrupt) {
-		return reply, err
-	}
-	l.s.unreadable(l.entry, err)
-	err = l.s.do(ctx, func(ctx context.Context) error { return l.s.rdb.Del(ctx, l.entry).Err() })
-	if err != nil {
-		return cache.LeaseReply{}, err
-	}
-	return l.acquireFrom(ctx, nil, "")
-}
-
-var errDoubted = errors.New("redis: the lease is taken again and again, and not by replicas with our key")
-
-// acquireFrom takes over the lease of a holder that is not believed, and asks once
-// more where it finds one. Two that come one after the other are an error: the caller
-// does without a lease.
-func (l *lease) acquireFrom(ctx context.Context, judged *cache.Entry, doubted string) (cache.LeaseReply, error) {
-	reply, holder, err := l.acquireOnce(ctx, judged, doubted)
-	if err != nil || reply.State != cache.LeaseBusy {
-		return reply, err
-	}
-	err = l.s.believe(leaseKey(l.entry), holder)
-	switch {
-	case err == nil:
-		return reply, nil
-	case doubted != "" || holder == "":
-		return cache.LeaseReply{}, errDoubted
-	}
-	l.s.unreadable(leaseKey(l.entry), err)
-	return l.acquireFrom(ctx, judged, holder)
-}
-
-func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, doubted string) (_ cache.LeaseReply, holder string, _ error) {
-	var known []byte
-	if judged != nil {
-		known = version(judged)
-	}
-	var reply []any
-	err := l.s.do(ctx, func(ctx context.Context) (err error) {
-		reply, err = l.s.acquire.Run(ctx, l.s.rdb, l.keys(), known, l.token, l.s.o.Lease.Milliseconds(), doubted).Slice()
-		return err
-	})
-	if err != nil {
-		l.held = !isReply(err) && kindOf(err) != unavailable
-		return cache.LeaseReply{}, "", err
-	}
-	return l.read(reply, judged)
-}
-
-// stateNames are the words of acquireScript for the states of a lease.
-var stateNames = [...]string{cache.LeaseBusy: "busy", cache.LeaseGranted: "granted", cache.LeaseChanged: "changed"}
-
-// read takes the reply of acquireScript apart.
-func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply, holder string, err error) {
-	if len(values) != 5 {
-		return reply, "", fmt.Errorf("redis: the script replied %d values, not 5", len(values))
-	}
-	word, _ := values[0].(string)
-	if word == "foreign" {
-		l.s.failed(foreign)
-		word = stateNames[cache.LeaseGranted]
-	}
-	at := slices.Index(stateNames[:], word)
-	if at <= 0 {
-		return reply, "", fmt.Errorf("redis: the script replied %q", word)
-	}
-	reply.State = cache.LeaseState(at)
-	left, _ := values[3].(int64)
-	reply.Left = min(time.Duration(left)*time.Millisecond, l.s.o.Lease)
-	l.held, l.seen = reply.State == cache.LeaseGranted, ""
-	m, stored := values[1].(string)
-	switch b, _ := values[2].(string); {
-	case reply.State == cache.LeaseChanged:
-		reply.Entry, err = l.s.codec.decode(l.entry, m, b, judged)
-	case stored && judged != nil:
-		l.seen = judged.ETag
-	}
-	holder, _ = values[4].(string)
-	return reply, holder, err
-}
 
 // Keep implements [cache.Lease].
 func (l *lease) Keep(ctx context.Context) {
@@ -192,13 +107,27 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 	return err
 }
 
-func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (reply string, err error) {
-	err = l.do(ctx, func(ctx context.Context) (err error) { // counted
-		reply, err = l.s.settle.Run(ctx, l.s.rdb, l.keys(),
-			meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most, maxTold).Text()
-		return err
-	})
-	return reply, err
+func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (string, error) {
+	args := []any{meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most, maxTold}
+	var settled *redis.Cmd
+	err := l.s.settleWith(context.WithoutCancel(ctx), &operation{send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		settled = to.EvalSha(ctx, l.s.settle.Hash(), l.keys(), args...)
+		return settled
+	}, single: true}, l.entry, len(meta)+len(body))
+	if err != nil {
+		return "", err
+	}
+	reply, refusal := settled.Text()
+	switch {
+	case redis.HasErrorPrefix(refusal, "NOSCRIPT"): // a pipeline has no second try with the script's text
+		refusal = l.do(ctx, func(ctx context.Context) (err error) { // counted
+			reply, err = l.s.settle.Eval(ctx, l.s.rdb, l.keys(), args...).Text()
+			return err
+		})
+	case refusal != nil:
+		l.s.refused(refusal)
+	}
+	return reply, refusal
 }
 
 // Abandon implements [cache.Lease].
@@ -207,6 +136,7 @@ func (l *lease) Abandon(ctx context.Context, again bool) error {
 	if !l.held {
 		return nil
 	}
+	l.s.settles.drop(l.entry)
 	mark := "-"
 	if again {
 		mark = "+"

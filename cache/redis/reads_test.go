@@ -81,8 +81,8 @@ func TestReadsThatGoTogetherBringEachCallerItsOwn(t *testing.T) {
 	if hook.most > maxTogether {
 		t.Errorf("%d reads went together, want %d at most", hook.most, maxTogether)
 	}
-	if s.reads.exchanges != 0 || len(s.reads.waiting) != 0 {
-		t.Errorf("%d exchanges and %d reads are left", s.reads.exchanges, len(s.reads.waiting))
+	if s.exchanges.underWay != 0 || len(s.exchanges.waiting) != 0 {
+		t.Errorf("%d exchanges and %d reads are left", s.exchanges.underWay, len(s.exchanges.waiting))
 	}
 }
 
@@ -139,9 +139,10 @@ func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) 
 	s, _ := newStore(t)
 	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"key": e}, time.Hour)
-	s.reads.exchanges = runtime.GOMAXPROCS(0) // under way, in a stall
-	late := &read{at: entryKey("story-1", "key"), due: time.Now()}
-	if s.reads.begin(late) {
+	s.exchanges.underWay = runtime.GOMAXPROCS(0) // in a stall
+	late := newRead("story-1", "key")
+	late.due = time.Now()
+	if s.exchanges.begin(&late.operation) {
 		t.Fatal("a read began beside as many as may")
 	}
 	fresh := make(chan error, 1)
@@ -152,12 +153,12 @@ func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) 
 	}()
 	for n := 0; n < 2; {
 		time.Sleep(time.Millisecond)
-		s.reads.mu.Lock()
-		n = len(s.reads.waiting)
-		s.reads.mu.Unlock()
+		s.exchanges.mu.Lock()
+		n = len(s.exchanges.waiting)
+		s.exchanges.mu.Unlock()
 	}
-	s.reads.end()
-	s.readAll(t.Context(), <-late.woken)
+	s.exchanges.end()
+	s.doAll(t.Context(), <-late.woken)
 	if err := <-fresh; err != nil {
 		t.Errorf("the fresh read: %v", err)
 	}

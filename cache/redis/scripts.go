@@ -87,8 +87,7 @@ if redis.pcall('GET', KEYS[2]) == ARGV[4] then redis.call('DEL', KEYS[2]) end
 local refused = type(done) == 'table' and done.err
 local message, longest = (refused and '-' or '+') .. ARGV[6], tonumber(ARGV[8])
 if newer and not refused and longest >= 0 then
-	message = '=' .. #ARGV[6] .. ' ' .. #ARGV[1] .. ' ' .. ARGV[6] .. ARGV[1]
-	if #ARGV[2] <= longest then message = message .. ARGV[2] end
+	message = '=' .. #ARGV[6] .. ' ' .. #ARGV[1] .. ' ' .. ARGV[6] .. ARGV[1] .. (#ARGV[2] <= longest and ARGV[2] or '')
 end
 redis.call('PUBLISH', ARGV[5], message)
 if refused then return done end

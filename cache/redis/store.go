@@ -49,7 +49,9 @@ type Store struct {
 	codec   *codec
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
-	reads   reads
+
+	exchanges exchanges
+	settles   *settles
 
 	reminders [errorKinds]rate.Sometimes // when the log is told of entries that cannot be read
 	untold    [errorKinds]atomic.Int64   // how many there were since it was
@@ -68,7 +70,7 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	}
 	o = o.WithDefaults()
 	s := &Store{
-		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey),
+		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey), settles: newSettles(),
 		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
 		keep: redis.NewScript(keepScript), abandon: redis.NewScript(abandonScript),
 	}

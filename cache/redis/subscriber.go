@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -73,6 +74,10 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 			}
 			to.Purged(sel)
 		default:
+			if key, ok := strings.CutPrefix(msg.Payload, wantMark); ok {
+				s.settles.hurry(entryKey(namespace, key))
+				return
+			}
 			to.Notify(about, mark == '+')
 		}
 	}

@@ -105,7 +105,7 @@ func parse(args []string) (o rig.Options, chosen []rig.Part, err error) {
 		o.Connections, err = numbers(list)
 		return err
 	})
-	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys and misses that match the `pattern`")
+	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys, misses and renewals that match the `pattern`")
 	if err := rig.Parse(fs, introduction(), args); err != nil {
 		return o, nil, err
 	}

@@ -22,35 +22,48 @@ const (
 type renewal struct {
 	cpu                                       float64 // microseconds
 	scripts, reads, published, commands, asks float64
+	failures                                  float64 // operations of the replicas that Redis did not answer, from their start on
+}
+
+// A renewalCase is how many replicas share a Redis, and whether bodies change with the block.
+type renewalCase struct {
+	bodies   string
+	still    bool
+	replicas int
+}
+
+var renewalCases = []renewalCase{
+	{"unchanged", true, 1}, {"unchanged", true, 3}, {"unchanged", true, 5},
+	{"changed, 1 KB", false, 1}, {"changed, 1 KB", false, 3}, {"changed, 1 KB", false, 5},
 }
 
 // Renewals measures what replicas cost the Redis that they share, while each of them is
 // asked for all keys at each block.
 func Renewals(ctx context.Context, r *rig.Rig) error {
-	kinds, counts := []bool{true, false}, []int{1, 3, 5}
+	cases, err := chooseCases(renewalCases, r.Cases, func(c renewalCase) string { return fmt.Sprintf("%s, %d replicas", c.bodies, c.replicas) })
+	if err != nil {
+		return err
+	}
 	if r.Short {
-		kinds, counts = kinds[1:], []int{2}
+		cases = []renewalCase{{"changed, 1 KB", false, 2}}
 	}
 	var rows [][]string
-	for _, still := range kinds {
-		name := map[bool]string{true: "unchanged", false: "changed, 1 KB"}[still]
-		cpu := map[int]float64{}
-		for _, replicas := range counts {
-			n, err := renew(ctx, r, replicas, still)
-			if err != nil {
-				return fmt.Errorf("%d replicas, %s: %w", replicas, name, err)
-			}
-			cpu[replicas] = n.cpu
-			further := ""
-			if before, ok := cpu[replicas-2]; ok {
-				further = figures.Decimal((n.cpu - before) / 2)
-			}
-			rows = append(rows, figures.Row(name, replicas, n.cpu, further, n.commands, n.scripts, n.reads, n.published, n.asks))
+	cpu := map[renewalCase]float64{}
+	for _, c := range cases {
+		n, err := renew(ctx, r, c.replicas, c.still)
+		if err != nil {
+			return fmt.Errorf("%s, %d replicas: %w", c.bodies, c.replicas, err)
 		}
-		r.Progress("renewals: %s", name)
+		cpu[c] = n.cpu
+		further := ""
+		if before, ok := cpu[renewalCase{c.bodies, c.still, c.replicas - 2}]; ok {
+			further = figures.Decimal((n.cpu - before) / 2)
+		}
+		rows = append(rows, figures.Row(c.bodies, c.replicas, n.cpu, further, n.commands, n.scripts, n.reads, n.published, n.asks, n.failures))
+		r.Progress("renewals: %s, %d replicas", c.bodies, c.replicas)
 	}
 	r.Table(fmt.Sprintf("renewals: %d keys, each asked for twice in a block of %v at each replica", renewalsKeys, keysBlock),
-		[]string{"bodies", "replicas", "Redis's CPU µs per key and block", "of these for each of the last two", "commands", "scripts", "hash reads", "messages", "node requests"}, rows)
+		[]string{"bodies", "replicas", "Redis's CPU µs per key and block", "of these for each of the last two", "commands", "scripts", "hash reads", "messages", "node requests", "failed operations in all"}, rows)
 	return nil
 }
 
@@ -76,21 +89,28 @@ func renew(ctx context.Context, r *rig.Rig, replicas int, still bool) (n renewal
 	defer all.Wait()
 	defer end()
 	all.Go(func() { clock.Watch(asking) })
-	keys := keysCase{keys: renewalsKeys, rate: 2 * renewalsKeys * int(time.Second) / int(keysBlock)}
-	for range replicas {
-		t, err := r.Replica(ctx, rig.Serving{Node: node.url, Comet: chain.CometURL(), Flags: []string{"--shape", "node", "--redis", redis.URL()}})
+	started := make([]*rig.Replica, replicas)
+	for i := range started {
+		started[i], err = r.Replica(ctx, rig.Serving{Node: node.url, Comet: chain.CometURL(), Flags: []string{"--shape", "node", "--redis", redis.URL()}})
 		if err != nil {
 			return n, err
 		}
-		defer t.Stop()
-		run := &keysRun{keysCase: keys, clock: clock, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
-		all.Go(func() { run.ask(asking) })
+		defer started[i].Stop()
+		all.Go(func() { wantAll(asking, clock, started[i]) })
 	}
+	if n, err = costsOf(ctx, r, clock, node, redis); err == nil {
+		n.failures, err = failures(ctx, started)
+	}
+	return n, err
+}
+
+// costsOf measures some blocks after some that do not count.
+func costsOf(ctx context.Context, r *rig.Rig, clock *clients.Clock, node *busyNode, redis *rig.Redis) (n renewal, err error) {
 	warm, blocks := int64(3), int64(10)
 	if r.Short {
 		warm, blocks = 1, 1
 	}
-	first := clock.Wait(ctx, chain.Height()+warm)
+	first := clock.Wait(ctx, clock.Tip()+warm)
 	before, err := redis.Info(ctx)
 	if err != nil {
 		return n, err
@@ -102,6 +122,25 @@ func renew(ctx context.Context, r *rig.Rig, replicas int, still bool) (n renewal
 		return n, err
 	}
 	return costs(node, before, after), nil
+}
+
+// wantAll asks a replica for all keys until ctx ends.
+func wantAll(ctx context.Context, clock *clients.Clock, of *rig.Replica) {
+	keys := keysCase{keys: renewalsKeys, rate: 2 * renewalsKeys * int(time.Second) / int(keysBlock)}
+	run := &keysRun{keysCase: keys, clock: clock, addr: rig.Host(of.URL), clients: renewalsClients, failed: map[string]int{}}
+	run.ask(ctx)
+}
+
+// failures are the operations of replicas that Redis did not answer.
+func failures(ctx context.Context, replicas []*rig.Replica) (sum float64, err error) {
+	for _, t := range replicas {
+		s, err := t.Metrics(ctx)
+		if err != nil {
+			return 0, err
+		}
+		sum += s.Sum("tipcache_cache_shared_errors_total")
+	}
+	return sum, nil
 }
 
 // costs are per pair of a key and a block that the node was asked for meanwhile.

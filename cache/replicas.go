@@ -1,0 +1,126 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// errHeld ends a read ahead of what another replica reads already, and will tell of.
+var errHeld = fmt.Errorf("%w: another replica has the lease", ErrYielded)
+
+// acquire looks into the shared store until it gives an entry that is enough to end
+// the flight, or the origin is this flight's to ask: because it has the lease,
+// because the replica that had it failed, or because the shared store is not
+// well. Then replicas go their own ways, and callers are still coalesced in each.
+// The lease is to be released; it is nil without a shared store. A read ahead does not wait
+// for another replica.
+func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool, err error) {
+	if !f.ch.shares(&f.q) {
+		return nil, false, nil
+	}
+	// Listening begins before asking: a message between the two must not be lost.
+	woken := f.ch.waiters.join(f.q.Key)
+	defer f.ch.waiters.leave(f.q.Key)
+	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
+	until, cancel := f.waitForOthers(ctx)
+	defer cancel()
+	if f.sharedSilent || f.ch.pending.AwaitWrite(until, f.q.Key) != nil {
+		return lease, false, nil
+	}
+	if f.read != nil {
+		enough = f.adopt(l, f.read)
+	}
+	for !enough && until.Err() == nil {
+		drain(woken)
+		if enough = f.renewed(l) || f.readChanged(ctx, l); enough || f.sharedSilent {
+			break
+		}
+		reply, err := lease.Acquire(ctx, f.judged(l))
+		switch {
+		case err != nil:
+			return lease, false, nil
+		case reply.State == LeaseChanged:
+			f.read, enough = reply.Entry, f.adopt(l, reply.Entry)
+		case reply.State == LeaseGranted:
+			lease.Keep(ctx)
+			return lease, false, nil
+		case Ahead(ctx):
+			return lease, false, errHeld
+		case !f.c.awaitLease(until, woken, reply.Left):
+			return lease, false, nil
+		}
+	}
+	return lease, enough, nil
+}
+
+// judged is the newest entry that the shared store has, as far as is known.
+func (f *flight) judged(l *flightResult) *Entry {
+	if f.read != nil {
+		return f.read
+	}
+	return l.at.known()
+}
+
+// readChanged reads an entry that has another content by now, as a message said that could
+// not hold it, and tells whether that is enough to end the flight. To be told by the lease
+// would cost the shared store more.
+func (f *flight) readChanged(ctx context.Context, l *flightResult) (enough bool) {
+	if !f.ch.waiters.renewals.drop(f.q.Key) {
+		return false
+	}
+	read, err := f.c.o.Shared.Read(ctx, f.ch.namespace, f.q.Key)
+	if f.sharedSilent = err != nil; read == nil {
+		return false
+	}
+	f.read = read
+	return f.adopt(l, read)
+}
+
+// renewed takes over what another replica has told of, and tells whether that is enough to
+// end the flight.
+func (f *flight) renewed(l *flightResult) (enough bool) {
+	at := f.renew(l.at)
+	if at == l.at {
+		return false
+	}
+	l.at, l.store = at, inShared
+	return f.fresh(at)
+}
+
+// adopt takes an entry of the shared store over into memory, and tells whether it is
+// enough to end the flight.
+func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
+	if !f.q.requires().Believes(e.Height) || e.sameAs(l.at) {
+		return false
+	}
+	if at := f.keep(e); at != l.at {
+		l.at, l.store = at, inShared
+		f.taken(e, true, "")
+	}
+	return f.fresh(l.at)
+}
+
+// waitForOthers ends when what is left of the flight is due to the origin.
+func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, _ := ctx.Deadline()
+	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
+}
+
+// release settles the lease, or abandons it after a failure. The callers do not
+// wait for that, but the next flight of the key does, and Close.
+func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
+	if lease == nil {
+		return
+	}
+	f.c.counts.writing.Add(1)
+	end := f.ch.pending.BeginWrite(f.q.Key)
+	f.c.tasks.Go(func() {
+		defer f.c.counts.writing.Add(-1)
+		if failure != nil {
+			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
+			return
+		}
+		end(lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry, f.c.o.Now)))
+	})
+}
