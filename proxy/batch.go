@@ -36,10 +36,7 @@ func (v *surface) batch() web.Route {
 func (v *surface) newPageKind(o Options) *blocks.Kind {
 	k := &blocks.Kind{Name: batchRoute, Class: blocks.Live, NoFuture: o.Cosmos == nil && o.Chain.Shape != chain.Node}
 	if o.Cosmos != nil {
-		k.Tell = func(a web.Answer) web.Answer {
-			a.Vary = cosmos.VaryHeights
-			return a
-		}
+		k.Tell = func(*cache.Entry, string) blocks.Telling { return blocks.Telling{Vary: cosmos.VaryHeights} }
 	}
 	return k
 }

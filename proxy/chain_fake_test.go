@@ -120,6 +120,7 @@ type fakeChain struct {
 	raised      []int64
 	grown       chan struct{} // closed when the tip moves
 	panics      bool
+	looked      func()  // at the tip; nil: nothing is done then
 	noExecution bool    // no node tells of the execution client's blocks
 	executed    []int64 // the heights of which it has told
 	hashes      map[int64]string
@@ -194,6 +195,9 @@ func (f *fakeChain) Tip() node.Tip {
 	defer f.mu.Unlock()
 	if f.panics {
 		panic("no tip")
+	}
+	if f.looked != nil {
+		f.looked()
 	}
 	return f.tip
 }

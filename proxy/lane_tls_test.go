@@ -10,12 +10,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/lane"
@@ -137,6 +140,36 @@ func TestTheLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
 			}
 			with.comesThroughTheLane(t, fast)
 		})
+	}
+}
+
+// The goroutine of a stream begins with a stack of some 4 KiB, of which net/http and the runtime have half.
+// Where that is too little it is copied, for each answer anew: that was a tenth of the CPU.
+func TestAHitOverHTTP2NeedsLittleStack(t *testing.T) {
+	if raced {
+		t.Skip("the race detector takes room on stacks")
+	}
+	s := &secured{registry: prometheus.NewRegistry()}
+	fast := lane.New(lane.Options{Registerer: s.registry})
+	s.proxy, s.chain = newChainProxy(t, proxy.Options{Web: web.Options{Lane: fast}})
+	var handled, looked atomic.Uintptr // where the stack was
+	s.address = serveSecurely(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		heap.GrowStack()
+		var here byte
+		handled.Store(uintptr(unsafe.Pointer(&here)))
+		s.proxy.ServeHTTP(w, r)
+	}), fast)
+	client := s.client(t, 2)
+	s.comesThroughTheLane(t, client)
+	s.chain.mu.Lock()
+	s.chain.looked = func() {
+		var here byte
+		looked.Store(uintptr(unsafe.Pointer(&here)))
+	}
+	s.chain.mu.Unlock()
+	client.told(t, http.MethodGet, "/staking/pool", http.Header{})
+	if deep := handled.Load() - looked.Load(); deep > 2<<10 {
+		t.Errorf("between the handler and the tip are %d bytes of stack", deep)
 	}
 }
 

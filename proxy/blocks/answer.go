@@ -15,7 +15,8 @@ const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVM
 
 // Respond writes an answer to a query. a has no entry any more.
 func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Answer) {
-	told := r.tell(rec, q, a, time.Now())
+	var told web.Answer
+	r.tell(&told, rec, q, a, time.Now())
 	if rec.Amend != nil {
 		told = rec.Amend(told)
 	}
@@ -25,30 +26,30 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Rec
 }
 
 // Told is what a client is told of an answer, for interfaces that write it themselves.
-func (r *Reader) Told(rec *web.Record, q *Query, a *Answer) web.Answer {
-	return r.tell(rec, q, a, time.Now())
+func (r *Reader) Told(rec *web.Record, q *Query, a *Answer) (told web.Answer) {
+	r.tell(&told, rec, q, a, time.Now())
+	return told
 }
 
-// tell is what a client is told of an answer.
-func (r *Reader) tell(rec *web.Record, q *Query, a *Answer, now time.Time) web.Answer {
+// tell makes of a zero Answer what a client is told. It makes no copy of one, for which the stack of a
+// stream of HTTP/2 has no room.
+func (r *Reader) tell(told *web.Answer, rec *web.Record, q *Query, a *Answer, now time.Time) {
 	r.Show(rec, a)
 	immutable := a.Asked.Policy.IsImmutable(a.Entry)
-	told := web.Answer{
-		Result: a.Result, Key: a.Asked.Key, Policy: a.Asked.Policy, Now: now, Until: a.freshUntil(now),
-		CatchingUp: a.Tip.CatchingUp && !immutable,
-		Seconds:    !a.Tip.Known && !immutable, Private: r.o.Auth || q.Pinned > 0 && !q.InURL, Vary: varyOn,
-		Immutable: q.InURL || q.Kind.Class.Fixed(),
-	}
+	told.Result, told.Key, told.Policy = a.Result, a.Asked.Key, a.Asked.Policy
+	told.Now, told.Until = now, a.freshUntil(now)
+	told.CatchingUp, told.Seconds = a.Tip.CatchingUp && !immutable, !a.Tip.Known && !immutable
+	told.Private, told.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.Class.Fixed()
 	if !immutable {
 		told.SharedUntil = a.sharedUntil(now)
 	}
 	if !a.pinned && !immutable {
-		r.continueSession(&told, rec)
+		r.continueSession(told, rec)
 	}
-	if q.Kind.Tell != nil {
-		told = q.Kind.Tell(told)
+	if told.Vary = varyOn; q.Kind.Tell != nil {
+		more := q.Kind.Tell(a.Entry, a.Asked.Key)
+		told.Vary, told.NoHeight, told.More = more.Vary, more.NoHeight, more.Lines
 	}
-	return told
 }
 
 // Show notes what the client is about to see, and calls an answer stale that is of a
@@ -122,18 +123,18 @@ type replayer struct {
 func (r *Reader) Replayer(q *Query) web.Replayer { return &replayer{r, q} }
 
 // Replay answers as long as memory can.
-func (m *replayer) Replay(rec *web.Record, told *web.Answer) bool {
-	tip := m.Nodes.Tip()
+func (m *replayer) Replay(rec *web.Record, told *web.Answer) (ok bool) {
+	var a Answer
+	a.Tip, a.pinned = m.Nodes.Tip(), m.q.Pinned > 0
 	m.resume(rec)
-	if m.waits(m.q, rec, tip) {
+	if m.waits(m.q, rec, a.Tip) {
 		return false
 	}
-	a := Answer{Asked: m.asked(m.q, tip), Tip: tip, pinned: m.q.Pinned > 0}
+	a.Asked = m.asked(m.q, a.Tip)
 	narrow(&a.Asked, rec)
-	var ok bool
 	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start); ok {
-		rec.Tip, rec.Pinned = tip.Height, m.q.Pinned > 0
-		*told = m.tell(rec, m.q, &a, rec.Start)
+		rec.Tip, rec.Pinned = a.Tip.Height, a.pinned
+		m.tell(told, rec, m.q, &a, rec.Start)
 	}
 	return ok
 }

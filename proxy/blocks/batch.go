@@ -241,5 +241,5 @@ func (q *Query) stateless(e *cache.Entry) bool {
 	if e.Height == 0 {
 		return true
 	}
-	return q.Kind.Tell != nil && q.Kind.Tell(web.Answer{Result: cache.Result{Entry: e}, Key: q.Key}).NoHeight
+	return q.Kind.Tell != nil && q.Kind.Tell(e, q.Key).NoHeight
 }

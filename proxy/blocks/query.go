@@ -13,13 +13,20 @@ import (
 // A Kind is what reads have in common, such as those of one path. Its fields do not
 // change once it is added to a Reader.
 type Kind struct {
-	Name     string                          // what policies call it; no other kind of the Reader has it
-	Class    Class                           // of its freshness
-	NoFuture bool                            // a read at a block that has not come is refused without asking a node
-	Tell     func(a web.Answer) web.Answer   // adds what the interface tells of an answer; nil: nothing. An answer is a value, so that it needs no memory of its own
-	Essence  func(body []byte) (news []byte) // the part of a body whose change is news to a stream, perhaps the body itself; nil: all of it
+	Name     string                                   // what policies call it; no other kind of the Reader has it
+	Class    Class                                    // of its freshness
+	NoFuture bool                                     // a read at a block that has not come is refused without asking a node
+	Tell     func(e *cache.Entry, key string) Telling // what the interface tells of an answer; nil: nothing of its own
+	Essence  func(body []byte) (news []byte)          // the part of a body whose change is news to a stream, perhaps the body itself; nil: all of it
 
 	policy atomic.Pointer[cache.Policy] // of reads at the newest block
+}
+
+// A Telling is what an interface tells of an answer in headers of its own, as [web.Answer] has it.
+type Telling struct {
+	Vary     string
+	NoHeight bool
+	Lines    []web.Line
 }
 
 // A Query is one read. Equal ones have the same Key, however their requests were

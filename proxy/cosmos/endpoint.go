@@ -84,11 +84,8 @@ const VaryHeights = web.HeightHeader + ", " + cosmosHeader + ", " + metadataHead
 
 // tell adds the heights to an answer, where the node tells them. An error that the node gives before it
 // reads a state tells none, and is known by its short life.
-func (ep *endpoint) tell(a web.Answer) web.Answer {
-	a.Vary = VaryHeights
-	a.NoHeight = ep.stateless(a.Entry, a.Key)
-	a.More = ep.h.lines(a.Entry.Status)
-	return a
+func (ep *endpoint) tell(e *cache.Entry, key string) blocks.Telling {
+	return blocks.Telling{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Lines: ep.h.lines(e.Status)}
 }
 
 // stateless says whether an entry says nothing about state. That of a kind that is fixed has a short life

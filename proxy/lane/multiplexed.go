@@ -27,8 +27,7 @@ func (l *Lane) Answer(w http.ResponseWriter, r *http.Request) bool {
 	}
 	s := streams.Get().(*stream) //nolint:forcetypeassert // the pool has no others
 	defer streams.Put(s)
-	var ok bool
-	if s.request, ok = heads.From(r); !ok {
+	if !s.request.ReadFrom(r) {
 		return false
 	}
 	s.key = s.request.AppendKey(s.key[:0])
@@ -50,8 +49,8 @@ func (l *Lane) Answer(w http.ResponseWriter, r *http.Request) bool {
 func (r *replayer) serve(w http.ResponseWriter, s *stream) {
 	made := r.render(&s.replay, &s.request)
 	h := w.Header()
-	made.WriteTo(h)
-	h[web.RequestIDHeader] = []string{string(s.replay.id)}
+	made.WriteTo(h, s.replay.id)
+	h["Date"] = date(s.replay.rec.Start).header[:]
 	w.WriteHeader(made.Status)
 	if s.request.Method != http.MethodHead {
 		_, _ = w.Write(made.Body) // fails only when the client has left
@@ -61,7 +60,8 @@ func (r *replayer) serve(w http.ResponseWriter, s *stream) {
 
 // Remember implements [web.Place].
 func (t *table) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
-	if request, ok := heads.From(r); ok {
+	var request heads.Request
+	if request.ReadFrom(r) {
 		t.put(string(request.AppendKey(nil)), newReplayer(s, r, a))
 	}
 }

@@ -44,18 +44,22 @@ type replay struct {
 	text      []byte   // of the log
 }
 
+// clear keeps what has room for the next answer.
+func (n *replay) clear() {
+	room, text := n.rec.Room[:0], n.text
+	*n = replay{}
+	n.rec.Room, n.text = room, text
+}
+
 // begin finds the answer for the values of a request, where the client may have it from memory.
 func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, start time.Time) bool {
-	*n = replay{rec: web.Record{Record: record.Record{Route: r.of.Route, Start: start}, Own: request.Own(), Room: n.rec.Room[:0]}, text: n.text}
+	n.clear()
+	n.rec.Route, n.rec.Start, n.rec.Own = r.of.Route, start, request.Own()
 	n.rec.Arrive(client)
 	admission := r.stack.Admission()
 	n.client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
-	if r.of.Keyed {
-		key, known := admission.KeyOf(request.Value(heads.APIKey))
-		if !known {
-			return false
-		}
-		n.client.Key, n.rec.Tenant = key, key.Name
+	if r.of.Keyed && !n.present(admission, request.Value(heads.APIKey)) {
+		return false
 	}
 	if !n.rec.Resume(request.Values(heads.Session)) {
 		return false // its 400 is the interface's
@@ -66,10 +70,17 @@ func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, st
 	if n.answer.Entry.Status >= http.StatusInternalServerError {
 		return false // its line of the log is another one
 	}
-	standings, ok := admission.AdmitRepeated(&n.client, start)
-	n.standings = standings
 	n.identify(request.Value(heads.RequestID))
-	return ok
+	return admission.AdmitRepeated(&n.standings, &n.client, start)
+}
+
+// present notes the key of the request, if it is one.
+//
+//go:noinline
+func (n *replay) present(admission *limits.Admission, key string) (known bool) {
+	n.client.Key, known = admission.KeyOf(key)
+	n.rec.Tenant = n.client.Key.Name
+	return known
 }
 
 // identify gives the request its id: the client's, or one of our own.
@@ -115,7 +126,7 @@ func (r *replayer) Answer(hit *Hit) (ok bool) {
 		b = append(b, "Connection: close\r\n"...)
 	}
 	b = append(append(append(b, web.RequestIDHeader...), ": "...), n.id...)
-	b = appendDate(append(b, "\r\nDate: "...), hit.Start)
+	b = append(append(b, "\r\nDate: "...), date(hit.Start).header[0]...)
 	b = append(b, "\r\n\r\n"...)
 	hit.Head = b
 	if request.Method != http.MethodHead {
@@ -152,17 +163,17 @@ func appendStatusLine(b []byte, minor, status int) []byte {
 // second.
 type dateText struct {
 	second int64
-	text   string
+	header [1]string // in which it is the value
 }
 
 var lastDate atomic.Pointer[dateText]
 
-// appendDate appends the time as the Date header has it.
-func appendDate(b []byte, t time.Time) []byte {
+// date is the time as the Date header has it.
+func date(t time.Time) *dateText {
 	d := lastDate.Load()
 	if second := t.Unix(); d == nil || d.second != second {
-		d = &dateText{second, t.UTC().Format(http.TimeFormat)}
+		d = &dateText{second, [1]string{t.UTC().Format(http.TimeFormat)}}
 		lastDate.Store(d)
 	}
-	return append(b, d.text...)
+	return d
 }

@@ -145,20 +145,20 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 		(key == Rate{} || a.local.has(c.Key.owner(), key, now))
 }
 
-// AdmitRepeated counts a request that WouldAdmit has let pass, and says how its
+// AdmitRepeated counts a request that WouldAdmit has let pass, and notes in s how its
 // client stands. It refuses only where other requests were faster.
-func (a *Admission) AdmitRepeated(c *Client, now time.Time) (s Standings, ok bool) {
+func (a *Admission) AdmitRepeated(s *Standings, c *Client, now time.Time) (ok bool) {
 	address, key := a.ratesOf(c)
 	if address != (Rate{}) {
 		if s.Address = a.repeated(ownerOf(c.Address), address, now); !s.Address.allowed {
-			return s, false
+			return false
 		}
 	}
 	if key != (Rate{}) {
 		s.Key = a.repeated(c.Key.owner(), key, now)
-		return s, s.Key.allowed
+		return s.Key.allowed
 	}
-	return s, true
+	return true
 }
 
 // ratesOf are the limits in force for a client.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
@@ -56,9 +57,8 @@ func New(o Options, r *blocks.Reader) *Handler {
 		slow: r.Stack.NewWaiters(),
 	}
 	for _, class := range []blocks.Class{blocks.Live, blocks.Block, blocks.Found, blocks.Latest, blocks.Never} {
-		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Tell: func(a web.Answer) web.Answer {
-			a.Vary, a.NoHeight = varyOn, class.Fixed()
-			return a
+		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Tell: func(*cache.Entry, string) blocks.Telling {
+			return blocks.Telling{Vary: varyOn, NoHeight: class.Fixed()}
 		}})
 	}
 	d.values = state.New(o.State, r, d.kinds[blocks.Live], d.kinds[blocks.Found], state.RPC)

@@ -269,11 +269,12 @@ func seconds(d time.Duration) int64 {
 // all: the values are rendered into one text, and their slices cut from one
 // array. Names must be in canonical form.
 type headers struct {
-	n    int
-	name [maxHeaders]string
-	end  [maxHeaders]int // where the value ends in the text
-	text []byte
-	room [headerRoom]byte // the text's first home
+	n     int
+	name  [maxHeaders]string
+	value [maxHeaders]string // the value where it was a text before: HTTP/2, whose tables have it, compares the same text fast; "" for another one
+	end   [maxHeaders]int    // where the value ends in the text
+	text  []byte
+	room  [headerRoom]byte // the text's first home
 }
 
 const (
@@ -293,7 +294,7 @@ func collect() *headers {
 // begin starts the value of a header; what is appended to the result and
 // given to finish is that value.
 func (h *headers) begin(name string) []byte {
-	h.name[h.n] = name
+	h.name[h.n], h.value[h.n] = name, ""
 	return h.text
 }
 
@@ -304,7 +305,9 @@ func (h *headers) finish(text []byte) {
 }
 
 func (h *headers) set(name, value string) {
-	h.finish(append(h.begin(name), value...))
+	text := append(h.begin(name), value...)
+	h.value[h.n] = value
+	h.finish(text)
 }
 
 func (h *headers) setInt(name string, value int64) {
@@ -316,7 +319,9 @@ func (h *headers) writeTo(header http.Header) {
 	text, start := string(h.text), 0
 	values := make([]string, h.n)
 	for i := range h.n {
-		values[i] = text[start:h.end[i]]
+		if values[i] = h.value[i]; values[i] == "" {
+			values[i] = text[start:h.end[i]]
+		}
 		header[h.name[i]] = values[i : i+1 : i+1] // full: an append by others must not reach the next value
 		start = h.end[i]
 	}

@@ -62,7 +62,7 @@ func newCORS(origins, heightHeaders []string) cors {
 // read, every answer has them: a cache behind us may give a page the answer to a
 // request without an origin. The values are shared and have no spare capacity, so
 // that an append makes a copy.
-func (c cors) allowOrigin(h, request http.Header) {
+func (c *cors) allowOrigin(h, request http.Header) {
 	if c.vary != nil {
 		h["Vary"] = c.vary
 	}
@@ -73,7 +73,7 @@ func (c cors) allowOrigin(h, request http.Header) {
 }
 
 // AppendOrigin appends the headers for a request's origin as they are sent by HTTP/1, but for Vary.
-func (c cors) AppendOrigin(b []byte, origin []string) []byte {
+func (c *cors) AppendOrigin(b []byte, origin []string) []byte {
 	allowed := c.allowedOrigin(origin)
 	if allowed == nil {
 		return b
@@ -83,7 +83,7 @@ func (c cors) AppendOrigin(b []byte, origin []string) []byte {
 }
 
 // allowedOrigin is the origin whose pages may read the answer to a request of an origin, nil for none.
-func (c cors) allowedOrigin(sent []string) []string {
+func (c *cors) allowedOrigin(sent []string) []string {
 	if allowed := c.origins[anyOrigin]; allowed != nil || len(sent) != 1 {
 		return allowed
 	}
@@ -92,7 +92,7 @@ func (c cors) allowedOrigin(sent []string) []string {
 
 // Connects says whether a page of a request's origin may open a WebSocket, which browsers
 // leave to the server: the origins that may read answers may, and our own host.
-func (c cors) Connects(r *http.Request) bool {
+func (c *cors) Connects(r *http.Request) bool {
 	sent := r.Header["Origin"]
 	if len(sent) == 0 || c.origins[anyOrigin] != nil {
 		return true // no browser, or any page
@@ -104,7 +104,7 @@ func (c cors) Connects(r *http.Request) bool {
 // OrPreflight answers a browser that asks whether a page may make a request.
 // The browser sends no key with it, so every client gets the answer, which is the same
 // on every path. Other requests are h's.
-func (c cors) OrPreflight(h Handler) Handler {
+func (c *cors) OrPreflight(h Handler) Handler {
 	return func(ctx *gin.Context, rec *Record) error {
 		if c.origins == nil || !isPreflight(ctx.Request) {
 			return h(ctx, rec)
@@ -121,7 +121,7 @@ func isPreflight(r *http.Request) bool {
 }
 
 // allowPreflight says what the page may ask with, if it may ask.
-func (c cors) allowPreflight(h http.Header) {
+func (c *cors) allowPreflight(h http.Header) {
 	h.Del("Allow") // Gin's, for the method that no route has
 	if h["Access-Control-Allow-Origin"] != nil {
 		h.Set("Access-Control-Allow-Methods", allowedMethods)

@@ -22,7 +22,8 @@ func TestPagesThatMayReadAnswersMayOpenSockets(t *testing.T) {
 		{"two origins", []string{"https://app.example"}, []string{"https://app.example", "https://app.example"}, false},
 	} {
 		r := &http.Request{Host: "tip.example:8080", Header: http.Header{"Origin": tt.sent}}
-		if got := newCORS(tt.origins, nil).Connects(r); got != tt.may {
+		c := newCORS(tt.origins, nil)
+		if got := c.Connects(r); got != tt.may {
 			t.Errorf("%s may open a socket: %t", tt.name, got)
 		}
 	}

@@ -12,6 +12,10 @@ var tagEnds = [len(preferred)]string{codings.Identity: `"`, codings.Gzip: `-gzip
 
 // setTag sets the validator of the content in a coding.
 func (h *headers) setTag(etag string, coding codings.Coding) {
+	if coding == codings.Identity {
+		h.set("Etag", etag)
+		return
+	}
 	text := append(h.begin("Etag"), strings.TrimSuffix(etag, `"`)...)
 	h.finish(append(text, tagEnds[coding]...))
 }

@@ -150,5 +150,8 @@ func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
 	return b, ok
 }
 
-// WriteTo adds the headers to those of an answer of net/http's.
-func (r *Rendering) WriteTo(h http.Header) { r.headers.writeTo(h) }
+// WriteTo adds the headers to those of an answer of net/http's, with the id of its request.
+func (r *Rendering) WriteTo(h http.Header, id []byte) {
+	r.headers.finish(append(r.headers.begin(RequestIDHeader), id...))
+	r.headers.writeTo(h)
+}

@@ -91,7 +91,8 @@ func otherKey(r *Request, theirs *http.Request) string {
 	if r.Method == http.MethodPost {
 		return ""
 	}
-	from, ok := From(theirs)
+	var from Request
+	ok := from.ReadFrom(theirs)
 	if got, want := string(from.AppendKey(nil)), string(r.AppendKey(nil)); !ok || got != want || from.Size > r.Size {
 		return fmt.Sprintf("key %q of %d bytes, and %q of %d here", got, from.Size, want, r.Size)
 	}

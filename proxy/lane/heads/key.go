@@ -45,13 +45,14 @@ func (r *Request) SetOwn(from, to int) { r.own.from, r.own.to = from, to }
 // Own is that part, "" for none.
 func (r *Request) Own() string { return r.Body[r.own.from:r.own.to] }
 
-// From is what the lane would know of a request of net/http's that has no body. It is not ok where the
-// request is none for the lane.
-func From(from *http.Request) (r Request, ok bool) {
+// ReadFrom makes r what the lane would know of a request of net/http's that has no body. It is not ok where
+// the request is none for the lane.
+func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 	if from.ContentLength != 0 || from.Method != http.MethodGet && from.Method != http.MethodHead || !isTarget(from.RequestURI) || !isHost(from.Host) {
-		return r, false
+		return false
 	}
-	r = Request{Method: from.Method, Target: from.RequestURI, Minor: from.ProtoMinor, lines: lines{sent: 1 << Host}}
+	*r = Request{} // in place: the stack of a stream of HTTP/2 has no room for a copy
+	r.Method, r.Target, r.Minor, r.sent = from.Method, from.RequestURI, from.ProtoMinor, 1<<Host
 	if from.ProtoMajor == 2 { //nolint:mnd // HTTP/2 has no minor versions
 		r.Minor = 1
 	}
@@ -64,8 +65,8 @@ func From(from *http.Request) (r Request, ok bool) {
 	for h := range count {
 		values := from.Header[table[h].name]
 		if len(values) > 1 || len(values) == 1 && !r.set(h, values[0]) {
-			return r, false
+			return false
 		}
 	}
-	return r, true
+	return true
 }
