@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // A rowTable is rows as requests find them.
@@ -131,7 +132,7 @@ func TestNoKeyCanBeReadAsAnotherOneAtAHeight(t *testing.T) {
 // still is a node whose chain stands still.
 type still struct{}
 
-func (still) Now() sdk.Clock    { return sdk.Clock{Height: 1000, Oldest: 1, Stored: 1000} }
+func (still) Now() state.Clock  { return state.Clock{Height: 1000, Oldest: 1, Stored: 1000} }
 func (still) Forks(int64) int64 { return 0 }
 func (still) Block(int64) (_ time.Time, _, _ []byte) {
 	return time.Time{}, make([]byte, 32), make([]byte, 32)

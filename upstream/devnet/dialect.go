@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/devnet/story"
 )
@@ -47,7 +46,7 @@ const (
 // Validators are the operator addresses of all validators, in order.
 func (d *Devnet) Validators() []string {
 	if d.options.Dialect == Cosmos {
-		return cosmos.Validators()
+		return d.chain.cosmos.Operators()
 	}
 	return d.chain.story.Operators()
 }

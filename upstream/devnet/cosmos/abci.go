@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // A service is a method of a gRPC service, which abci_query calls. Its answer is that of the
@@ -52,46 +54,38 @@ var abciErrors = map[int]struct {
 	code         int
 	name, suffix string
 }{
-	invalidArgument: {18, "InvalidArgument", "invalid request"}, notFound: {22, "NotFound", "key not found"}, internal: {6, "Internal", "unknown request"},
+	state.InvalidArgument: {18, "InvalidArgument", "invalid request"}, state.NotFound: {22, "NotFound", "key not found"}, state.Internal: {6, "Internal", "unknown request"},
 }
 
 // Query calls a method at a height, 0 for the newest, as abci_query does.
-func (c *Chain) Query(n nodeView, path string, data []byte, height int64) Answer {
+func (c *Chain) Query(n state.View, path string, data []byte, height int64) Answer {
 	now := n.Now()
 	service := serviceOf(path)
-	switch {
-	case height == 0:
+	if height == 0 {
 		height = now.Height
-	case height < 0:
-		return unread(18, "invalid request", "cannot query with height < 0; please provide a valid height")
 	}
+	code, name, text := now.Unreadable(height)
 	switch {
-	case service == nil:
+	case service == nil && height >= 0:
 		service, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 		return Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request", Status: 12, Message: "unknown service " + service}
-	case height > now.Height:
-		return unread(26, "invalid height", "cannot query with height in the future; please provide a valid height")
-	case height < now.Oldest:
-		return unread(38, "not found", fmt.Sprintf("failed to load state at height %d; version mismatch on immutable IAVL tree; version does not exist. Version has either been pruned, or is for a future block height (latest height: %d)", height, now.Height))
+	case code != 0:
+		return Answer{Code: code, Codespace: "sdk", Log: text + ": " + name, Status: state.Unknown, Message: fmt.Sprintf("codespace sdk code %d: %s: %s", code, name, text)}
 	}
 	q := service.query(data)
-	q.chain, q.node, q.now, q.state = c, n, now, c.at(height, n)
+	q.chain, q.node, q.now = c, n, now
+	q.at(height)
 	body, err := service.serve(q)
 	if err != nil {
-		return refused(failed(err), height)
+		return refused(state.Failed(err), height)
 	}
 	return Answer{Value: encode(service.answer, body), Height: height}
 }
 
-// unread is the answer of a height that cannot be read.
-func unread(code int, description, text string) Answer {
-	return Answer{Code: code, Codespace: "sdk", Log: text + ": " + description, Status: 2, Message: fmt.Sprintf("codespace sdk code %d: %s: %s", code, description, text)}
-}
-
-func refused(f *failure, height int64) Answer {
-	a := Answer{Code: 18, Codespace: "sdk", Log: f.text + ": invalid request", Height: height, Status: f.code, Message: f.text}
-	if e, known := abciErrors[f.code]; known {
-		a.Code, a.Log = e.code, fmt.Sprintf("rpc error: code = %s desc = %s: %s", e.name, f.text, e.suffix)
+func refused(f *state.Failure, height int64) Answer {
+	a := Answer{Code: 18, Codespace: "sdk", Log: f.Text + ": invalid request", Height: height, Status: f.Code, Message: f.Text}
+	if e, known := abciErrors[f.Code]; known {
+		a.Code, a.Log = e.code, fmt.Sprintf("rpc error: code = %s desc = %s: %s", e.name, f.Text, e.suffix)
 	}
 	return a
 }

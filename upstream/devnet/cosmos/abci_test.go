@@ -11,7 +11,7 @@ import (
 // The answers are those of a real node, but for amounts and keys.
 func TestServicesAnswerByABCIAsANodeDoes(t *testing.T) {
 	const bank, wallet = "/cosmos.bank.v1beta1.Query/Balance", "\n\x2d" + cosmos.Wallet + "\x12\x05stake"
-	chain := cosmos.NewChain(cosmos.Options{})
+	chain := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530})
 	for _, tt := range []struct {
 		name, path, data string
 		height           int64

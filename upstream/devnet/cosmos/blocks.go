@@ -1,26 +1,27 @@
 package cosmos
 
 import (
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
-)
 
-func base64Text(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+)
 
 // blockJSON renders a block.
 func (q *query) blockJSON(h int64) (string, error) {
 	txs := ""
 	if h >= opening {
-		txs = `"` + q.hash("bytes", h) + `"`
+		d := state.Digest(q.Seed, "bytes", h)
+		txs = `"` + state.Base64(d[:]) + `"`
 	}
 	at, hash, _ := q.node.Block(h)
 	_, before, appHash := q.node.Block(h - 1)
-	return fill("block", "chain", q.chain.id, "txs", txs, "hash", base64Text(hash), "before", base64Text(before), "app", base64Text(appHash), "time", stamp(at), "height", h, "below", h-1), nil
+	return fill("block", "chain", q.ID, "txs", txs, "hash", state.Base64(hash), "before", state.Base64(before), "app", state.Base64(appHash), "time", at.UTC().Format(time.RFC3339Nano), "height", h, "below", h-1), nil
 }
 
 // latest serves what CometBFT has at its newest height, which the state may not have
@@ -37,9 +38,9 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 		case err != nil:
 			return "", err
 		case height > q.now.Stored:
-			return "", fail(invalidArgument, "requested block height is bigger then the chain length")
+			return "", state.Fail(state.InvalidArgument, "requested block height is bigger then the chain length")
 		case height <= 0:
-			return "", fail(unknown, "height must be greater than 0, but got %d", height)
+			return "", state.Fail(state.Unknown, "height must be greater than 0, but got %d", height)
 		}
 		return serve(q, height)
 	}
@@ -49,7 +50,7 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 func validatorSet(q *query, height int64) (string, error) {
 	document := documents()["/cosmos/base/tendermint/v1beta1/validatorsets/latest"]
 	_, rest, _ := strings.Cut(document, ",")
-	body, err := q.paged("{" + rest)
+	body, err := q.Paged("{" + rest)
 	return fmt.Sprintf(`{"block_height":"%d","validators":%s,"pagination":{"next_key":null,"total":"%d"}}`,
 		height, gjson.Get(body, "validators").Raw, gjson.Get(document, "validators.#").Int()), err
 }
@@ -58,10 +59,24 @@ func syncing(q *query) (string, error) {
 	return fmt.Sprintf(`{"syncing":%t}`, q.now.CatchingUp), nil
 }
 
+// rememberedHistory is the parameter historical_entries.
+const rememberedHistory = 10_000
+
+func historicalInfo(q *query) (string, error) {
+	height, err := strconv.ParseInt(q.args["height"], 10, 64)
+	switch {
+	case err != nil:
+		return "", err
+	case height <= max(0, q.Height-rememberedHistory) || height > q.Height:
+		return "", state.Fail(state.NotFound, "historical info for height %d not found", height)
+	}
+	return fill("historical_info", "chain", q.ID, "height", height), nil
+}
+
 // evidenceOf answers that there is no evidence with the hash.
 func evidenceOf(q *query) (string, error) {
 	if _, err := hex.DecodeString(q.args["hash"]); err != nil {
-		return "", fail(unknown, "invalid evidence hash: %v", err)
+		return "", state.Fail(state.Unknown, "invalid evidence hash: %v", err)
 	}
-	return "", fail(notFound, "evidence %s not found", q.args["hash"])
+	return "", state.Fail(state.NotFound, "evidence %s not found", q.args["hash"])
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // A txRequest is the body of the transaction services.
@@ -20,7 +22,7 @@ const pending = 1 << 62
 func broadcastTx(q *query) (string, error) {
 	async := q.posted.Mode == "BROADCAST_MODE_ASYNC"
 	if q.posted.Mode != "BROADCAST_MODE_SYNC" && !async {
-		return "", fail(unknown, "unsupported return type unspecified; supported types: sync, async")
+		return "", state.Fail(state.Unknown, "unsupported return type unspecified; supported types: sync, async")
 	}
 	b, ok := parseTx(q.posted.Bytes)
 	if !ok {
@@ -43,8 +45,8 @@ func broadcastTx(q *query) (string, error) {
 // due says whether a transaction's sequence is the next one of its sender, those that wait
 // for a block included.
 func (q *query) due(b *broadcast) (expected int64, due bool) {
-	if a := q.byAddress[b.from]; a != nil {
-		in, _ := q.chain.mempool.sums(b.from, q.height)
+	if a := q.chain.byAddress[b.from]; a != nil {
+		in, _ := q.chain.mempool.sums(b.from, q.Height)
 		all, _ := q.chain.mempool.sums(b.from, pending)
 		expected = q.sent(a) + all - in
 	}
@@ -65,7 +67,7 @@ func ofTx(serve func(*query, *broadcast) (string, error)) handler {
 	return func(q *query) (string, error) {
 		b, ok := parseTx(q.posted.Bytes)
 		if !ok {
-			return "", fail(unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
+			return "", state.Fail(state.Unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
 		}
 		return serve(q, b)
 	}
@@ -73,7 +75,7 @@ func ofTx(serve func(*query, *broadcast) (string, error)) handler {
 
 func simulate(q *query, b *broadcast) (string, error) {
 	if expected, due := q.due(b); !due {
-		return "", fail(unknown, "account sequence mismatch, expected %d, got %d: incorrect account sequence [cosmos/cosmos-sdk@v0.53.6/x/auth/ante/sigverify.go:364] with gas used: '33446'", expected, b.sequence)
+		return "", state.Fail(state.Unknown, "account sequence mismatch, expected %d, got %d: incorrect account sequence [cosmos/cosmos-sdk@v0.53.6/x/auth/ante/sigverify.go:364] with gas used: '33446'", expected, b.sequence)
 	}
 	return documents()["simulate"], nil
 }

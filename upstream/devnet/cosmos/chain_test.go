@@ -28,7 +28,7 @@ func ask(t *testing.T, node http.Handler, path string, height int64) (*httptest.
 }
 
 func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
-	chain := cosmos.NewChain(cosmos.Options{})
+	chain := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530})
 	before := chain.Handler(clock{1000, 1, false}, false, nil)
 	after := chain.Handler(clock{1001, 1, false}, false, nil)
 	for _, path := range []string{
@@ -52,7 +52,7 @@ func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 }
 
 func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{}).Handler(clock{1000, 1, false}, false, nil)
+	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, nil)
 	w, body := ask(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
 	if got := gjson.Get(body, "block.header.height").String(); got != "1000" {
 		t.Errorf("got block %s, want 1000", got)
@@ -63,7 +63,7 @@ func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
 }
 
 func TestPagesLeadThroughAList(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{Delegators: 25}).Handler(clock{1000, 1, false}, false, nil)
+	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 25}).Handler(clock{1000, 1, false}, false, nil)
 	for _, direction := range []string{"false", "true"} {
 		seen, key := map[string]bool{}, ""
 		for range 10 {
@@ -85,7 +85,7 @@ func TestPagesLeadThroughAList(t *testing.T) {
 }
 
 func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
-	chain := cosmos.NewChain(cosmos.Options{})
+	chain := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530})
 	var send string
 	for _, x := range exchanges.All(t) {
 		if x.Name == "post_broadcast_sync_ok" {
@@ -126,7 +126,7 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 }
 
 func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{Delegators: 5}).Handler(clock{3, 1, false}, false, nil)
+	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 5}).Handler(clock{3, 1, false}, false, nil)
 	for _, x := range exchanges.All(t) {
 		if !strings.HasPrefix(x.Name, "rpc_") {
 			node.ServeHTTP(httptest.NewRecorder(), exchange{x}.request(t)) // long before anything of it existed
@@ -138,7 +138,7 @@ func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
 }
 
 func TestAFailureNamesNothingWhereAParameterIsLeftOut(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{}).Handler(clock{1000, 1, false}, false, nil)
+	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, nil)
 	for path, want := range map[string]string{
 		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string":         "client metadata for denom ",
 		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string?denom=x": "client metadata for denom x",

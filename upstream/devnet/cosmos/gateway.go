@@ -1,18 +1,56 @@
 package cosmos
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
-	"path"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
+
+// notImplemented answers what has no route, timedOut what must take no time.
+var (
+	notImplemented = &state.Failure{Code: state.Unimplemented, Text: "Not Implemented"}
+	timedOut       = &state.Failure{Code: state.DeadlineExceeded, Text: "context deadline exceeded"}
+)
+
+// Unavailable is the body by which the gateway says that it cannot ask the application: it is
+// away, or took too long.
+func Unavailable(status int) []byte {
+	if status == http.StatusGatewayTimeout {
+		return failureBody(timedOut)
+	}
+	return failureBody(&state.Failure{Code: state.Unavailable, Text: `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:9090: connect: connection refused"`})
+}
+
+// failureBody is a failure as JSON.
+func failureBody(f *state.Failure) []byte {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(f.Text) // strings always encode
+	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, f.Code, bytes.TrimSpace(text.Bytes()))
+}
+
+// Handler serves the REST API of a node. A node without gRPC, by grpc.enable = false, has
+// other texts, and errors that tell no height. Handler calls count, unless nil, for every
+// request that reaches a state, with the URI and the height that is read.
+func (c *Chain) Handler(n state.View, noGRPC bool, count func(uri string, height int64)) http.Handler {
+	if count == nil {
+		count = func(string, int64) {}
+	}
+	return &gateway{chain: c, node: n, noGRPC: noGRPC, count: count}
+}
 
 // A gateway is the REST server of a node.
 type gateway struct {
 	chain  *Chain
-	node   nodeView
+	node   state.View
 	noGRPC bool
 	count  func(uri string, height int64)
 }
@@ -26,34 +64,17 @@ const (
 // ServeHTTP routes by the decoded path, as grpc-gateway does.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Server-Time", strconv.FormatInt(time.Now().Unix(), 10))
-	if Redirected(w, r) {
+	if state.Redirected(w, r) {
 		return
 	}
 	body, err := g.answer(w, r)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		f := failed(err)
-		w.WriteHeader(codes[f.code].status)
-		body = string(f.body())
+		f := state.Failed(err)
+		w.WriteHeader(f.Status())
+		body = string(failureBody(f))
 	}
 	_, _ = io.WriteString(w, body) // the client may be gone
-}
-
-// Redirected sends the client to the clean path, without a body, unless it is clean: one
-// without // and .., but with its trailing slash.
-func Redirected(w http.ResponseWriter, r *http.Request) bool {
-	clean := path.Clean("/" + r.URL.Path)
-	if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
-		clean += "/"
-	}
-	if clean == r.URL.Path {
-		return false
-	}
-	target := *r.URL
-	target.Path, target.RawPath = clean, ""
-	w.Header().Set("Location", target.String())
-	w.WriteHeader(http.StatusMovedPermanently)
-	return true
 }
 
 // answer finds the route, reads the parameters, the height, and then the state.
@@ -65,13 +86,13 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error)
 	}
 	q := &query{chain: g.chain, node: g.node, now: g.node.Now(), vars: vars}
 	if err := q.read(r, route); err != nil {
-		return "", &failure{invalidArgument, err.Error()}
+		return "", &state.Failure{Code: state.InvalidArgument, Text: err.Error()}
 	}
 	if r.Header.Get("Grpc-Timeout") != "" {
-		return "", &failure{deadlineExceeded, "context deadline exceeded"}
+		return "", timedOut
 	}
 	if route.local {
-		q.state = g.chain.at(q.now.Height, g.node)
+		q.at(q.now.Height)
 		return route.serve(q)
 	}
 	return g.query(w, r, route, q)
@@ -84,7 +105,7 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 		return "", err
 	}
 	g.count(r.URL.RequestURI(), height)
-	q.state = g.chain.at(height, g.node)
+	q.at(height)
 	if err = q.addresses(); err == nil {
 		body, err = route.serve(q)
 	}
@@ -104,12 +125,12 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 
 // plainText is how an error reads when it comes without gRPC.
 func plainText(err error) error {
-	f := failed(err)
-	text := "rpc error: code = " + codes[f.code].name + " desc = " + f.text
-	if f.code == notFound {
+	f := state.Failed(err)
+	text := f.RPC()
+	if f.Code == state.NotFound {
 		text += ": key not found"
 	}
-	return &failure{f.code, text}
+	return &state.Failure{Code: f.Code, Text: text}
 }
 
 // methodOf is the method that is routed: a form POST may stand for another.

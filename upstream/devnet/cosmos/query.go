@@ -12,20 +12,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // A query is one request: the state it reads and what it asks for.
 type query struct {
-	state
+	state.Query
 	chain  *Chain
-	node   nodeView
-	now    Clock
+	node   state.View
+	now    state.Clock
 	path   string            // that of its document, if there is one
 	vars   map[string]string // what stands for the names in the pattern of the path
 	args   map[string]string // from path and query, by proto name; numbers in base 10, bytes decoded, the first value of lists
 	posted txRequest         // the body of a POST
+}
 
-	delegator, operator string // raw addresses of the path
+// at has the query read the state at a height.
+func (q *query) at(height int64) {
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(q.args["pagination."+name], 10, 64)
+		return n
+	}
+	q.State, q.Status, q.Var = q.chain.At(height, q.node), q.args["status"], func(name string) string { return q.args[name] }
+	q.Page = state.Page{
+		Key: q.args["pagination.key"], Offset: number("offset"), Limit: number("limit"),
+		CountTotal: q.args["pagination.count_total"] == "true", Reverse: q.args["pagination.reverse"] == "true",
+	}
 }
 
 // A parser reads a value as grpc-gateway does and writes it in one notation.

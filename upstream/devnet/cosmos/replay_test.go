@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // An exchange is a recorded one.
@@ -27,8 +28,8 @@ type clock struct {
 	restarted      bool
 }
 
-func (c clock) Now() cosmos.Clock {
-	return cosmos.Clock{Height: c.height, Oldest: c.oldest, Stored: c.height, Restarted: c.restarted}
+func (c clock) Now() state.Clock {
+	return state.Clock{Height: c.height, Oldest: c.oldest, Stored: c.height, Restarted: c.restarted}
 }
 
 func (c clock) Forks(int64) int64 { return 0 }
@@ -60,7 +61,7 @@ var exceptions = map[string]string{
 }
 
 func TestTheSimulationAnswersAsARealNodeDid(t *testing.T) {
-	chain := cosmos.NewChain(cosmos.Options{})
+	chain := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530})
 	for _, x := range exchanges.All(t) {
 		if strings.HasPrefix(x.Name, "rpc_") || strings.HasPrefix(x.Name, "cors_") {
 			continue // those are CometBFT's, or of a node that answers pages of other sites
@@ -71,7 +72,7 @@ func TestTheSimulationAnswersAsARealNodeDid(t *testing.T) {
 		}
 		t.Run(x.Name, func(t *testing.T) {
 			if strings.HasPrefix(x.Name, "post_") {
-				chain = cosmos.NewChain(cosmos.Options{}) // nothing broadcast yet
+				chain = cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530}) // nothing broadcast yet
 			}
 			exchange{x}.check(t, recordedAt(chain, x.Name))
 		})

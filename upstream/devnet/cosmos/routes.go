@@ -2,7 +2,10 @@ package cosmos
 
 import (
 	"net/http"
+	"slices"
 	"strings"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // A route is one path of the API. In its pattern {name} stands for one segment and
@@ -18,24 +21,32 @@ type route struct {
 // A handler answers a query.
 type handler func(*query) (string, error)
 
+// moving are the routes that both dialects have.
+func moving() (all []route) {
+	for _, r := range state.Routes {
+		all = append(all, route{
+			pattern: "/cosmos/" + r.Module + "/v1beta1" + r.Path, params: r.Params,
+			serve: func(q *query) (string, error) { return r.Serve(&q.Query) },
+		})
+	}
+	return all
+}
+
 const (
 	auth         = "/cosmos/auth/v1beta1"
 	bank         = "/cosmos/bank/v1beta1"
 	tendermint   = "/cosmos/base/tendermint/v1beta1"
-	distribution = "/cosmos/distribution/v1beta1"
 	gov          = "/cosmos/gov/v1"
-	govLegacy    = "/cosmos/gov/v1beta1"
 	staking      = "/cosmos/staking/v1beta1"
 	transactions = "/cosmos/tx/v1beta1"
-	wasm         = "/cosmwasm/wasm/v1"
 )
 
 // routes are the paths of the API whose answers are made, in the order in which they are
-// tried, and then those whose answers are documents.
-var routes = append([]route{
+// tried, then those of staking, and then those whose answers are documents.
+var routes = slices.Concat([]route{
 	{pattern: auth + "/accounts", params: "pagination", serve: accounts},
-	{pattern: auth + "/accounts/{address}", serve: ofAccount("account", state.accountJSON)},
-	{pattern: auth + "/account_info/{address}", serve: ofAccount("info", state.accountInfo)},
+	{pattern: auth + "/accounts/{address}", serve: ofAccount("account", (*query).accountJSON)},
+	{pattern: auth + "/account_info/{address}", serve: ofAccount("info", (*query).accountInfo)},
 	{pattern: auth + "/bech32/{address_bytes}", serve: bech32Of},
 	{pattern: bank + "/balances/{address}", params: "resolve_denom pagination", serve: balances},
 	{pattern: bank + "/balances/{address}/by_denom", params: "denom", serve: balanceByDenom},
@@ -48,38 +59,17 @@ var routes = append([]route{
 	{pattern: tendermint + "/blocks/{height}", serve: atHeight((*query).blockJSON)},
 	{pattern: tendermint + "/validatorsets/latest", params: "pagination", serve: latest(1, validatorSet)},
 	{pattern: tendermint + "/validatorsets/{height}", params: "pagination", serve: atHeight(validatorSet)},
-	{pattern: distribution + "/delegators/{delegator_address}/rewards", serve: delegatorRewards},
-	{pattern: distribution + "/delegators/{delegator_address}/rewards/{validator_address}", serve: delegationRewards},
-	{pattern: distribution + "/delegators/{delegator_address}/validators", serve: rewardedValidators},
-	{pattern: distribution + "/delegators/{delegator_address}/withdraw_address", serve: withdrawAddress},
 	{pattern: "/cosmos/evidence/v1beta1/evidence/{hash}", serve: evidenceOf},
 	{pattern: gov + "/proposals", params: "proposal_status voter depositor pagination", serve: proposals},
-	{pattern: gov + "/proposals/{proposal_id}", serve: ofProposal(proposalOf)},
-	{pattern: gov + "/proposals/{proposal_id}/tally", serve: tally("_count")},
-	{pattern: govLegacy + "/proposals/{proposal_id}", serve: ofProposal(legacyProposal)},
-	{pattern: govLegacy + "/proposals/{proposal_id}/tally", serve: tally("")},
-	{pattern: "/cosmos/mint/v1beta1/inflation", serve: inflation},
-	{pattern: staking + "/validators", params: "status pagination", serve: validators},
-	{pattern: staking + "/validators/{validator_addr}", serve: validatorOf},
-	{pattern: staking + "/validators/{validator_addr}/delegations", params: "pagination", serve: validatorDelegations},
-	{pattern: staking + "/validators/{validator_addr}/delegations/{delegator_addr}", serve: delegationOf},
-	{pattern: staking + "/delegations/{delegator_addr}", params: "pagination", serve: delegations},
-	{pattern: staking + "/delegators/{delegator_addr}/validators", params: "pagination", serve: delegatorValidators},
-	{pattern: staking + "/delegators/{delegator_addr}/validators/{validator_addr}", serve: delegatorValidator},
 	{pattern: staking + "/historical_info/{height}", serve: historicalInfo},
-	{pattern: staking + "/pool", serve: pool},
 	{pattern: transactions + "/txs", params: "query page limit order_by events pagination", serve: searchTxs},
 	{pattern: transactions + "/txs", serve: broadcastTx, method: http.MethodPost, local: true},
 	{pattern: transactions + "/txs/{hash}", serve: txByHash},
 	{pattern: transactions + "/txs/block/{height}", params: "pagination", serve: txsInBlock},
 	{pattern: transactions + "/simulate", serve: ofTx(simulate), method: http.MethodPost},
 	{pattern: transactions + "/decode", serve: ofTx(decodeTx), method: http.MethodPost},
-	{pattern: "/cosmos/upgrade/v1beta1/applied_plan/{name}", serve: fixed(`{"height":"0"}`)},
-	{pattern: wasm + "/contract/{address}", serve: contract(document)},
-	{pattern: wasm + "/contract/{address}/history", params: "pagination", serve: contract(document)},
-	{pattern: wasm + "/contract/{address}/raw/{query_data}", serve: contract(documentElse(fixed(`{"data":null}`)))},
-	{pattern: wasm + "/contract/{address}/smart/{query_data}", serve: contract(smart)},
-}, documented()...)
+	{pattern: "/cosmwasm/wasm/v1/contract/{address}/smart/{query_data}", serve: smart},
+}, moving(), documented())
 
 // find is the route of a path, and what stands for the names in its pattern. A path
 // without a route of its own may have a document.

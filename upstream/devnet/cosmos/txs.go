@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // DelegateTx is a transaction that is on every chain, in block 18.
@@ -17,36 +19,37 @@ const DelegateTx = "EBD29CADFCEE5D7D8E31C5EF2736C1612CECF15ADC88A400A8F5491BE8E6
 
 // txHash names the transaction that the chain makes itself in a block. The height can be
 // read from it, but for the first.
-func (s state) txHash(height int64) string {
+func (q *query) txHash(height int64) string {
 	if height == opening {
 		return DelegateTx
 	}
-	return hexText(binary.BigEndian.AppendUint64(digest(s.seed, "tx", height)[:24], uint64(height)))
+	d := state.Digest(q.Seed, "tx", height)
+	return hexText(binary.BigEndian.AppendUint64(d[:24], uint64(height)))
 }
 
 func hexText(raw []byte) string { return strings.ToUpper(hex.EncodeToString(raw)) }
 
 // delegateTx is that transaction: a delegation.
-func (s state) delegateTx(height int64) string {
-	return fill("delegate", "hash", s.txHash(height), "height", height, "sequence", height-opening)
+func (q *query) delegateTx(height int64) string {
+	return fill("delegate", "hash", q.txHash(height), "height", height, "sequence", height-opening)
 }
 
 // sendTx is a transaction from outside, as if it sent coins.
 func sendTx(b *broadcast) string {
-	return fill("send", "hash", b.hash, "height", b.height, "amount", b.amount, "from", accountText(b.from), "to", accountText(b.to), "sequence", b.sequence)
+	return fill("send", "hash", b.hash, "height", b.height, "amount", b.amount, "from", words.Account(b.from), "to", words.Account(b.to), "sequence", b.sequence)
 }
 
 // tx is a transaction by its hash; "" for none.
-func (s state) tx(raw []byte, tip int64) string {
+func (q *query) tx(raw []byte, tip int64) string {
 	hash, height := hexText(raw), int64(opening)
-	if b := s.chain.mempool.find(hash, tip); b != nil {
+	if b := q.chain.mempool.find(hash, tip); b != nil {
 		return sendTx(b)
 	}
 	if hash != DelegateTx && len(raw) == sha256.Size {
 		height = int64(binary.BigEndian.Uint64(raw[24:]))
 	}
-	if opening <= height && height <= tip && s.txHash(height) == hash {
-		return s.delegateTx(height)
+	if opening <= height && height <= tip && q.txHash(height) == hash {
+		return q.delegateTx(height)
 	}
 	return documents()["tx/"+hash]
 }
@@ -54,22 +57,22 @@ func (s state) tx(raw []byte, tip int64) string {
 func txByHash(q *query) (string, error) {
 	raw, err := hex.DecodeString(q.args["hash"])
 	if err != nil {
-		return "", fail(unknown, "%v", err)
+		return "", state.Fail(state.Unknown, "%v", err)
 	}
 	found := q.tx(raw, q.now.Height)
 	if found == "" {
-		return "", fail(notFound, "tx not found: %s", q.args["hash"])
+		return "", state.Fail(state.NotFound, "tx not found: %s", q.args["hash"])
 	}
 	return found, nil
 }
 
 // txsOf are the transactions in a block.
-func (s state) txsOf(height int64) []string {
+func (q *query) txsOf(height int64) []string {
 	var all []string
 	if height >= opening {
-		all = append(all, s.delegateTx(height))
+		all = append(all, q.delegateTx(height))
 	}
-	s.chain.mempool.each(height, func(b *broadcast) {
+	q.chain.mempool.each(height, func(b *broadcast) {
 		if b.height == height {
 			all = append(all, sendTx(b))
 		}
@@ -81,10 +84,10 @@ func txsInBlock(q *query) (string, error) {
 	height, err := strconv.ParseInt(q.args["height"], 10, 64)
 	tip := q.now.Height
 	if err != nil || height < 1 || height > tip {
-		return "", fail(unknown, "codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, tip)
+		return "", state.Fail(state.Unknown, "codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, tip)
 	}
 	txs := q.txsOf(height)
-	page, err := listTexts(q, "txs", each(txs, "tx"))
+	page, err := state.ListTexts(&q.Query, "txs", each(txs, "tx"))
 	block, _ := q.blockJSON(height)
 	return fmt.Sprintf(`{"txs":%s,"block_id":%s,"block":%s,"pagination":{"next_key":null,"total":"%d"}}`,
 		gjson.Get(page, "txs").Raw, gjson.Get(block, "block_id").Raw, gjson.Get(block, "block").Raw, len(txs)), err
@@ -114,9 +117,9 @@ func searchTxs(q *query) (string, error) {
 	words := q.args["query"]
 	switch {
 	case words == "":
-		return "", fail(internal, "query cannot be empty")
+		return "", state.Fail(state.Internal, "query cannot be empty")
 	case !searchAny.MatchString(words):
-		return "", fail(internal, "failed to search for txs: offset 4: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator")
+		return "", state.Fail(state.Internal, "failed to search for txs: offset 4: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator")
 	}
 	from, to := q.found(words)
 	size := int(max(0, to-from+1))
@@ -127,7 +130,7 @@ func searchTxs(q *query) (string, error) {
 	}
 	number = max(1, number)
 	if pages := max(1, (size+limit-1)/limit); number > pages {
-		return "", fail(internal, "failed to search for txs: page should be within [1, %d] range, given %d", pages, number)
+		return "", state.Fail(state.Internal, "failed to search for txs: page should be within [1, %d] range, given %d", pages, number)
 	}
 	var txs []string
 	for i := (number - 1) * limit; i < min(size, number*limit); i++ {

@@ -1,0 +1,142 @@
+package cosmos
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+)
+
+// sent is how many transactions of an account are in blocks.
+func (q *query) sent(a *account) int64 {
+	sum, _ := q.chain.mempool.sums(a.raw, q.Height)
+	return sum + a.sequence + int64(q.AddedTo(a.raw)) //nolint:gosec // it is small
+}
+
+// balance is what an account has of a coin.
+func (q *query) balance(a *account, c coin) int64 {
+	if c.Denom != "stake" {
+		return c.Amount
+	}
+	_, sum := q.chain.mempool.sums(a.raw, q.Height)
+	return c.Amount + sum - int64(q.AddedTo(a.raw))*(step+fee) //nolint:gosec // it is small
+}
+
+// amount is what an account, nil for none, has of a denomination.
+func (q *query) amount(a *account, denom string) int64 {
+	if a != nil {
+		for _, c := range a.coins {
+			if c.Denom == denom {
+				return q.balance(a, c)
+			}
+		}
+	}
+	return 0
+}
+
+// supply is all there is of a denomination.
+func (q *query) supply(denom string) int64 {
+	if denom == "stake" {
+		return 1_000_000_000_000 + 185_000*int64(q.Age()) //nolint:gosec // a height
+	}
+	return q.amount(q.chain.byAddress[mustDecode(accountPrefix, WideDelegator)], denom)
+}
+
+// accountJSON renders an account of auth.
+func (q *query) accountJSON(a *account) string {
+	if document, ok := documents()["account/"+q.Account(a.raw)]; ok {
+		return document[len(`{"account":`) : len(document)-1]
+	}
+	return `{"@type":"/cosmos.auth.v1beta1.BaseAccount",` + q.accountInfo(a)[1:]
+}
+
+// accountInfo renders what all kinds of account have.
+func (q *query) accountInfo(a *account) string {
+	sequence, key := q.sent(a), "null"
+	if sequence > 0 {
+		d := state.Digest(q.Seed, "key"+a.raw, 0)
+		key = fmt.Sprintf(`{"@type":"/cosmos.crypto.secp256k1.PubKey","key":%q}`, state.Base64(append([]byte{2}, d[:]...)))
+	}
+	return fmt.Sprintf(`{"address":%q,"pub_key":%s,"account_number":"%d","sequence":"%d"}`, q.Account(a.raw), key, a.number, sequence)
+}
+
+func accounts(q *query) (string, error) {
+	return state.List(&q.Query, "accounts", q.chain.accounts, func(a *account) string { return a.raw }, q.accountJSON)
+}
+
+// ofAccount serves the account that the path names.
+func ofAccount(name string, render func(*query, *account) string) handler {
+	return func(q *query) (string, error) {
+		raw, err := decode(accountPrefix, q.args["address"])
+		if err != nil {
+			return "", err
+		}
+		a := q.chain.byAddress[raw]
+		if a == nil {
+			return "", state.Fail(state.NotFound, "account %s not found", q.args["address"])
+		}
+		return fmt.Sprintf(`{%q:%s}`, name, render(q, a)), nil
+	}
+}
+
+func bech32Of(q *query) (string, error) {
+	return fmt.Sprintf(`{"address_string":%q}`, q.Account(q.args["address_bytes"])), nil
+}
+
+func coinJSON(denom string, amount int64) string {
+	return fmt.Sprintf(`{"denom":%q,"amount":"%d"}`, denom, amount)
+}
+
+// tracedDenom is what resolve_denom makes of the one ibc denomination.
+const tracedDenom = "transfer/channel-0/uatom"
+
+func (c coin) name() string { return c.Denom }
+
+// balances serves balances and spendable balances.
+func balances(q *query) (string, error) {
+	raw, err := q.holder()
+	if err != nil {
+		return "", err
+	}
+	if q.Key != "" && q.Offset > 0 {
+		return "", state.Fail(state.InvalidArgument, "paginate: %v", state.ErrBoth)
+	}
+	a := q.chain.byAddress[raw]
+	if a == nil {
+		a = &account{}
+	}
+	return state.List(&q.Query, "balances", a.coins, coin.name, func(c coin) string {
+		denom := c.Denom
+		if denom == ibcDenom && q.args["resolve_denom"] == "true" {
+			denom = tracedDenom
+		}
+		return coinJSON(denom, q.balance(a, c))
+	})
+}
+
+// validDenom is what the bank takes for a denomination.
+var validDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
+
+// inDenom serves an amount of the denomination that is asked for.
+func (q *query) inDenom(name string, amount func(denom string) int64) (string, error) {
+	denom := q.args["denom"]
+	if !validDenom.MatchString(denom) {
+		return "", state.Fail(state.InvalidArgument, "invalid denom: %s", denom)
+	}
+	return fmt.Sprintf(`{%q:%s}`, name, coinJSON(denom, amount(denom))), nil
+}
+
+func balanceByDenom(q *query) (string, error) {
+	raw, err := q.holder()
+	if err != nil {
+		return "", err
+	}
+	return q.inDenom("balance", func(denom string) int64 { return q.amount(q.chain.byAddress[raw], denom) })
+}
+
+func supplyOf(q *query) (string, error) { return q.inDenom("amount", q.supply) }
+
+func supplies(q *query) (string, error) {
+	coins := q.chain.byAddress[mustDecode(accountPrefix, WideDelegator)].coins
+	return state.List(&q.Query, "supply", coins, coin.name, func(c coin) string { return coinJSON(c.Denom, q.supply(c.Denom)) })
+}
