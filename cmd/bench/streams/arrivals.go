@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,18 +69,28 @@ func (a *arrivals) fail(err error) {
 	}
 }
 
-// advance makes a block and waits until it is with all followers, and for some time at least.
-func (a *arrivals) advance(ctx context.Context, d *devnet.Devnet, least time.Duration) error {
-	next := time.Now().Add(least)
-	a.mu.Lock()
-	a.made[d.Height()+1] = time.Now()
-	a.mu.Unlock()
-	d.Advance(1)
-	if err := a.reach(ctx, d.Height()); err != nil {
-		return err
+// advance makes so many blocks, and waits until each is with all followers, and for some time
+// at least.
+func (a *arrivals) advance(ctx context.Context, d *devnet.Devnet, blocks int, least time.Duration) error {
+	for range blocks {
+		next := time.Now().Add(least)
+		a.mu.Lock()
+		a.made[d.Height()+1] = time.Now()
+		a.mu.Unlock()
+		d.Advance(1)
+		if err := a.reach(ctx, d.Height()); err != nil {
+			return err
+		}
+		rig.Pause(ctx, time.Until(next))
 	}
-	rig.Pause(ctx, time.Until(next))
 	return ctx.Err()
+}
+
+// row has how late blocks were, p50, p99 and most, between other cells.
+func (a *arrivals) row(first []any, last ...any) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return figures.Row(slices.Concat(first, []any{figures.Median(a.late), figures.Quantile(a.late, 0.99), figures.Quantile(a.late, 1)}, last)...)
 }
 
 // reach waits until a block, or a later one, is with all followers.

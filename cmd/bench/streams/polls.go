@@ -11,7 +11,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
-	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
@@ -30,32 +29,32 @@ func Polls(ctx context.Context, r *rig.Rig) error {
 	}
 	var rows [][]string
 	for _, e := range edges {
-		row, err := polled(ctx, r, e.program, e.file, n)
+		row, err := polled(ctx, r, e.name, e.program, e.file, n)
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
 		}
-		rows = append(rows, append([]string{e.name}, row...))
+		rows = append(rows, row)
 		r.Progress("polls: %s", e.name)
 	}
 	r.Table(fmt.Sprintf("%d followers of %d answers that every block changes, by polls through one edge, for %d blocks of %v", n, polledPaths, polledBlocks, polledEvery),
 		[]string{"edge", "requests a path and block", "p50 ms", "p99 ms", "max ms", "backward", "skipped", "failed", "CPU of tipcache", "of the edge", "of the clients and the node"}, rows)
-	r.Note("CPU is in seconds of a core for each second. The time is from the moment the node can answer for a block until a follower has read the answer.")
+	r.Note("CPU is in seconds of a core for each second. %s", whatLate)
 	return nil
 }
 
 // polled measures n followers through one edge.
-func polled(ctx context.Context, r *rig.Rig, program, file string, n int) ([]string, error) {
-	d, t, _, err := fresh(ctx, r)
+func polled(ctx context.Context, r *rig.Rig, name, program, file string, n int) ([]string, error) {
+	s, err := start(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	defer t.Stop()
-	e, err := before(ctx, r, program, file, t)
+	defer s.Stop()
+	e, err := before(ctx, r, program, file, s.Replica)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Stop()
-	paths, err := outstanding(ctx, t.URL)
+	paths, err := outstanding(ctx, s.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -67,33 +66,23 @@ func polled(ctx context.Context, r *rig.Rig, program, file string, n int) ([]str
 	for i := range n {
 		all.Go(func() { a.poll(ctx, e.Addr, paths[i%len(paths)]) })
 	}
-	blocks := func(n int) error {
-		for range n {
-			if err := a.advance(ctx, d, polledEvery); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := blocks(2); err != nil { // after the first all wait, after the second at one URL
+	if err := a.advance(ctx, s.chain, 2, polledEvery); err != nil { // after the first all wait, after the second at one URL
 		return nil, err
 	}
 	a.forget()
-	asked, err := polls(ctx, t)
+	asked, err := polls(ctx, s.Replica)
 	if err != nil {
 		return nil, err
 	}
 	began, own := time.Now(), ownCPU()
-	spent, err := rig.Spent(func() error { return blocks(polledBlocks) }, t.Process, e.Process)
+	spent, err := rig.Spent(func() error { return a.advance(ctx, s.chain, polledBlocks, polledEvery) }, s.Process, e.Process)
 	if err != nil {
 		return nil, err
 	}
 	took, own := time.Since(began).Seconds(), ownCPU()-own
-	now, err := polls(ctx, t)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return figures.Row((now-asked)/float64(polledPaths*polledBlocks), figures.Median(a.late), figures.Quantile(a.late, 0.99), figures.Quantile(a.late, 1),
-		a.backward, a.skipped, a.failed, spent[0].Seconds()/took, spent[1].Seconds()/took, own.Seconds()/took), err
+	now, err := polls(ctx, s.Replica)
+	return a.row([]any{name, (now - asked) / float64(polledPaths*polledBlocks)}, a.backward, a.skipped, a.failed,
+		spent[0].Seconds()/took, spent[1].Seconds()/took, own.Seconds()/took), err
 }
 
 // polls is how many polls a replica has answered.

@@ -8,7 +8,6 @@ import (
 	"github.com/coder/websocket"
 	"github.com/tidwall/gjson"
 
-	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -25,49 +24,36 @@ func Sockets(ctx context.Context, r *rig.Rig) error {
 	}
 	defer func(d devnet.Dialect) { r.Dialect = d }(r.Dialect)
 	r.Dialect = devnet.Cosmos // Story's simulated nodes find no transactions
-	d, err := r.Chain(rig.Still)
-	if err != nil {
-		return err
-	}
 	rpc := rig.FreeAddr()
-	serving := rig.Before(d, "--rpc-listen", rpc)
-	serving.Env = roomForStreams
-	t, err := r.Replica(ctx, serving)
+	s, err := start(ctx, r, "--rpc-listen", rpc)
 	if err != nil {
 		return err
 	}
-	defer t.Stop()
-	empty, err := t.Usage()
-	if err != nil {
-		return err
-	}
+	defer s.Stop()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	a := newArrivals(n)
 	for i := range n {
 		queries := []string{"tm.event='NewBlockHeader'", fmt.Sprintf("tm.event='Tx' AND message.sender='a%d'", i), fmt.Sprintf("tm.event='Tx' AND transfer.recipient='a%d'", i)}
-		if err := listen(ctx, rpc, a, d.Height(), queries...); err != nil {
+		if err := listen(ctx, rpc, a, s.chain.Height(), queries...); err != nil {
 			return err
 		}
 	}
-	open, err := t.Usage()
+	each, err := s.each(n)
 	if err != nil {
 		return err
 	}
 	for range most {
-		if err := listen(ctx, rpc, newArrivals(1), d.Height(), "tm.event='NewBlock'"); err != nil {
+		if err := listen(ctx, rpc, newArrivals(1), s.chain.Height(), "tm.event='NewBlock'"); err != nil {
 			return err
 		}
 	}
-	for range streamedBlocks {
-		if err := a.advance(ctx, d, interval); err != nil {
-			return err
-		}
+	if err := a.advance(ctx, s.chain, streamedBlocks, interval); err != nil {
+		return err
 	}
 	r.Table(fmt.Sprintf("headers of %d blocks over WebSockets with three subscriptions each, beside %d with NewBlock", streamedBlocks, most),
-		[]string{"sockets", "bytes an event", "p50 ms", "p99 ms", "max ms", "KiB a socket"},
-		[][]string{figures.Row(n, a.size, figures.Median(a.late), figures.Quantile(a.late, 0.99), figures.Quantile(a.late, 1), float64(open.RSS-empty.RSS)/1024/float64(n))})
-	r.Note("The time is from the moment the node can answer for a block until the event is read. Server and clients share the machine.")
+		[]string{"sockets", "bytes an event", "p50 ms", "p99 ms", "max ms", "KiB a socket"}, [][]string{a.row([]any{n, a.size}, each)})
+	r.Note(whatLate)
 	return nil
 }
 

@@ -27,23 +27,33 @@ const (
 var roomForStreams = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_CLIENT_STREAMS=50000", "TIPCACHE_HTTP_MAX_CONNECTIONS=50000"}
 
 // replica is one before a chain.
-func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet) (*rig.Replica, error) {
-	serving := rig.Before(d)
+func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet, flags ...string) (*rig.Replica, error) {
+	serving := rig.Before(d, flags...)
 	serving.Env = roomForStreams
 	return r.Replica(ctx, serving)
 }
 
-// fresh is a replica before a chain that stands still, and what it holds while no
-// client has come.
-func fresh(ctx context.Context, r *rig.Rig) (d *devnet.Devnet, t *rig.Replica, empty rig.Usage, err error) {
-	if d, err = r.Chain(rig.Still); err != nil {
-		return nil, nil, empty, err
+// A server is a replica before a chain that stands still.
+type server struct {
+	*rig.Replica
+	chain *devnet.Devnet
+	empty rig.Usage // while no client has come
+}
+
+func start(ctx context.Context, r *rig.Rig, flags ...string) (s server, err error) {
+	if s.chain, err = r.Chain(rig.Still); err != nil {
+		return s, err
 	}
-	if t, err = replica(ctx, r, d); err != nil {
-		return nil, nil, empty, err
+	if s.Replica, err = replica(ctx, r, s.chain, flags...); err == nil {
+		s.empty, err = s.Usage()
 	}
-	empty, err = t.Usage()
-	return d, t, empty, err
+	return s, err
+}
+
+// each is what each of n clients takes, in KiB.
+func (s server) each(n int) (float64, error) {
+	open, err := s.Usage()
+	return float64(open.RSS-s.empty.RSS) / 1024 / float64(n), err
 }
 
 // Streams measures the answers that come by themselves.
@@ -67,56 +77,49 @@ func Streams(ctx context.Context, r *rig.Rig) error {
 		return err
 	}
 	r.Note("A connection that is idle after one answer takes %s KiB (%d of them).", figures.Decimal(idle), counts[len(counts)-1])
-	r.Note("The time is from the moment the node can answer for a block until the event is read. Server and clients share the machine.")
+	r.Note(whatLate)
 	return besideHits(ctx, r, counts[0])
 }
 
+const whatLate = "The time is from the moment the node can answer for a block until a client has read the change. Server and clients share the machine."
+
 // idleConnections measures what each of n connections takes after one answer, in KiB.
 func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
-	_, t, empty, err := fresh(ctx, r)
+	s, err := start(ctx, r)
 	if err != nil {
 		return 0, err
 	}
-	defer t.Stop()
-	crowd := clients.NewCrowd(rig.Host(t.URL), n)
+	defer s.Stop()
+	crowd := clients.NewCrowd(rig.Host(s.URL), n)
 	defer crowd.Close()
 	if err := crowd.Gather(ctx, "/staking/pool"); err != nil {
 		return 0, err
 	}
-	open, err := t.Usage()
-	return float64(open.RSS-empty.RSS) / 1024 / float64(n), err
+	return s.each(n)
 }
 
 // streamed measures n streams of a chain that moves when all have what came before.
 func streamed(ctx context.Context, r *rig.Rig, n int) ([]string, error) {
-	d, t, empty, err := fresh(ctx, r)
+	s, err := start(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	defer t.Stop()
-	a, end, err := follow(ctx, rig.Host(t.URL), n)
+	defer s.Stop()
+	a, end, err := follow(ctx, rig.Host(s.URL), n)
 	defer end()
 	if err != nil {
 		return nil, err
 	}
-	open, err := t.Usage()
+	each, err := s.each(n)
 	if err != nil {
 		return nil, err
 	}
-	asked := readsOf(d, streamedPath)
-	spent, err := rig.Spent(func() error {
-		for range streamedBlocks {
-			if err := a.advance(ctx, d, 0); err != nil {
-				return err
-			}
-		}
-		return nil
-	}, t.Process)
+	asked := readsOf(s.chain, streamedPath)
+	spent, err := rig.Spent(func() error { return a.advance(ctx, s.chain, streamedBlocks, 0) }, s.Process)
 	if err != nil {
 		return nil, err
 	}
-	return figures.Row(n, a.size, figures.Median(a.late), figures.Quantile(a.late, 0.99), figures.Quantile(a.late, 1), float64(spent[0].Microseconds())/float64(streamedBlocks*n),
-		float64(open.RSS-empty.RSS)/1024/float64(n), float64(readsOf(d, streamedPath)-asked)/streamedBlocks), nil
+	return a.row([]any{n, a.size}, float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(readsOf(s.chain, streamedPath)-asked)/streamedBlocks), nil
 }
 
 // follow opens n streams, and waits until each has its first event.
