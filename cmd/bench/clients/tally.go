@@ -3,9 +3,6 @@ package clients
 import (
 	"fmt"
 	"sync"
-	"time"
-
-	"github.com/tipcache/tipcache/cmd/bench/figures"
 )
 
 // A Tally counts what clients of a run see, by names. It is safe for concurrent use; the zero
@@ -13,8 +10,7 @@ import (
 type Tally struct {
 	mu     sync.Mutex
 	counts map[string]int
-	took   []float64 // milliseconds
-	wrong  error     // the first
+	wrong  error // the first
 }
 
 // Add counts n more of something, and says how many there are.
@@ -41,24 +37,6 @@ func (t *Tally) Row(names ...string) []any {
 	row := make([]any, len(names))
 	for i, name := range names {
 		row[i] = t.Of(name)
-	}
-	return row
-}
-
-// Took keeps how long something took.
-func (t *Tally) Took(d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.took = append(t.took, figures.Milliseconds(d))
-}
-
-// Quantiles are those of the times, in milliseconds.
-func (t *Tally) Quantiles(qs ...float64) []any {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	row := make([]any, len(qs))
-	for i, q := range qs {
-		row[i] = figures.Quantile(t.took, q)
 	}
 	return row
 }

@@ -16,13 +16,13 @@ import (
 
 // setup says what stands behind the replicas of a run.
 type setup struct {
-	redis func(ctx context.Context, b *bed) (url string, err error) // nil: none
-	nodes int                                                       // of the chain; default 1
-	links bool                                                      // all is reached through links that can fail, and there are collections, in PostgreSQL
-	stops bool                                                      // nodes are reached through processes that can be stopped
-	clock bool                                                      // the wall clock of each replica can be set
-	env   []string                                                  // of the replicas, as in KEY=value
-	flags []string                                                  // of the replicas
+	redis func(ctx context.Context, b *bed) (url string) // nil: none
+	nodes int                                            // of the chain; default 1
+	links bool                                           // all is reached through links that can fail, and there are collections, in PostgreSQL
+	stops bool                                           // nodes are reached through processes that can be stopped
+	clock bool                                           // the wall clock of each replica can be set
+	env   []string                                       // of the replicas, as in KEY=value
+	flags []string                                       // of the replicas
 
 	smallMemory bool // the replicas have a cache of plan.memory
 }
@@ -58,44 +58,24 @@ type bed struct {
 // blockTime is the time between two blocks.
 const blockTime = time.Second
 
-func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) (b *bed, err error) {
-	b = &bed{Rig: r, plan: p, setup: s, links: map[string]link{}}
+func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) *bed {
+	b := &bed{Rig: r, plan: p, setup: s, links: map[string]link{}}
 	if s.clock { // which takes minutes, in which no chain is to go on
-		if b.program, err = b.WithClock(ctx); err != nil {
-			return nil, err
-		}
+		b.program = rig.Must(b.WithClock(ctx))
 	}
 	b.began = time.Now()
-	if err := b.startChain(); err != nil {
-		return nil, err
-	}
-	if err := b.chooseKeys(p.keys + p.lone); err != nil {
-		return nil, err
-	}
-	serving, err := b.serving(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return b, b.startReplicas(ctx, serving)
-}
-
-func (b *bed) startChain() (err error) {
 	fault := devnet.Fault{Latency: b.plan.nodeLatency}
-	b.chain, err = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}})
-	if err != nil {
-		return err
-	}
+	b.chain = rig.Must(b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}}))
 	b.clock, b.lowest = clients.NewClock(b.chain.Height), b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
-	if b.nodes, err = rig.Nodes(b.chain, b.setup.nodes); err != nil {
-		return err
-	}
-	b.judge, err = b.chain.AddNode(devnet.NodeOptions{})
-	return err
+	b.nodes, b.judge = rig.Must(rig.Nodes(b.chain, b.setup.nodes)), rig.Must(b.chain.AddNode(devnet.NodeOptions{}))
+	b.chooseKeys(p.keys + p.lone)
+	b.startReplicas(ctx, b.serving(ctx))
+	return b
 }
 
 // chooseKeys takes n distinct requests whose answers a block may change.
-func (b *bed) chooseKeys(n int) error {
+func (b *bed) chooseKeys(n int) {
 	paths := []string{"/staking/validators", "/staking/pool", "/staking/validators?pagination.limit=5&status=BOND_STATUS_BONDED"}
 	for _, v := range b.chain.Validators() {
 		paths = append(paths, "/staking/validators/"+v, "/staking/validators/"+v+"/delegations?pagination.limit=20")
@@ -110,10 +90,9 @@ func (b *bed) chooseKeys(n int) error {
 		b.unpinned = unpinnedKeys
 	}
 	if n > len(paths) {
-		return fmt.Errorf("%w: at most %d keys", rig.ErrUsage, len(paths))
+		rig.Check(fmt.Errorf("%w: at most %d keys", rig.ErrUsage, len(paths)))
 	}
 	b.keys = b.Paths(paths[:n]...)
-	return nil
 }
 
 // unpinnedKeys are one of each class that is not read at a height.
@@ -122,30 +101,18 @@ var unpinnedKeys = []string{
 }
 
 // startReplicas starts each when the one before is ready.
-func (b *bed) startReplicas(ctx context.Context, s rig.Serving) error {
+func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	for i := range b.plan.replicas {
-		clock, err := b.SetClock(clockOf(i), 0)
-		if err != nil {
-			return err
-		}
 		own := s
-		own.Env = append(slices.Clone(s.Env), clock)
-		t, err := b.Replica(ctx, own)
-		if err != nil {
-			return err
-		}
+		own.Env = append(slices.Clone(s.Env), rig.Must(b.SetClock(clockOf(i), 0)))
+		t := rig.Must(b.Replica(ctx, own))
 		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}}
 		if b.setup.links {
-			addr, err := b.through(clientLink, r.addrs[0])
-			if err != nil {
-				return err
-			}
-			r.addrs = append(r.addrs, addr)
+			r.addrs = append(r.addrs, b.through(clientLink, r.addrs[0]))
 		}
 		r.ready.Store(true)
 		b.replicas = append(b.replicas, r)
 	}
-	return nil
 }
 
 // note keeps a line of what happened for the report.
@@ -167,10 +134,11 @@ func (b *bed) printNotes(w io.Writer) {
 const loneBlocks = 5
 
 // drive lets the clients ask while something is done, which begins after a pause.
-func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Context) error) error {
+func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Context)) {
 	asking, end := context.WithCancel(ctx)
-	defer end()
 	var all sync.WaitGroup
+	defer all.Wait()
+	defer end()
 	all.Go(func() { b.clock.Watch(asking) })
 	for _, r := range b.replicas {
 		all.Go(func() { r.watch(asking) })
@@ -183,13 +151,9 @@ func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Co
 		lone.Clients, lone.Keys, lone.Alone, lone.Pause = b.plan.lone, b.keys[b.plan.keys:], true, loneBlocks*blockTime/2
 		all.Go(func() { lone.Run(asking) })
 	}
-	var err error
 	if rig.Pause(ctx, pause) {
-		err = do(ctx)
+		do(ctx)
 	}
-	end()
-	all.Wait()
-	return err
 }
 
 // balance returns the address for the next request of a client: that of its own

@@ -24,7 +24,7 @@ type fault struct {
 }
 
 // A step is a part of a fault.
-type step func(ctx context.Context, b *bed) error
+type step func(ctx context.Context, b *bed)
 
 func (f fault) isWithstood() fault {
 	f.withstood = true
@@ -45,23 +45,19 @@ var well devnet.Fault
 func nodesFail(name string, hold time.Duration, rest, comet devnet.Fault, nodes ...int) fault {
 	return fault{
 		name: name, hold: hold,
-		begin: func(_ context.Context, b *bed) error { return b.setFaults(rest, comet, nodes...) },
-		end:   func(_ context.Context, b *bed) error { return b.setFaults(well, well, nodes...) },
+		begin: func(_ context.Context, b *bed) { b.setFaults(rest, comet, nodes...) },
+		end:   func(_ context.Context, b *bed) { b.setFaults(well, well, nodes...) },
 	}
 }
 
 // setFaults has nodes fail alike, all where none is named.
-func (b *bed) setFaults(rest, comet devnet.Fault, nodes ...int) error {
+func (b *bed) setFaults(rest, comet devnet.Fault, nodes ...int) {
 	rest.Latency = b.plan.nodeLatency
 	for i, n := range b.nodes {
-		if len(nodes) > 0 && !slices.Contains(nodes, i) {
-			continue
-		}
-		if err := n.SetFaults(rest, comet); err != nil {
-			return err
+		if len(nodes) == 0 || slices.Contains(nodes, i) {
+			rig.Check(n.SetFaults(rest, comet))
 		}
 	}
-	return nil
 }
 
 // nodeFault fails both servers of all nodes.
@@ -69,21 +65,13 @@ func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
 	return nodesFail("node: "+name, hold, f, f)
 }
 
-// does is a step that cannot fail.
-func does(do func(b *bed)) step {
-	return func(_ context.Context, b *bed) error {
-		do(b)
-		return nil
-	}
-}
-
 // lagging has a node catch up: it is some blocks behind and says so.
 func lagging(node int, hold time.Duration) fault {
 	lag := func(blocks int64) step {
-		return does(func(b *bed) {
+		return func(_ context.Context, b *bed) {
 			b.nodes[node].SetLag(blocks)
 			b.nodes[node].SetCatchingUp(blocks > 0)
-		})
+		}
 	}
 	return fault{name: "a node is 20 blocks behind", hold: hold, begin: lag(lagBy), end: lag(0)}
 }
@@ -91,12 +79,12 @@ func lagging(node int, hold time.Duration) fault {
 // backBy takes the newest blocks of the chain away, once it is known what the node
 // said of them.
 func backBy(blocks int64) fault {
-	return fault{name: fmt.Sprintf("%d blocks back", blocks), begin: func(ctx context.Context, b *bed) error { return b.fork(ctx, blocks) }}
+	return fault{name: fmt.Sprintf("%d blocks back", blocks), begin: func(ctx context.Context, b *bed) { b.fork(ctx, blocks) }}
 }
 
 // halt stops the making of blocks.
 func halt(hold time.Duration) fault {
-	return fault{name: "a halt", hold: hold, begin: does(func(b *bed) { b.chain.Halt() }), end: does(func(b *bed) { b.chain.Resume() })}
+	return fault{name: "a halt", hold: hold, begin: func(_ context.Context, b *bed) { b.chain.Halt() }, end: func(_ context.Context, b *bed) { b.chain.Resume() }}
 }
 
 // A node whose execution client hangs makes no block. Its /abci_info blocks for most
@@ -110,18 +98,13 @@ const (
 func hang(hold time.Duration) fault {
 	f := halt(hold)
 	f.name = "/abci_info blocks 9 s of 12"
-	f.during = func(ctx context.Context, b *bed) error {
+	f.during = func(ctx context.Context, b *bed) {
 		for ctx.Err() == nil {
-			if err := b.setFaults(well, devnet.Fault{HangInfo: true}); err != nil {
-				return err
-			}
+			b.setFaults(well, devnet.Fault{HangInfo: true})
 			rig.Pause(ctx, hangBlocks)
-			if err := b.setFaults(well, well); err != nil {
-				return err
-			}
+			b.setFaults(well, well)
 			rig.Pause(ctx, hangPeriod-hangBlocks)
 		}
-		return nil
 	}
 	return f
 }
@@ -131,35 +114,31 @@ func hang(hold time.Duration) fault {
 func lateBlock(refuse devnet.Fault, outage, late time.Duration) fault {
 	f := nodeFault("restarted, and the next block is late", refuse, outage)
 	restart, back := f.begin, f.end
-	f.begin = func(ctx context.Context, b *bed) error {
+	f.begin = func(ctx context.Context, b *bed) {
 		b.chain.Halt()
-		return restart(ctx, b)
+		restart(ctx, b)
 	}
-	f.end = func(ctx context.Context, b *bed) error {
-		defer b.chain.Resume()
-		err := back(ctx, b)
+	f.end = func(ctx context.Context, b *bed) {
+		back(ctx, b)
 		b.note("the nodes are back")
 		rig.Pause(ctx, late)
-		return err
+		b.chain.Resume()
 	}
 	return f
 }
 
 // failover kills the Redis that has the keys. The replicas use the one that takes
 // over as soon as they are to be well again.
-var failover = fault{name: "the master dies", begin: func(ctx context.Context, b *bed) error {
-	if err := b.failover.KillMaster(ctx); err != nil {
-		return err
-	}
+var failover = fault{name: "the master dies", begin: func(ctx context.Context, b *bed) {
+	rig.Check(b.failover.KillMaster(ctx))
 	taken := time.Now()
 	b.note("another has taken over")
 	for !b.redisServes(ctx) {
 		if time.Since(taken) > freshWithin {
-			return fmt.Errorf("%v after another has taken over the replicas do not use it", freshWithin)
+			rig.Check(fmt.Errorf("%v after another has taken over the replicas do not use it", freshWithin))
 		}
 	}
 	b.note("all replicas use it")
-	return nil
 }}
 
 // redisServes tells whether no exchange of any replica with Redis fails within a
@@ -183,12 +162,10 @@ func (b *bed) redisServes(ctx context.Context) bool {
 func redisOutage(hold time.Duration) fault {
 	return fault{
 		name: "Redis killed", hold: hold,
-		begin: does(func(b *bed) { b.redis.Kill() }),
-		end: func(ctx context.Context, b *bed) error {
-			if err := b.redis.Restart(ctx); err != nil {
-				return err
-			}
-			return b.redis.Ready(ctx)
+		begin: func(_ context.Context, b *bed) { b.redis.Kill() },
+		end: func(ctx context.Context, b *bed) {
+			rig.Check(b.redis.Restart(ctx))
+			rig.Check(b.redis.Ready(ctx))
 		},
 	}
 }
@@ -200,9 +177,9 @@ func (b *bed) last() *replica { return b.replicas[len(b.replicas)-1] }
 // replicaKilled kills the last replica, which starts again after a time, if there is
 // one.
 func replicaKilled(hold time.Duration) fault {
-	f := fault{name: "a replica killed", hold: hold, begin: does(func(b *bed) { b.last().kill() })}
+	f := fault{name: "a replica killed", hold: hold, begin: func(_ context.Context, b *bed) { b.last().kill() }}
 	if hold > 0 {
-		f.end = func(ctx context.Context, b *bed) error { return b.last().revive(ctx, "/healthz") }
+		f.end = func(ctx context.Context, b *bed) { b.last().revive(ctx, "/healthz") }
 	}
 	return f
 }
@@ -210,19 +187,16 @@ func replicaKilled(hold time.Duration) fault {
 // leftovers are what Redis has of a chain that is reset while no replica runs.
 var leftovers = fault{
 	name: "replicas start on what a chain left that was reset", hold: time.Second,
-	begin: func(ctx context.Context, b *bed) error {
+	begin: func(ctx context.Context, b *bed) {
 		for _, r := range b.replicas {
 			r.kill()
 		}
-		return b.fork(ctx, resetBy)
+		b.fork(ctx, resetBy)
 	},
-	end: func(ctx context.Context, b *bed) error {
+	end: func(ctx context.Context, b *bed) {
 		for _, r := range b.replicas {
-			if err := r.revive(ctx, "/readyz"); err != nil {
-				return err
-			}
+			r.revive(ctx, "/readyz")
 		}
-		return nil
 	},
 }
 
@@ -231,7 +205,7 @@ const leaseTime = 3 * time.Second
 
 // leasesHeld has a neighbour in Redis hold the leases of all answers.
 func leasesHeld(hold time.Duration) fault {
-	return fault{name: "a neighbour renews all leases", hold: hold, withstood: true, during: func(ctx context.Context, b *bed) error {
+	return fault{name: "a neighbour renews all leases", hold: hold, withstood: true, during: func(ctx context.Context, b *bed) {
 		for rig.Pause(ctx, leaseTime/30) {
 			entries, err := b.redis.Keys(ctx, "tipcache:1:{*}").Result()
 			if err != nil {
@@ -243,7 +217,6 @@ func leasesHeld(hold time.Duration) fault {
 			}
 			_, _ = all.Exec(ctx)
 		}
-		return nil
 	}}
 }
 
@@ -253,8 +226,8 @@ func networkFaults(hold time.Duration) (all []fault) {
 		for _, weather := range slices.Sorted(maps.Keys(weathers)) {
 			all = append(all, fault{
 				name: name + ": " + weather, hold: hold,
-				begin: func(_ context.Context, b *bed) error { return b.links[name].fail(weather) },
-				end:   func(ctx context.Context, b *bed) error { b.links[name].mend(ctx); return nil },
+				begin: func(_ context.Context, b *bed) { rig.Check(b.links[name].fail(weather)) },
+				end:   func(ctx context.Context, b *bed) { b.links[name].mend(ctx) },
 			})
 		}
 	}

@@ -42,64 +42,44 @@ func Drive(ctx context.Context, args []string) error {
 	return rig.Measure(ctx, d.options, rig.Part{Name: "drive", Needs: []string{"redis-server"}, Run: d.run})
 }
 
-func (d *driven) run(ctx context.Context, r *rig.Rig) error {
+func (d *driven) run(ctx context.Context, r *rig.Rig) {
 	s := setup{redis: oneRedis}
 	if d.check { // a busy machine is not to be taken for a Redis that is lost
 		s.env = []string{"TIPCACHE_REDIS_TIMEOUT=2s"}
 	}
-	b, err := newBed(ctx, r, d.plan, s)
-	if err != nil {
-		return err
-	}
-	before, err := b.usage(ctx)
-	if err != nil {
-		return err
-	}
+	b := newBed(ctx, r, d.plan, s)
+	before := b.usage(ctx)
 	running, cancel := context.WithTimeout(ctx, d.length)
 	defer cancel()
-	err = b.drive(running, d.length/3, func(running context.Context) error {
-		defer func() { <-running.Done() }()
-		return d.disturb(running, b)
+	b.drive(running, d.length/3, func(running context.Context) {
+		d.disturb(running, b)
+		<-running.Done()
 	})
-	if err != nil {
-		return err
-	}
 	time.Sleep(time.Second) // let the last flights end
-	after, err := b.usage(ctx)
-	if err != nil {
-		return err
-	}
-	m, err := b.model(ctx)
-	if err != nil {
-		return err
-	}
-	verdict := m.Check(b.history.Answers, b.began, time.Now())
+	after := b.usage(ctx)
+	verdict := b.model(ctx).Check(b.history.Answers, b.began, time.Now())
 	b.report(verdict, before, after)
 	if d.check {
-		return d.broken(b, verdict)
+		rig.Check(d.broken(b, verdict))
 	}
-	return nil
 }
 
 // disturb fails what is to fail, and mends it.
-func (d *driven) disturb(ctx context.Context, b *bed) error {
+func (d *driven) disturb(ctx context.Context, b *bed) {
 	for _, f := range []struct {
 		fault
 		chosen bool
 	}{
-		{fault{name: "a rolling restart", begin: func(_ context.Context, b *bed) error { return b.rollingRestart(ctx) }}, d.rolling},
+		{fault{name: "a rolling restart", begin: func(_ context.Context, b *bed) { b.rollingRestart(ctx) }}, d.rolling},
 		{nodeFault("refused", devnet.Fault{Outage: devnet.Refuse}, d.stopNode), d.stopNode > 0},
 		{redisOutage(d.stopRedis), d.stopRedis > 0},
 		{replicaKilled(0), d.killReplica},
 	} {
 		if f.chosen {
-			if err := b.cause(ctx, f.fault); err != nil {
-				return err
-			}
+			b.cause(ctx, f.fault)
 			rig.Pause(ctx, 2*time.Second)
 		}
 	}
-	return nil
 }
 
 // someTwice is how many reads of the node there may be for a pair of key and

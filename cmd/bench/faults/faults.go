@@ -73,22 +73,16 @@ func Faults(ctx context.Context, args []string) error {
 	return rig.Measure(ctx, c.options, part)
 }
 
-func (c *campaign) run(ctx context.Context, r *rig.Rig) error {
-	chosen, err := rig.Choose("scenario", scenarios(usual), c.names, func(s scenario) string { return s.name })
-	if err != nil {
-		return err
-	}
+func (c *campaign) run(ctx context.Context, r *rig.Rig) {
+	chosen := rig.Must(rig.Choose("scenario", scenarios(usual), c.names, func(s scenario) string { return s.name }))
 	var rows [][]string
 	var broken []error
 	for _, s := range chosen {
-		more, err := c.runScenario(ctx, r, s)
+		err := rig.Try(func() { rows = append(rows, c.runScenario(ctx, r, s, &broken)...) })
+		r.Stop()
 		if err != nil {
 			broken = append(broken, fmt.Errorf("%s: %w", s.name, err))
 		}
-		for _, row := range more {
-			rows = append(rows, append([]string{s.name}, row...))
-		}
-		r.Stop()
 		if ctx.Err() != nil {
 			break
 		}
@@ -96,39 +90,27 @@ func (c *campaign) run(ctx context.Context, r *rig.Rig) error {
 	}
 	r.Table(fmt.Sprintf("Faults: %d clients, %d replicas, %d keys, blocks of %v", c.clients, c.replicas, c.keys, blockTime),
 		append([]string{"scenario"}, verdictHead...), rows)
-	return errors.Join(broken...)
+	rig.Check(errors.Join(broken...))
 }
 
 // warmUp is before the first fault: all keys are cached by then.
 const warmUp = 6 * time.Second
 
-// runScenario returns a row for each fault.
-func (c *campaign) runScenario(ctx context.Context, r *rig.Rig, s scenario) (rows [][]string, err error) {
-	b, err := newBed(ctx, r, c.plan, s.setup)
-	if err != nil {
-		return nil, err
-	}
-	err = b.drive(ctx, warmUp, func(ctx context.Context) error {
+// runScenario returns a row for each fault, and adds the promises that were broken.
+func (c *campaign) runScenario(ctx context.Context, r *rig.Rig, s scenario, broken *[]error) (rows [][]string) {
+	b := newBed(ctx, r, c.plan, s.setup)
+	defer b.printNotes(os.Stderr)
+	b.drive(ctx, warmUp, func(ctx context.Context) {
 		for _, f := range s.faults {
-			if err := b.cause(ctx, f); err != nil {
-				return err
-			}
+			b.cause(ctx, f)
 			b.settle(ctx)
 		}
-		return ctx.Err()
 	})
-	b.printNotes(os.Stderr)
-	if err != nil {
-		return nil, err
-	}
-	m, err := b.model(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var broken []error
+	rig.Check(ctx.Err())
+	m := b.model(ctx)
 	for _, t := range b.trials {
 		row, err := b.row(m, t)
-		rows, broken = append(rows, row), append(broken, err)
+		rows, *broken = append(rows, append([]string{s.name}, row...)), append(*broken, err)
 	}
-	return rows, errors.Join(broken...)
+	return rows
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
 // The links that can fail.
@@ -33,15 +35,13 @@ var weathers = map[string][]string{
 }
 
 // through puts a link before a server, and returns its address.
-func (b *bed) through(name, addr string) (string, error) {
+func (b *bed) through(name, addr string) string {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	p := toxiproxy.NewProxy(server, name, "127.0.0.1:0", addr)
-	if err := p.Start(); err != nil {
-		return "", fmt.Errorf("link %s: %w", name, err)
-	}
+	rig.Check(p.Start())
 	b.OnStop(p.Stop)
 	b.links[name] = append(b.links[name], p)
-	return p.Listen, nil
+	return p.Listen
 }
 
 func (l link) fail(weather string) error {

@@ -44,32 +44,27 @@ func (p plan) memoryBound(connections int) int64 {
 // filled has many clients do something at the first replica at the same time, each again
 // and again, while what that holds is measured.
 func filled(name string, many int, hold time.Duration, do func(ctx context.Context, b *bed, client int)) fault {
-	return fault{name: name, hold: hold, withstood: true, during: func(ctx context.Context, b *bed) error {
+	return fault{name: name, hold: hold, withstood: true, during: func(ctx context.Context, b *bed) {
 		var all sync.WaitGroup
 		defer all.Wait()
 		for i := range many {
 			all.Go(func() { do(ctx, b, i) })
 		}
-		return b.withinBound(ctx, b.replicas[0], many+b.plan.clients)
+		b.withinBound(ctx, b.replicas[0], many+b.plan.clients)
 	}}
 }
 
 // withinBound looks at what a replica holds until ctx ends.
-func (b *bed) withinBound(ctx context.Context, r *replica, connections int) error {
+func (b *bed) withinBound(ctx context.Context, r *replica, connections int) {
 	bound := b.plan.memoryBound(connections)
 	var peak int64
 	for rig.Pause(ctx, time.Second/4) {
-		u, err := r.Usage()
-		if err != nil {
-			return err
-		}
-		peak = max(peak, u.RSS)
+		peak = max(peak, rig.Must(r.Usage()).RSS)
 	}
 	b.note("replica 1 held %d MiB at most, of %d", peak>>20, bound>>20)
 	if peak > bound {
-		return fmt.Errorf("a replica held %d MiB, more than %d", peak>>20, bound>>20)
+		rig.Check(fmt.Errorf("a replica held %d MiB, more than %d", peak>>20, bound>>20))
 	}
-	return nil
 }
 
 const (

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,15 +64,10 @@ func (r *replica) up() {
 
 // revive starts a replica that was killed. It is back when a path of its admin listener
 // answers.
-func (r *replica) revive(ctx context.Context, path string) error {
-	if err := r.Restart(ctx); err != nil {
-		return err
-	}
-	if err := r.Process.Ready(ctx, rig.Answers(r.Admin+path)); err != nil {
-		return err
-	}
+func (r *replica) revive(ctx context.Context, path string) {
+	rig.Check(r.Restart(ctx))
+	rig.Check(r.Process.Ready(ctx, rig.Answers(r.Admin+path)))
 	r.up()
-	return nil
 }
 
 // lost tells whether a request may fail: without an answer where its replica was killed
@@ -96,13 +90,10 @@ func (r *replica) downDuring(a *clients.Answer) bool {
 
 // rollingRestart replaces the replicas one after another, each when the one
 // before takes requests again.
-func (b *bed) rollingRestart(ctx context.Context) error {
+func (b *bed) rollingRestart(ctx context.Context) {
 	for _, r := range b.replicas {
 		b.note("replica %s is told to end, and starts again", r.URL)
-		if err := r.Renew(ctx); err != nil {
-			return fmt.Errorf("it does not come back before the run ends: %w", err)
-		}
+		rig.Check(r.Renew(ctx))
 		rig.Pause(ctx, time.Second)
 	}
-	return nil
 }

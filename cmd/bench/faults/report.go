@@ -20,13 +20,13 @@ type usage struct {
 	redis    rig.Samples
 }
 
-func (b *bed) usage(ctx context.Context) (u usage, err error) {
+func (b *bed) usage(ctx context.Context) (u usage) {
 	for _, r := range b.replicas {
 		m, _ := r.Metrics(ctx)
 		u.replicas = append(u.replicas, m)
 	}
-	u.redis, err = b.redis.Info(ctx)
-	return u, err
+	u.redis = rig.Must(b.redis.Info(ctx))
+	return u
 }
 
 // of is a metric of each replica, in units.

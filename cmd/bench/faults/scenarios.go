@@ -77,42 +77,36 @@ func randomFault(random *rand.Rand, clocks bool) fault {
 // runRandom causes faults at random for the campaign's length, with pauses that may
 // be too short for all to be well. Afterwards nothing may be lost, and the replica
 // that none kills, the first, holds what it held before.
-func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) error {
+func (c *campaign) runRandom(ctx context.Context, r *rig.Rig) {
 	r.Note("Random faults for %v, seed %d.", c.length, c.seed)
-	b, err := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, stops: true, clock: c.clocks, smallMemory: true})
-	if err != nil {
-		return err
-	}
+	b := newBed(ctx, r, c.plan, setup{redis: oneRedis, nodes: 2, links: true, stops: true, clock: c.clocks, smallMemory: true})
 	random := rand.New(rand.NewPCG(c.seed, 1))
 	var all []held
-	err = b.drive(ctx, warmUp, func(ctx context.Context) (err error) {
-		running, stop := context.WithTimeout(ctx, c.length)
-		defer stop()
-		var watching sync.WaitGroup
-		watching.Go(func() { all = watchHeld(running, b.replicas[0].Replica, c.length) })
-		for running.Err() == nil && err == nil {
-			err = b.cause(running, randomFault(random, c.clocks))
-			rig.Pause(running, time.Second+time.Duration(random.IntN(5000))*time.Millisecond)
-		}
-		stop()
-		watching.Wait()
-		b.settle(ctx)
-		return errors.Join(err, ctx.Err())
+	err := rig.Try(func() {
+		b.drive(ctx, warmUp, func(ctx context.Context) {
+			running, stop := context.WithTimeout(ctx, c.length)
+			var watching sync.WaitGroup
+			defer watching.Wait()
+			defer stop()
+			watching.Go(func() { all = watchHeld(running, b.replicas[0].Replica, c.length) })
+			for running.Err() == nil {
+				b.cause(running, randomFault(random, c.clocks))
+				rig.Pause(running, time.Second+time.Duration(random.IntN(5000))*time.Millisecond)
+			}
+			b.settle(ctx)
+		})
 	})
 	b.printNotes(r.W)
-	if len(b.trials) == 0 {
-		return err
+	if len(b.trials) > 0 { // where a fault could not be caused, what came before it is judged
+		err = errors.Join(err, b.reportRandom(ctx, c, all))
 	}
-	return errors.Join(err, b.reportRandom(ctx, c, all)) // where a fault could not be caused, what came before it is judged
+	rig.Check(errors.Join(err, ctx.Err()))
 }
 
 // reportRandom prints the verdict of the whole run and those of faults at which a
 // promise was broken, and what the first replica held.
 func (b *bed) reportRandom(ctx context.Context, c *campaign, all []held) error {
-	m, err := b.model(ctx)
-	if err != nil {
-		return err
-	}
+	m := b.model(ctx)
 	row, err := b.row(m, trial{name: "all of them", began: b.trials[0].began, mended: b.trials[len(b.trials)-1].mended})
 	rows, broken := [][]string{row}, []error{err}
 	for _, t := range b.trials {

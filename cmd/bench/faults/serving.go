@@ -10,21 +10,14 @@ import (
 )
 
 // serving starts what the replicas stand before, and says how they are started.
-func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
+func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
 	s.Program, s.Flags = b.program, append([]string{"--shape", "node"}, b.setup.flags...)
 	if b.setup.smallMemory {
 		s.Env = append(s.Env, b.plan.memoryEnv())
 	}
 	for i, n := range b.nodes {
-		rest, err := b.reachNode(ctx, n.RESTURL())
-		if err != nil {
-			return s, err
-		}
-		comet, err := b.reachNode(ctx, n.CometURL())
-		if err != nil {
-			return s, err
-		}
+		rest, comet := b.reachNode(ctx, n.RESTURL()), b.reachNode(ctx, n.CometURL())
 		if i == 0 {
 			s.Node, s.Comet = rest, comet
 		} else {
@@ -32,95 +25,68 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving, err error) {
 		}
 	}
 	if b.setup.redis != nil {
-		url, err := b.setup.redis(ctx, b)
-		if err != nil {
-			return s, err
-		}
-		s.Flags = append(s.Flags, "--redis", url)
+		s.Flags = append(s.Flags, "--redis", b.setup.redis(ctx, b))
 	}
 	if b.setup.links {
-		store, err := b.startStore(ctx)
-		if err != nil {
-			return s, err
-		}
-		s.Flags = append(s.Flags, "--store", store, "--collections-auth", "none")
+		s.Flags = append(s.Flags, "--store", b.startStore(ctx), "--collections-auth", "none")
 	}
-	return s, nil
+	return s
 }
 
 // reachNode is the URL of a node's server, through what can fail between.
-func (b *bed) reachNode(ctx context.Context, server string) (string, error) {
+func (b *bed) reachNode(ctx context.Context, server string) string {
 	if b.setup.stops {
 		p, addr, err := b.Relay(ctx, rig.Host(server))
-		if err != nil {
-			return "", err
-		}
+		rig.Check(err)
 		b.relays, server = append(b.relays, p), "http://"+addr
 	}
 	return b.reach(nodeLink, server)
 }
 
 // reach is the URL of a server, through a link if there are any.
-func (b *bed) reach(link, server string) (string, error) {
+func (b *bed) reach(link, server string) string {
 	if !b.setup.links {
-		return server, nil
+		return server
 	}
-	through, err := url.Parse(server)
-	if err != nil {
-		return "", err
-	}
-	through.Host, err = b.through(link, through.Host)
-	return through.String(), err
+	through := rig.Must(url.Parse(server))
+	through.Host = b.through(link, through.Host)
+	return through.String()
 }
 
-func oneRedis(ctx context.Context, b *bed) (url string, err error) {
-	if b.redis, err = b.Redis(ctx); err != nil {
-		return "", err
-	}
+func oneRedis(ctx context.Context, b *bed) (url string) {
+	b.redis = rig.Must(b.Redis(ctx))
 	return b.reach(redisLink, b.redis.URL())
 }
 
-func sentinels(ctx context.Context, b *bed) (url string, err error) {
-	if b.failover, err = b.Sentinel(ctx); err != nil {
-		return "", err
-	}
-	return b.failover.URL, nil
+func sentinels(ctx context.Context, b *bed) (url string) {
+	b.failover = rig.Must(b.Sentinel(ctx))
+	return b.failover.URL
 }
 
-func cluster(ctx context.Context, b *bed) (url string, err error) {
-	if b.failover, err = b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}"); err != nil {
-		return "", err
-	}
-	return b.failover.URL, nil
+func cluster(ctx context.Context, b *bed) (url string) {
+	b.failover = rig.Must(b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}"))
+	return b.failover.URL
 }
 
 // startStore fills a PostgreSQL with collections, of which pages are asked for.
-func (b *bed) startStore(ctx context.Context) (url string, err error) {
-	server, err := b.Postgres(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := b.Import(ctx, b.chain, server); err != nil {
-		return "", err
-	}
+func (b *bed) startStore(ctx context.Context) (url string) {
+	server := rig.Must(b.Postgres(ctx))
+	rig.Check(b.Import(ctx, b.chain, server))
 	b.pages = []string{`POST /api/v4/collections {"pagination":{"limit":5}}`, `POST /api/v4/collections {"orderBy":"assetCount","pagination":{"limit":10}}`}
 	return b.reach(postgresLink, server)
 }
 
 // fork sets the chain back by a number of blocks, once it is known what the node
 // said of them.
-func (b *bed) fork(ctx context.Context, blocks int64) error {
+func (b *bed) fork(ctx context.Context, blocks int64) {
 	b.chain.Halt()
 	defer b.chain.Resume()
 	rig.Pause(ctx, 200*time.Millisecond) // for the block that may be under way
-	if err := b.learn(ctx); err != nil {
-		return err
-	}
+	b.learn(ctx)
 	b.chain.SetBack(blocks)
 	from, before := b.chain.Height(), b.forks[len(b.forks)-1].From
 	b.lowest = min(b.lowest, from)
 	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: from, Holds: b.holds(before - from)})
-	return nil
 }
 
 // heldAfterFork is a little less than the 10 s until which no replica
@@ -135,21 +101,21 @@ func (b *bed) holds(below int64) time.Duration {
 }
 
 // learn asks the judge for all that it says of the newest fork.
-func (b *bed) learn(ctx context.Context) (err error) {
+func (b *bed) learn(ctx context.Context) {
 	newest := len(b.forks) - 1
 	var known *clients.Truth
 	if newest > 0 {
 		known = b.forks[newest-1].Truth
 	}
 	f := &b.forks[newest]
-	f.Truth, err = clients.Learn(ctx, b.judge.RESTURL(), b.keys, b.lowest-heightsBefore, b.chain.Height(), known, f.From)
-	return err
+	f.Truth = rig.Must(clients.Learn(ctx, b.judge.RESTURL(), b.keys, b.lowest-heightsBefore, b.chain.Height(), known, f.From))
 }
 
 // heightsBefore is how many heights below the lowest an answer may be of.
 const heightsBefore = 10
 
 // model is what the answers are held against.
-func (b *bed) model(ctx context.Context) (*clients.Model, error) {
-	return &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost, Any: b.unpinned}, b.learn(ctx)
+func (b *bed) model(ctx context.Context) *clients.Model {
+	b.learn(ctx)
+	return &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost, Any: b.unpinned}
 }

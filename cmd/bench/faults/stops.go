@@ -25,13 +25,13 @@ func stops(hold time.Duration) []fault {
 func replicaStopped(hold time.Duration) fault {
 	f := stopped("a replica", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.last().Process} })
 	stop, resume := f.begin, f.end
-	f.begin = func(ctx context.Context, b *bed) error {
+	f.begin = func(ctx context.Context, b *bed) {
 		b.last().down(true)
-		return stop(ctx, b)
+		stop(ctx, b)
 	}
-	f.end = func(ctx context.Context, b *bed) error {
-		defer b.last().up()
-		return resume(ctx, b)
+	f.end = func(ctx context.Context, b *bed) {
+		resume(ctx, b)
+		b.last().up()
 	}
 	return f
 }
@@ -39,11 +39,11 @@ func replicaStopped(hold time.Duration) fault {
 // stopped stops processes, and has them go on after a time.
 func stopped(name string, hold time.Duration, of func(*bed) []*rig.Process) fault {
 	signal := func(s syscall.Signal) step {
-		return does(func(b *bed) {
+		return func(_ context.Context, b *bed) {
 			for _, p := range of(b) {
 				p.Signal(s)
 			}
-		})
+		}
 	}
 	return fault{name: fmt.Sprintf("%s stopped for %v", name, hold.Round(time.Second)), hold: hold, begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT)}
 }
@@ -56,16 +56,11 @@ func clockJumps(by, hold time.Duration) []fault {
 // clockAt sets the wall clock of replicas off by some time, for good.
 func clockAt(offset, hold time.Duration, replicas ...int) fault {
 	name := fmt.Sprintf("clock of %d of the replicas off by %v", len(replicas), offset)
-	return fault{name: name, hold: hold, withstood: true, begin: func(ctx context.Context, b *bed) error {
+	return fault{name: name, hold: hold, withstood: true, begin: func(ctx context.Context, b *bed) {
 		for _, i := range replicas {
-			if _, err := b.SetClock(clockOf(i), offset); err != nil {
-				return err
-			}
-			if err := rig.Eventually(ctx, b.replicas[i].isOff(offset)); err != nil {
-				return err
-			}
+			_ = rig.Must(b.SetClock(clockOf(i), offset))
+			rig.Check(rig.Eventually(ctx, b.replicas[i].isOff(offset)))
 		}
-		return nil
 	}}
 }
 

@@ -25,14 +25,14 @@ const (
 )
 
 // cause begins a fault, waits, and ends it, which it does also where ctx ends before.
-func (b *bed) cause(ctx context.Context, f fault) error {
+func (b *bed) cause(ctx context.Context, f fault) {
 	t := trial{name: f.name, began: time.Now()}
 	if n := len(b.trials); n > 0 {
 		b.trials[n-1].end = t.began
 	}
 	b.note("%s begins", f.name)
-	if err := b.live(ctx, f); err != nil {
-		return fmt.Errorf("%s: %w", f.name, err)
+	if err := rig.Try(func() { f.live(ctx, b) }); err != nil {
+		rig.Check(fmt.Errorf("%s: %w", f.name, err))
 	}
 	if f.hold > 0 {
 		b.note("%s ends", f.name)
@@ -42,25 +42,23 @@ func (b *bed) cause(ctx context.Context, f fault) error {
 		t.mended = t.began
 	}
 	b.trials = append(b.trials, t)
-	return nil
 }
 
 // live goes through a fault from its begin to its end.
-func (b *bed) live(ctx context.Context, f fault) (err error) {
-	do := func(ctx context.Context, s step) {
-		if s != nil && err == nil {
-			err = s(ctx, b)
-		}
+func (f fault) live(ctx context.Context, b *bed) {
+	uncut := context.WithoutCancel(ctx)
+	if f.begin != nil {
+		f.begin(uncut, b)
 	}
-	do(context.WithoutCancel(ctx), f.begin)
 	holding, over := context.WithTimeout(ctx, f.hold)
 	defer over()
-	do(holding, f.during)
-	if err == nil {
-		<-holding.Done()
+	if f.during != nil {
+		f.during(holding, b)
 	}
-	do(context.WithoutCancel(ctx), f.end)
-	return err
+	<-holding.Done()
+	if f.end != nil {
+		f.end(uncut, b)
+	}
 }
 
 // settle waits until all answers of two seconds are at the tip, for 20 s at most.

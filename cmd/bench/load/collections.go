@@ -27,50 +27,34 @@ type store struct{ name, url string }
 
 // Collections measures stores: a chain is indexed into each, a million collections are
 // imported into each, and pages of these are asked for.
-func Collections(ctx context.Context, r *rig.Rig) error {
+func Collections(ctx context.Context, r *rig.Rig) {
 	imported, history, asks := 1_000_000, 125_000, 200 // the history has 10 million logs
 	if r.Short {
 		imported, history, asks = 50_000, 1000, 20
 	}
-	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1, Collections: history, EVMChainID: 1514, Faults: devnet.Faults{EVM: devnet.Fault{Latency: indexLatency}}})
-	if err != nil {
-		return err
-	}
-	stores, err := newStores(ctx, r, "indexed.db")
-	if err != nil {
-		return err
-	}
-	if err := indexAll(ctx, r, d, stores); err != nil {
-		return err
-	}
-	if stores, err = newStores(ctx, r, "imported.db"); err != nil {
-		return err
-	}
-	return importAll(ctx, r, d, stores, imported, asks)
+	d := rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: -1, Collections: history, EVMChainID: 1514, Faults: devnet.Faults{EVM: devnet.Fault{Latency: indexLatency}}}))
+	indexAll(ctx, r, d, newStores(ctx, r, "indexed.db"))
+	importAll(ctx, r, d, newStores(ctx, r, "imported.db"), imported, asks)
 }
 
 // newStores are empty ones of each kind.
-func newStores(ctx context.Context, r *rig.Rig, file string) ([]store, error) {
-	server, err := r.Postgres(ctx)
-	return []store{{"SQLite", "sqlite:" + filepath.Join(r.Dir, file)}, {"PostgreSQL", server}}, err
+func newStores(ctx context.Context, r *rig.Rig, file string) []store {
+	return []store{{"SQLite", "sqlite:" + filepath.Join(r.Dir, file)}, {"PostgreSQL", rig.Must(r.Postgres(ctx))}}
 }
 
 // importAll imports n collections into each store, and asks for pages of them.
-func importAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store, n, asks int) error {
+func importAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store, n, asks int) {
 	var imports, rows [][]string
 	head := []string{"pages of 20, read from the store", "of"}
+	file := filepath.Join(r.Dir, "collections.jsonl")
+	rig.Check(writeCollections(file, n))
 	for _, s := range stores {
-		took, err := importCollections(ctx, r, s.url, n)
-		if err != nil {
-			return err
-		}
-		imports = append(imports, []string{s.name, fmt.Sprintf("%.1f", took.Seconds()), fmt.Sprintf("%.0f", float64(n)/took.Seconds())})
+		began := time.Now()
+		_ = rig.Must(rig.Output(ctx, "", r.Bin, "import", "--store", s.url, file))
+		took := time.Since(began).Seconds()
+		imports = append(imports, []string{s.name, fmt.Sprintf("%.1f", took), fmt.Sprintf("%.0f", float64(n)/took)})
 		head = append(head, s.name+" p50 ms", "p99 ms")
-		series, err := s.list(ctx, r, d, n, asks)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		for i, p := range series {
+		for i, p := range s.list(ctx, r, d, n, asks) {
 			if len(rows) == i {
 				rows = append(rows, figures.Row(p.name, p.total))
 			}
@@ -79,34 +63,17 @@ func importAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store
 	}
 	r.Table(fmt.Sprintf("Import of %d collections", n), []string{"store", "seconds", "collections/s"}, imports)
 	r.Table("Collections", head, rows)
-	return nil
 }
 
 // list asks for pages of a store.
-func (s store) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, n, asks int) ([]pages, error) {
-	t, err := r.Replica(ctx, rig.Before(d, "--store", s.url, "--collections-auth", "none"))
-	if err != nil {
-		return nil, err
-	}
+func (s store) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, n, asks int) []pages {
+	t := rig.Must(r.Replica(ctx, rig.Before(d, "--store", s.url, "--collections-auth", "none")))
 	defer t.Stop()
 	series := pagesOf(n, asks)
 	for i := range series {
-		if err := series[i].ask(ctx, t.URL); err != nil {
-			return nil, fmt.Errorf("%s: %w", series[i].name, err)
-		}
+		series[i].ask(ctx, t.URL)
 	}
-	return series, nil
-}
-
-// importCollections puts n collections into a store, and says how long that took.
-func importCollections(ctx context.Context, r *rig.Rig, store string, n int) (time.Duration, error) {
-	file := filepath.Join(r.Dir, "collections.jsonl")
-	if err := writeCollections(file, n); err != nil {
-		return 0, err
-	}
-	began := time.Now()
-	_, err := rig.Output(ctx, "", r.Bin, "import", "--store", store, file)
-	return time.Since(began), err
+	return series
 }
 
 // writeCollections writes a file for `tipcache import`: n collections with few
@@ -174,13 +141,13 @@ func pagesOf(collections, asks int) []pages {
 }
 
 // ask sends one request after another.
-func (p *pages) ask(ctx context.Context, url string) error {
+func (p *pages) ask(ctx context.Context, url string) {
 	one := clients.NewCrowd(rig.Host(url), 1)
 	defer one.Close()
-	return one.Ask(ctx, func(int) ([]byte, bool) {
+	rig.Check(one.Ask(ctx, func(int) ([]byte, bool) {
 		n := len(p.took)
 		return clients.Request(http.MethodPost, "/api/v4/collections", p.body(n), "Content-Type: application/json"), n < p.asks
-	}, p.note)
+	}, p.note))
 }
 
 // note takes a page, which must be full and not from the cache.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -16,29 +18,23 @@ import (
 const indexLatency = 20 * time.Millisecond
 
 // indexAll has `tipcache index` fill each store from the beginning of the chain.
-func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store) error {
+func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store) {
 	var rows [][]string
 	for _, s := range stores {
-		row, err := s.index(ctx, r, d)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		rows = append(rows, row)
+		rows = append(rows, s.index(ctx, r, d))
 		r.Progress("index: %s", s.name)
 	}
 	r.Table(fmt.Sprintf("Indexing %d blocks, %v a request", d.EVM().Height(), indexLatency),
 		[]string{"store", "seconds", "logs", "logs/s", "CPU s per million logs", "RSS MiB at most", "store MiB per million logs"}, rows)
-	return d.EVM().SetFault(devnet.Fault{})
+	rig.Check(d.EVM().SetFault(devnet.Fault{}))
 }
 
 // index runs until the store has the whole chain, and looks at the process each second.
 // It has ended before it could tell of its last logs: they are taken to be as dense as
 // those before.
-func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) ([]string, error) {
-	p, admin, err := r.Index(ctx, d, s.url, nil, "--from", "1")
-	if err != nil {
-		return nil, err
-	}
+func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string {
+	admin := rig.FreeAddr()
+	p := rig.Must(r.Start(ctx, "index", nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", admin, "--from", "1"))
 	defer p.Stop()
 	began, logs, peak, last := time.Now(), 0.0, int64(0), rig.Usage{}
 	for ended := false; !ended; {
@@ -47,7 +43,7 @@ func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) ([]strin
 			ended = true
 		case <-time.After(time.Second / 2):
 			used, err := p.Usage()
-			text, failed := rig.Get(ctx, admin+"/metrics")
+			text, failed := rig.Get(ctx, "http://"+admin+"/metrics")
 			if err != nil || failed != nil {
 				continue // it has just ended
 			}
@@ -56,11 +52,10 @@ func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) ([]strin
 		}
 	}
 	took := time.Since(began)
-	if err := p.Wait(); err != nil {
-		return nil, err
-	}
+	rig.Check(p.Wait())
+	s.complete(ctx, d)
 	return figures.Row(s.name, took.Seconds(), fmt.Sprintf("%.0f", logs), fmt.Sprintf("%.0f", logs/took.Seconds()), last.CPU.Seconds()/logs*1e6,
-		figures.Mebibytes(float64(peak)), figures.Mebibytes(s.size()/logs*1e6)), rig.Indexed(ctx, d, s.url)
+		figures.Mebibytes(float64(peak)), figures.Mebibytes(s.size()/logs*1e6))
 }
 
 // size is of the store's files, none where it is a server.
@@ -71,4 +66,25 @@ func (s store) size() (bytes float64) {
 		}
 	}
 	return bytes
+}
+
+// complete fails unless the store holds what the chain has come to.
+func (s store) complete(ctx context.Context, d *devnet.Devnet) {
+	stored := rig.Must(drivers.Open(ctx, s.url, collections.Options{}))
+	defer stored.Close()
+	type sum struct{ collections, assets, licenses, disputes int64 }
+	var got, want sum
+	for q, more := (collections.Query{Limit: collections.MaxLimit}), true; more; q.Offset += q.Limit {
+		page := rig.Must(stored.List(ctx, q))
+		for _, c := range page.Items {
+			got = sum{got.collections + 1, got.assets + c.AssetCount, got.licenses + c.LicensesCount, got.disputes + c.RaisedDisputeCount}
+		}
+		more = len(page.Items) == q.Limit
+	}
+	for c := range d.CollectionsAt(d.EVM().Height()) {
+		want = sum{want.collections + 1, want.assets + c.AssetCount, want.licenses + c.LicensesCount, want.disputes + c.RaisedDisputeCount}
+	}
+	if got != want {
+		rig.Check(fmt.Errorf("%s holds %+v, the chain %+v", s.name, got, want))
+	}
 }

@@ -46,142 +46,100 @@ type started struct {
 
 // Start measures the beginning of a process, what it holds when it is full, and where
 // another one beside it finds its answers.
-func Start(ctx context.Context, r *rig.Rig) error {
+func Start(ctx context.Context, r *rig.Rig) {
 	times, idle, keys := starts, idleFor, 1_000_000
 	if r.Short {
 		times, idle, keys = 2, time.Second, 1000
 	}
-	d, err := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: validators, Delegators: 4})
-	if err != nil {
-		return err
-	}
-	if err := empty(ctx, r, d, times, idle); err != nil {
-		return err
-	}
-	if _, _, err := full(ctx, r, d, keys, 64); err != nil {
-		return err
-	}
-	return warm(ctx, r, d, keys/10)
+	d := rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: validators, Delegators: 4}))
+	empty(ctx, r, d, times, idle)
+	full(ctx, r, d, keys, 64)
+	warm(ctx, r, d, keys/10)
 }
 
 // empty measures starts with nothing to take over.
-func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle time.Duration) error {
+func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle time.Duration) {
 	var took []float64
 	var held rig.Usage
 	for i := range times {
 		began := time.Now()
-		t, err := r.Replica(ctx, rig.Before(d))
-		if err != nil {
-			return err
-		}
+		t := rig.Must(r.Replica(ctx, rig.Before(d)))
 		took = append(took, figures.Milliseconds(time.Since(began)))
 		if i == times-1 {
 			rig.Pause(ctx, idle)
-			if held, err = t.Usage(); err != nil {
-				return err
-			}
+			held = rig.Must(t.Usage())
 		}
 		t.Stop()
 	}
 	r.Table(fmt.Sprintf("start: %d times, the node being up", times), []string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
 		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Quantile(took, 1), figures.Mebibytes(float64(held.RSS)), held.FDs)})
 	r.Note("Idle is %v after the last start.", idle)
-	return nil
 }
 
 // full fills a replica with answers to so many questions, of which it keeps some MiB.
-func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget int64, flags ...string) (s started, before rig.Serving, err error) {
-	file, err := r.File("full.yaml", fmt.Sprintf(config, budget))
-	if err != nil {
-		return s, before, err
-	}
+func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget int64, flags ...string) (s started, before rig.Serving) {
+	file := rig.Must(r.File("full.yaml", fmt.Sprintf(config, budget)))
 	s, before = started{operators: d.Validators(), zipf: clients.NewZipf(skew, keys)}, rig.Before(d, append(flags, "--config", file)...)
-	if s.Replica, err = r.Replica(ctx, before); err != nil {
-		return s, before, err
-	}
+	s.Replica = rig.Must(r.Replica(ctx, before))
 	left := atomic.Int64{}
 	left.Store(int64(3 * keys))
-	if err := s.ask(ctx, askers, func() bool { return left.Add(-1) >= 0 }); err != nil {
-		return s, before, err
-	}
-	return s, before, s.reportFull(ctx, r, keys, budget)
+	s.ask(ctx, askers, func() bool { return left.Add(-1) >= 0 })
+	s.reportFull(ctx, r, keys, budget)
+	return s, before
 }
 
 // warm starts a replica beside another one that is full, with Redis between them.
-func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) error {
-	shared, err := r.Redis(ctx)
-	if err != nil {
-		return err
-	}
-	s, before, err := full(ctx, r, d, keys, 256, "--redis", shared.URL())
-	if err != nil {
-		return err
-	}
+func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
+	s, before := full(ctx, r, d, keys, 256, "--redis", rig.Must(r.Redis(ctx)).URL())
 	if !r.Short {
 		rig.Pause(ctx, noteTime)
 	}
 	began := time.Now()
-	if s.Replica, err = r.Replica(ctx, before); err != nil {
-		return err
-	}
-	return s.reportWarm(ctx, r, time.Since(began))
+	s.Replica = rig.Must(r.Replica(ctx, before))
+	s.reportWarm(ctx, r, time.Since(began))
 }
 
 // ask has clients draw questions while there is to be more.
-func (s started) ask(ctx context.Context, n int, more func() bool) error {
+func (s started) ask(ctx context.Context, n int, more func() bool) {
 	all, random := clients.NewCrowd(rig.Host(s.URL), n), make([]*rand.Rand, n)
 	defer all.Close()
 	for i := range random {
 		random[i] = rand.New(rand.NewPCG(uint64(i), uint64(n)))
 	}
-	return all.Ask(ctx, func(i int) ([]byte, bool) {
+	rig.Check(all.Ask(ctx, func(i int) ([]byte, bool) {
 		rank := s.zipf.Draw(random[i])
 		height := "X-Block-Height: " + strconv.Itoa(newest-rank/validators)
 		return clients.Request(http.MethodGet, "/staking/validators/"+s.operators[rank%validators], "", height), more()
-	}, func(clients.Response) error { return nil })
+	}, func(clients.Response) error { return nil }))
 }
 
-// reportFull says what the replica holds. It is an error where the cache holds more than
+// reportFull says what the replica holds. It fails where the cache holds more than
 // it may, or the process more than half of that again, and 100 MiB.
-func (s started) reportFull(ctx context.Context, r *rig.Rig, keys int, budget int64) error {
-	held, err := s.Metrics(ctx)
-	if err != nil {
-		return err
-	}
-	used, err := s.Usage()
-	if err != nil {
-		return err
-	}
+func (s started) reportFull(ctx context.Context, r *rig.Rig, keys int, budget int64) {
+	held, used := rig.Must(s.Metrics(ctx)), rig.Must(s.Usage())
 	entries, bytes := held["tipcache_cache_memory_entries"], held["tipcache_cache_memory_bytes"]
 	r.Table(fmt.Sprintf("full: %d keys by Zipf(%.1f), cache.memory: %dMiB", keys, skew, budget), []string{"entries", "MiB", "bytes an entry", "RSS MiB"},
 		[][]string{figures.Row(fmt.Sprint(entries), figures.Mebibytes(bytes), bytes/entries, figures.Mebibytes(float64(used.RSS)))})
 	if most := (budget*3/2 + 100) << 20; bytes > float64(budget<<20) || used.RSS > most {
-		return fmt.Errorf("the cache holds %.0f bytes, the process %d of %d", bytes, used.RSS, most)
+		rig.Check(fmt.Errorf("the cache holds %.0f bytes, the process %d of %d", bytes, used.RSS, most))
 	}
-	return nil
 }
 
 // reportWarm asks the replica for its first seconds, and says where the answers came from.
-func (s started) reportWarm(ctx context.Context, r *rig.Rig, ready time.Duration) error {
-	taken, err := s.Metrics(ctx)
-	if err != nil {
-		return err
-	}
-	length := warmTest
+func (s started) reportWarm(ctx context.Context, r *rig.Rig, ready time.Duration) {
+	taken, length := rig.Must(s.Metrics(ctx)), warmTest
 	if r.Short {
 		length = time.Second
 	}
 	end := time.Now().Add(length)
-	if err := s.ask(ctx, askers/2, func() bool { return time.Now().Before(end) }); err != nil {
-		return err
-	}
+	s.ask(ctx, askers/2, func() bool { return time.Now().Before(end) })
 	all, memory, shared, err := s.CacheRequests(ctx)
+	rig.Check(err)
 	share := memory / (memory + shared)
 	r.Table(fmt.Sprintf("warm: the first %v of another replica beside it", length),
 		[]string{"ready after", "taken over", "requests", "from memory", "from Redis", "memory's share of the hits"},
 		[][]string{figures.Row(ready.Round(time.Millisecond), fmt.Sprint(taken["tipcache_cache_warmed_total"]), fmt.Sprint(all), fmt.Sprint(memory), fmt.Sprint(shared), fmt.Sprintf("%.3f", share))})
-	if err == nil && share < warmLeast && !r.Short {
-		err = fmt.Errorf("%.3f of the hits came from memory, want %.1f", share, warmLeast)
+	if share < warmLeast && !r.Short {
+		rig.Check(fmt.Errorf("%.3f of the hits came from memory, want %.1f", share, warmLeast))
 	}
-	return err
 }

@@ -36,29 +36,16 @@ type encoding struct {
 
 // startBareServer starts one, and returns its URL. A Redis, "" for none, has the body of
 // /key/NAME under NAME. A certificate is a PEM file with its key, "" for no TLS.
-func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAddr, cert string) (*rig.Process, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	text, err := json.Marshal(answers)
-	if err != nil {
-		return nil, "", err
-	}
+func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAddr, cert string) (*rig.Process, string) {
 	addr := rig.FreeAddr()
 	name, url := BareCommand+"-"+rig.Port(addr), "http://"+addr
 	if cert != "" {
 		url = "https://" + addr
 	}
-	file, err := r.File(name+".json", string(text))
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := r.Start(ctx, name, nil, self, BareCommand, addr, file, redisAddr, cert)
-	if err != nil {
-		return nil, "", err
-	}
-	return p, url, p.Ready(ctx, rig.Answers(url+"/"))
+	file := rig.Must(r.File(name+".json", string(rig.Must(json.Marshal(answers)))))
+	p := rig.Must(r.Start(ctx, name, nil, rig.Must(os.Executable()), BareCommand, addr, file, redisAddr, cert))
+	rig.Check(p.Ready(ctx, rig.Answers(url+"/")))
+	return p, url
 }
 
 // RunBare serves until it is killed. Its arguments are its own address, the file of its

@@ -49,56 +49,30 @@ type freshServer struct {
 }
 
 // Freshness measures servers before a chain that moves.
-func Freshness(ctx context.Context, r *rig.Rig) error {
-	f, err := newFreshness(ctx, r)
-	if err != nil {
-		return err
-	}
-	blocks := int64(freshBlocks)
+func Freshness(ctx context.Context, r *rig.Rig) {
+	f, blocks := newFreshness(ctx, r), int64(freshBlocks)
 	if r.Short {
 		blocks = 3
 	}
-	first, last, err := f.poll(ctx, blocks)
-	if err != nil {
-		return err
-	}
-	rows, err := f.rows(ctx, first, last)
-	if err != nil {
-		return err
-	}
+	first, last := f.poll(ctx, blocks)
 	r.Table(fmt.Sprintf("freshness: %d clients on %d keys for %d blocks of %v, node latency %v", freshClients, len(f.keys), last-first, blockTime, nodeTakes),
-		[]string{"keys", "server", "answers", "node requests per key and block", "most", "behind %", "one block %", "p99 staleness s", "failed"}, rows)
+		[]string{"keys", "server", "answers", "node requests per key and block", "most", "behind %", "one block %", "p99 staleness s", "failed"}, f.rows(ctx, first, last))
 	r.Note("An answer is behind when the node's own had changed before the request was sent; its staleness is the time since then. nginx and Varnish keep answers for %v, without grace.", peersFresh)
-	return nil
 }
 
 // newFreshness starts each server before a node of its own. tipcache gives the
 // node's own bytes, as the others do, so that one judge does for all.
-func newFreshness(ctx context.Context, r *rig.Rig) (f *freshnessRun, err error) {
-	f = &freshnessRun{}
-	if f.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: blockTime}); err != nil {
-		return nil, err
-	}
-	f.clock = clients.NewClock(f.chain.Height)
-	if f.judge, err = f.chain.AddNode(devnet.NodeOptions{}); err != nil {
-		return nil, err
-	}
+func newFreshness(ctx context.Context, r *rig.Rig) *freshnessRun {
+	f := &freshnessRun{chain: rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: blockTime}))}
+	f.clock, f.judge = clients.NewClock(f.chain.Height), rig.Must(f.chain.AddNode(devnet.NodeOptions{}))
 	for _, name := range serverNames {
-		node, err := f.chain.AddNode(devnet.NodeOptions{})
-		if err != nil {
-			return nil, err
-		}
-		if err := node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}); err != nil {
-			return nil, err
-		}
-		p, err := before(ctx, r, name, origin{node: node.RESTURL(), comet: node.CometURL(), fresh: peersFresh}, "--shape", "node")
-		if err != nil {
-			return nil, err
-		}
+		node := rig.Must(f.chain.AddNode(devnet.NodeOptions{}))
+		rig.Check(node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}))
+		p := rig.Must(before(ctx, r, name, origin{node: node.RESTURL(), comet: node.CometURL(), fresh: peersFresh}, "--shape", "node"))
 		f.servers = append(f.servers, &freshServer{name: name, node: node, addr: rig.Host(p.url)})
 	}
 	f.chooseKeys(r)
-	return f, nil
+	return f
 }
 
 // chooseKeys takes up to ten keys that every block changes, up to ten of the same class
@@ -125,7 +99,7 @@ func (f *freshnessRun) chooseKeys(r *rig.Rig) {
 
 // poll lets the clients ask for so many blocks, from the beginning of one to the
 // beginning of another, and returns their heights.
-func (f *freshnessRun) poll(ctx context.Context, blocks int64) (first, last int64, err error) {
+func (f *freshnessRun) poll(ctx context.Context, blocks int64) (first, last int64) {
 	polling, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() { f.clock.Watch(polling) })
@@ -141,7 +115,8 @@ func (f *freshnessRun) poll(ctx context.Context, blocks int64) (first, last int6
 	last = f.clock.Wait(ctx, first+blocks)
 	end()
 	all.Wait()
-	return first, last, ctx.Err()
+	rig.Check(ctx.Err())
+	return first, last
 }
 
 // lateness of the answers of one group at one server.
@@ -152,20 +127,14 @@ type lateness struct {
 }
 
 // rows has one for each group and server, the servers of a group together.
-func (f *freshnessRun) rows(ctx context.Context, first, last int64) (rows [][]string, err error) {
-	truth, err := clients.Learn(ctx, f.judge.RESTURL(), f.keys, first-20, f.chain.Height(), nil, 0)
-	if err != nil {
-		return nil, err
-	}
+func (f *freshnessRun) rows(ctx context.Context, first, last int64) (rows [][]string) {
+	truth := rig.Must(clients.Learn(ctx, f.judge.RESTURL(), f.keys, first-20, f.chain.Height(), nil, 0))
 	for _, g := range f.groups {
 		for _, s := range f.servers {
 			l, asked, most := lateness{}, int64(0), int64(0)
 			for _, a := range s.history.Answers {
-				if !slices.Contains(g.keys, a.Key) {
-					continue
-				}
-				if err := l.judge(a, truth, f.clock); err != nil {
-					return nil, fmt.Errorf("%s: %w", s.name, err)
+				if slices.Contains(g.keys, a.Key) {
+					l.judge(a, truth, f.clock)
 				}
 			}
 			for _, a := range s.node.Stats().Asked {
@@ -178,21 +147,20 @@ func (f *freshnessRun) rows(ctx context.Context, first, last int64) (rows [][]st
 				figures.Quantile(l.staleness, 0.99), l.failed))
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 // judge holds an answer against the truth.
-func (l *lateness) judge(a clients.Answer, truth *clients.Truth, clock *clients.Clock) error {
+func (l *lateness) judge(a clients.Answer, truth *clients.Truth, clock *clients.Clock) {
 	if !a.OK() {
 		l.failed++
-		return nil
+		return
 	}
 	height, ok := truth.Until(a.Key, a.Hash, a.Tip+1) // the next block may have come on the way
 	if !ok {
-		return fmt.Errorf("%s: an answer that the node never gave", a.Key)
+		rig.Check(fmt.Errorf("%s: %s gave an answer that the node never gave", a.Key, a.Server))
 	}
 	l.add(height, a, clock.At(height+1))
-	return nil
 }
 
 // add notes an answer that was the node's own until the block after height.

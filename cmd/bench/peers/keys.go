@@ -39,49 +39,33 @@ var keysCases = []keysCase{
 
 // Keys measures blocks for which more is wanted than a node answers at once. Requests
 // come at a rate, whatever became of those before.
-func Keys(ctx context.Context, r *rig.Rig) error {
-	cases, err := chooseCases(keysCases, r.Cases, func(c keysCase) string { return c.name })
-	if err != nil {
-		return err
-	}
+func Keys(ctx context.Context, r *rig.Rig) {
+	cases := rig.Must(chooseCases(keysCases, r.Cases, func(c keysCase) string { return c.name }))
 	if r.Short {
 		cases = []keysCase{{"500 keys", 500, 200, false}}
 	}
 	var rows [][]string
 	for _, c := range cases {
 		for _, name := range []string{tipcacheName, nginxName} {
-			row, err := c.measure(ctx, r, name)
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", c.name, name, err)
-			}
-			rows = append(rows, row)
+			rows = append(rows, c.measure(ctx, r, name))
 		}
 		r.Progress("keys: %s", c.name)
 	}
 	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that takes %v for each of %d reads at once, and longer for each of more", keysClients, keysBlock, busyTakes, busyBears),
 		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "max ms", "sent late, p99 ms", "current %", "after a third of a block %", "node requests per key and block", "most", "node's most at once", "limit", "CPU s/100k", "MiB"}, rows)
 	r.Note("Latencies are from the moment at which a request was due, that at which it was sent included. What failed at the start is of the first %d blocks of a server without memory, which do not count. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v. The limit is how many lists tipcache gave the node at once, at each of the blocks.", keysWarm, peersFresh)
-	return nil
 }
 
 // measure runs a case before one server, which is started for it.
-func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]string, error) {
-	chain, err := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
-	if err != nil {
-		return nil, err
-	}
-	node, err := startBusyNode(r, chain, busyTakes)
-	if err != nil {
-		return nil, err
-	}
-	p, err := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node")
-	if err != nil {
-		return nil, err
-	}
+func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string {
+	chain := rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: keysBlock}))
+	node := rig.Must(startBusyNode(r, chain, busyTakes))
+	p := rig.Must(before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node"))
 	run := &keysRun{keysCase: c, clock: clients.NewClock(chain.Height), addr: rig.Host(p.url), clients: keysClients, failed: map[string]int{}}
 	asking, end := context.WithCancel(ctx)
-	defer end()
 	var all sync.WaitGroup
+	defer all.Wait()
+	defer end()
 	all.Go(func() { run.clock.Watch(asking) })
 	all.Go(func() { run.ask(asking) })
 	warm, blocks := int64(keysWarm), int64(keysBlocks)
@@ -92,17 +76,10 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) ([]strin
 	node.counted.Store(first)
 	run.since(time.Now())
 	var limits []string
-	spent, err := rig.Spent(func() (err error) {
-		limits, err = run.limits(ctx, p, first, blocks)
-		return err
-	}, p.Process)
+	spent := rig.Spent(func() { limits = run.limits(ctx, p, first, blocks) }, p.Process)
 	end()
 	all.Wait()
-	if err != nil {
-		return nil, err
-	}
-	held, err := p.Usage()
-	return run.row(p, node, strings.Join(limits, " "), spent[0], held.RSS), err
+	return run.row(p, node, strings.Join(limits, " "), spent[0], rig.Must(p.Usage()).RSS)
 }
 
 // A keysRun is what clients were answered.
@@ -124,19 +101,15 @@ type keysRun struct {
 }
 
 // limits are how much the node was asked at once, at each of so many blocks after the first; none of a peer.
-func (k *keysRun) limits(ctx context.Context, p *peer, first, blocks int64) (limits []string, err error) {
+func (k *keysRun) limits(ctx context.Context, p *peer, first, blocks int64) (limits []string) {
 	for h := first + 1; h <= first+blocks && ctx.Err() == nil; h++ {
 		k.clock.Wait(ctx, h)
-		if p.replica == nil {
-			continue
+		if p.replica != nil {
+			limits = append(limits, fmt.Sprintf("%.0f", rig.Must(p.replica.Metrics(ctx)).Sum("tipcache_node_limit")))
 		}
-		s, err := p.replica.Metrics(ctx)
-		if err != nil {
-			return nil, err
-		}
-		limits = append(limits, fmt.Sprintf("%.0f", s.Sum("tipcache_node_limit")))
 	}
-	return limits, ctx.Err()
+	rig.Check(ctx.Err())
+	return limits
 }
 
 func (k *keysRun) since(from time.Time) {

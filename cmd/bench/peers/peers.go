@@ -43,54 +43,43 @@ type result struct {
 }
 
 // Hits measures hits beside other servers.
-func Hits(ctx context.Context, r *rig.Rig) error {
-	defer r.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
-	return compare(ctx, r, (*peersRun).startAll)
+func Hits(ctx context.Context, r *rig.Rig) {
+	compare(ctx, r, (*peersRun).startAll)
+	r.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
 }
 
 // Calls measures calls of the RPC by POST beside a small hit by REST, and beside bare handlers.
-func Calls(ctx context.Context, r *rig.Rig) error {
+func Calls(ctx context.Context, r *rig.Rig) {
 	defer func(d devnet.Dialect) { r.Dialect = d }(r.Dialect)
 	r.Dialect = devnet.Cosmos
-	return compare(ctx, r, func(p *peersRun, ctx context.Context) error {
-		d, err := p.Chain(rig.Still)
-		if err != nil {
-			return err
-		}
+	compare(ctx, r, func(p *peersRun, ctx context.Context) {
+		d := rig.Must(p.Chain(rig.Still))
 		for _, name := range []string{tipcacheName, noLaneName} {
-			s, err := before(ctx, p.Rig, name, origin{node: d.NodeURL(), comet: d.CometURL()})
-			if err != nil {
-				return err
-			}
-			p.servers = append(p.servers, s)
+			p.servers = append(p.servers, rig.Must(before(ctx, p.Rig, name, origin{node: d.NodeURL(), comet: d.CometURL()})))
 		}
 		p.cases = callCases()
-		return p.startBare(ctx)
+		p.startBare(ctx)
 	})
 }
 
-func compare(ctx context.Context, r *rig.Rig, start func(*peersRun, context.Context) error) error {
+func compare(ctx context.Context, r *rig.Rig, start func(*peersRun, context.Context)) {
 	p := &peersRun{Rig: r, length: 2 * time.Second, results: map[cell][]result{}, failed: map[cell]error{}}
 	if r.Short {
 		p.length = time.Second
 	}
-	if err := start(p, ctx); err != nil {
-		return err
-	}
+	start(p, ctx)
 	for round := range r.Rounds {
 		for _, connections := range r.Connections {
 			for _, c := range p.cases {
 				for i := range p.servers { // another one begins each round
 					p.turn(ctx, p.servers[(round+i)%len(p.servers)], c, connections)
 				}
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
+				rig.Check(ctx.Err())
 			}
 		}
 		r.Progress("peers: round %d of %d", round+1, r.Rounds)
 	}
-	return p.report()
+	rig.Check(p.report())
 }
 
 // validity is how long the general caches keep answers in this part: longer
@@ -101,90 +90,55 @@ const validity = 24 * time.Hour
 const veryLargeBytes = 515 << 10
 
 // startAll starts the chain, which stands still, and all servers before it.
-func (p *peersRun) startAll(ctx context.Context) error {
-	d, err := p.Chain(rig.Still)
-	if err != nil {
-		return err
-	}
-	key, flags, err := p.collections(ctx, d)
-	if err != nil {
-		return err
-	}
-	node, err := startBusyNode(p.Rig, d, 0)
-	if err != nil {
-		return err
-	}
+func (p *peersRun) startAll(ctx context.Context) {
+	d := rig.Must(p.Chain(rig.Still))
+	key, flags := p.collections(ctx, d)
+	node := rig.Must(startBusyNode(p.Rig, d, 0))
 	node.fill(veryLargeBytes)
 	o := origin{node: node.url, comet: d.CometURL(), fresh: validity}
 	for _, name := range []string{tipcacheName, noLaneName, nginxName, varnishName} {
-		s, err := before(ctx, p.Rig, name, o, flags...)
-		if err != nil {
-			return err
-		}
+		s := rig.Must(before(ctx, p.Rig, name, o, flags...))
 		p.servers = append(p.servers, s)
 		if s.logged != "" {
 			p.servers = append(p.servers, &peer{Process: s.Process, name: name + withLog, url: s.logged, accessLog: s.accessLog})
 		}
 	}
-	small, err := request{path: smallPath}.ask(ctx, p.servers[0].url+smallPath, "")
-	if err != nil {
-		return err
+	small := rig.Must(request{path: smallPath}.ask(ctx, p.servers[0].url+smallPath, ""))
+	p.cases = rig.Must(chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases, func(c peerCase) string { return c.name }))
+	if slices.ContainsFunc(p.cases, func(c peerCase) bool { return c.tls }) {
+		p.startSecure(ctx, o, flags)
 	}
-	if p.cases, err = chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases, func(c peerCase) string { return c.name }); err != nil {
-		return err
-	}
-	if err := p.startSecure(ctx, o, flags); err != nil {
-		return err
-	}
-	return p.startBare(ctx)
+	p.startBare(ctx)
 }
 
 // startSecure starts what the cases with TLS need.
-func (p *peersRun) startSecure(ctx context.Context, o origin, flags []string) (err error) {
-	if !slices.ContainsFunc(p.cases, func(c peerCase) bool { return c.tls }) {
-		return nil
-	}
+func (p *peersRun) startSecure(ctx context.Context, o origin, flags []string) {
 	p.cert = filepath.Join(p.Dir, "cert.pem")
-	if _, err := rig.Output(ctx, "", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-		"-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", p.cert, "-out", p.cert); err != nil {
-		return err
-	}
+	_ = rig.Must(rig.Output(ctx, "", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+		"-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", p.cert, "-out", p.cert))
 	o.cert = p.cert
 	for _, s := range p.servers {
 		switch s.name {
 		case tipcacheName:
-			s.secure, err = before(ctx, p.Rig, tipcacheName, o, flags...)
+			s.secure = rig.Must(before(ctx, p.Rig, tipcacheName, o, flags...))
 		case nginxName + withLog:
-			var other *peer
-			if other, err = before(ctx, p.Rig, nginxName, o); err == nil {
-				s.secure = other.secure
-			}
-		}
-		if err != nil {
-			return err
+			s.secure = rig.Must(before(ctx, p.Rig, nginxName, o)).secure
 		}
 	}
-	return nil
 }
 
 var keyLines = regexp.MustCompile(`key\s+(\S+)\s+line\s+(\S+)`)
 
 // collections imports those of the chain into a store, makes a key, and returns
 // it with the flags that let it in.
-func (p *peersRun) collections(ctx context.Context, d *devnet.Devnet) (key string, flags []string, err error) {
+func (p *peersRun) collections(ctx context.Context, d *devnet.Devnet) (key string, flags []string) {
 	store := "sqlite:" + filepath.Join(p.Dir, "collections.db")
-	if err := p.Import(ctx, d, store); err != nil {
-		return "", nil, err
-	}
-	text, err := rig.Output(ctx, "", p.Bin, "key", "new", "bench")
-	if err != nil {
-		return "", nil, err
-	}
-	m := keyLines.FindStringSubmatch(text)
+	rig.Check(p.Import(ctx, d, store))
+	m := keyLines.FindStringSubmatch(rig.Must(rig.Output(ctx, "", p.Bin, "key", "new", "bench")))
 	if m == nil {
-		return "", nil, errors.New("tipcache key new does not print a key and a line")
+		rig.Check(errors.New("tipcache key new does not print a key and a line"))
 	}
-	return m[1], []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", m[2]}, nil
+	return m[1], []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", m[2]}
 }
 
 // turn measures a server that has something like the case, and keeps what comes of it.
@@ -196,14 +150,12 @@ func (p *peersRun) turn(ctx context.Context, s *peer, c peerCase, connections in
 		s = s.secure
 	}
 	at := cell{s.name, c.name, connections}
-	r, err := p.measure(ctx, s, c, connections)
+	err := rig.Try(func() { p.results[at] = append(p.results[at], p.measure(ctx, s, c, connections)) })
 	_ = os.Truncate(s.Log, 0) // an access log of all rounds would fill disks
 	_ = os.Truncate(s.accessLog, 0)
 	if err != nil {
 		p.failed[at] = fmt.Errorf("%s, %s, %d connections: %w", c.name, s.name, connections, err)
-		return
 	}
-	p.results[at] = append(p.results[at], r)
 }
 
 // hitShare is how much of what tipcache is asked must be hits: these cases
@@ -211,58 +163,44 @@ func (p *peersRun) turn(ctx context.Context, s *peer, c peerCase, connections in
 const hitShare = 0.999
 
 // measure runs wrk once. tipcache has to answer nearly all from memory.
-func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (r result, err error) {
+func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections int) (r result) {
 	l := clients.Load{URL: s.target(c), Connections: connections, Length: p.length, Headers: append(c.q.headers(), c.headers...)}
 	for _, q := range c.questions() {
-		if err = s.prepare(ctx, q); err != nil {
-			return r, err
-		}
+		s.prepare(ctx, q)
 	}
 	time.Sleep(50 * time.Millisecond) // for a page that is read anew, since it is fresh for a few seconds only
-	if l.Script, err = c.script(p.Dir, connections); err != nil {
-		return r, err
-	}
-	all, hits, err := s.counts(ctx)
-	if err != nil {
-		return r, err
-	}
+	l.Script = rig.Must(c.script(p.Dir, connections))
 	load := clients.Wrk
 	if c.http2 {
 		load = clients.HTTP2
 	}
-	spent, err := rig.Spent(func() (err error) { r.Loaded, err = load(ctx, l); return err }, s.Process)
-	if err != nil {
-		return r, err
+	all, hits := s.counts(ctx)
+	spent := rig.Spent(func() { r.Loaded = rig.Must(load(ctx, l)) }, s.Process)
+	r.cpu, r.rss = spent[0].Seconds()/r.Requests*1e5, rig.Must(s.Usage()).RSS
+	allAfter, hitsAfter := s.counts(ctx)
+	if share := (hitsAfter - hits) / (allAfter - all); s.replica != nil && !(share >= hitShare) {
+		rig.Check(fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share))
 	}
-	used, err := s.Usage()
-	if err != nil {
-		return r, err
-	}
-	r.cpu, r.rss = spent[0].Seconds()/r.Requests*1e5, used.RSS
-	allAfter, hitsAfter, err := s.counts(ctx)
-	if share := (hitsAfter - hits) / (allAfter - all); err == nil && s.replica != nil && !(share >= hitShare) {
-		return r, fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share)
-	}
-	return r, err
+	return r
 }
 
 // prepare has a server keep the answer to a case.
-func (p *peer) prepare(ctx context.Context, c peerCase) (err error) {
+func (p *peer) prepare(ctx context.Context, c peerCase) {
 	if c.tls {
-		_, err = rig.Get(ctx, p.url+c.q.path)
+		_ = rig.Must(rig.Get(ctx, p.url+c.q.path))
 	} else {
-		_, err = c.q.ask(ctx, p.target(c), "")
+		_ = rig.Must(c.q.ask(ctx, p.target(c), ""))
 	}
-	return err
 }
 
 // counts has zeros for what is not tipcache.
-func (p *peer) counts(ctx context.Context) (all, hits float64, err error) {
-	if p.replica == nil {
-		return 0, 0, nil
+func (p *peer) counts(ctx context.Context) (all, hits float64) {
+	if p.replica != nil {
+		var err error
+		all, hits, _, err = p.replica.CacheRequests(ctx)
+		rig.Check(err)
 	}
-	all, hits, _, err = p.replica.CacheRequests(ctx)
-	return all, hits, err
+	return all, hits
 }
 
 // target is where a peer serves a case, "" where it has nothing like it. The

@@ -100,14 +100,3 @@ func TestAnAnswerIsBehindFromTheBlockThatChangesIt(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 }
-
-func TestTheNodeFailsOnlyForSomeKeys(t *testing.T) {
-	for uri, want := range map[string]bool{
-		"/staking/params": false, "/staking/validators?pagination.limit=219": false,
-		"/staking/validators?pagination.limit=1000": true, "/staking/validators?pagination.limit=1005&pagination.count_total=true": true,
-	} {
-		if got := failingNode(uri); got != want {
-			t.Errorf("%s: %v, want %v", uri, got, want)
-		}
-	}
-}

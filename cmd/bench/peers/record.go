@@ -4,38 +4,34 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
 // startBare starts a server that has nothing to do but send tipcache's bytes.
-func (p *peersRun) startBare(ctx context.Context) error {
+func (p *peersRun) startBare(ctx context.Context) {
 	var answers []answer
 	for _, c := range p.cases {
 		for _, q := range c.questions() {
 			if slices.ContainsFunc(answers, func(a answer) bool { return a.Path == q.barePath }) {
 				continue // a case of the same question came before
 			}
-			a, err := q.record(ctx, p.servers[0].target(q))
-			if err != nil {
-				return err
-			}
+			a := q.record(ctx, p.servers[0].target(q))
 			if c.crowd == nil {
 				p.describe(c, a)
 			}
 			answers = append(answers, a)
 		}
 	}
-	proc, url, err := startBareServer(ctx, p.Rig, answers, "", "")
-	if err != nil {
-		return err
+	bare := func(cert string) *peer {
+		process, url := startBareServer(ctx, p.Rig, answers, "", cert)
+		return &peer{Process: process, name: bareGin, url: url, bare: true}
 	}
-	bare := &peer{Process: proc, name: bareGin, url: url, bare: true}
-	p.servers = append(p.servers, bare)
-	if p.cert == "" {
-		return nil
+	plain := bare("")
+	if p.cert != "" {
+		plain.secure = bare(p.cert)
 	}
-	proc, url, err = startBareServer(ctx, p.Rig, answers, "", p.cert)
-	bare.secure = &peer{Process: proc, name: bareGin, url: url, bare: true}
-	return err
+	p.servers = append(p.servers, plain)
 }
 
 // questions are the case, or one for each document of its crowd.
@@ -53,21 +49,19 @@ func (c peerCase) questions() []peerCase {
 
 // record asks tipcache at a URL as the case does, for a bare server to answer with the same
 // bytes. The answers are asked for twice: the second is a hit.
-func (c peerCase) record(ctx context.Context, url string) (a answer, err error) {
-	a = answer{Path: c.barePath, Body: map[string]encoding{}}
+func (c peerCase) record(ctx context.Context, url string) answer {
+	a := answer{Path: c.barePath, Body: map[string]encoding{}}
 	for _, coding := range []string{"", "gzip", "br"} {
 		for range 2 {
-			if a.Body[coding], err = c.q.ask(ctx, url, "Accept-Encoding: "+coding); err != nil {
-				return a, err
-			}
+			a.Body[coding] = rig.Must(c.q.ask(ctx, url, "Accept-Encoding: "+coding))
 		}
 		if a.Body[coding].Header.Get("Content-Encoding") != coding {
 			delete(a.Body, coding) // too short to be worth it
 		}
 	}
 	a.ETag = a.Body[""].Header.Get("Etag")
-	a.Body["304"], err = c.q.ask(ctx, url, "If-None-Match: "+a.ETag)
-	return a, err
+	a.Body["304"] = rig.Must(c.q.ask(ctx, url, "If-None-Match: "+a.ETag))
+	return a
 }
 
 func (p *peersRun) describe(c peerCase, a answer) {

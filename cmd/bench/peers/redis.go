@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
@@ -31,57 +30,45 @@ type redisRun struct {
 	size  int      // of a body
 }
 
-// redisResult is of one run over all keys: requests per second, the p50 and the p99 in
-// milliseconds, and the CPU seconds of the server and of Redis per 100,000 requests.
-type redisResult [5]float64
-
 // Redis measures hits in the shared store.
-func Redis(ctx context.Context, b *rig.Rig) error {
+func Redis(ctx context.Context, b *rig.Rig) {
 	r := &redisRun{Rig: b}
-	if err := r.prepare(ctx); err != nil {
-		return err
-	}
-	server, url, err := startBareServer(ctx, b, nil, r.redis.Addr, "")
-	if err != nil {
-		return err
-	}
-	var ours, theirs []redisResult
-	err = r.Interleave("redis", 2, func(i int) error {
-		if i == 1 {
-			result, err := r.load(ctx, server, url, r.names)
-			theirs = append(theirs, result)
-			return err
+	r.prepare(ctx)
+	server, url := startBareServer(ctx, b, nil, r.redis.Addr, "")
+	var all [2][]served
+	r.Interleave("redis", 2, func(i int) {
+		if i == 0 {
+			all[i] = append(all[i], r.cold(ctx))
+		} else {
+			all[i] = append(all[i], r.load(ctx, server, url, r.names))
 		}
-		result, err := r.cold(ctx)
-		ours = append(ours, result)
-		return err
 	})
-	if err == nil {
-		r.report(ours, theirs)
+	rows := [][]string{{"tipcache"}, {"bare gin, one GET"}, {"ratio"}}
+	for of := range all[0][0] {
+		ours, theirs := column(all[0], of), column(all[1], of)
+		for i, x := range [][]float64{ours, theirs, figures.Ratios(ours, theirs)} {
+			rows[i] = append(rows[i], figures.Decimal(figures.Median(x)))
+		}
 	}
-	return err
+	r.Table(fmt.Sprintf("redis: memory cold, %d keys of %d bytes asked once each by %d clients", len(r.paths), r.size, redisClients),
+		[]string{"server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "Redis's CPU s/100k"}, rows)
+	r.Note("The clients are this program's own; medians of %d rounds, each with a replica that has just started.", r.Rounds)
 }
 
-func (r *redisRun) replica(ctx context.Context) (*rig.Replica, error) {
-	return r.Replica(ctx, rig.Before(r.chain, "--redis", r.redis.URL()))
+func (r *redisRun) replica(ctx context.Context) *rig.Replica {
+	return rig.Must(r.Replica(ctx, rig.Before(r.chain, "--redis", r.redis.URL())))
 }
 
-// cold asks a replica that has just started for everything once: all of it has
-// to come from Redis, and the node is not asked.
-func (r *redisRun) cold(ctx context.Context) (redisResult, error) {
-	if err := r.forgetHot(ctx); err != nil {
-		return redisResult{}, err
+// cold asks a replica that has just started, and has not begun with what others use most, for
+// everything once: all of it has to come from Redis, and the node is not asked.
+func (r *redisRun) cold(ctx context.Context) served {
+	for _, hot := range rig.Must(r.redis.Keys(ctx, "tipcache:1:hot:*").Result()) {
+		rig.Check(r.redis.Del(ctx, hot).Err())
 	}
-	t, err := r.replica(ctx)
-	if err != nil {
-		return redisResult{}, err
-	}
+	t := r.replica(ctx)
 	defer t.Stop()
 	r.chain.ResetStats()
-	result, err := r.load(ctx, t.Process, t.URL, r.paths)
-	if err != nil {
-		return result, err
-	}
+	result := r.load(ctx, t.Process, t.URL, r.paths)
 	all, _, hits, err := t.CacheRequests(ctx)
 	if err == nil && (all != hits || int(hits) != len(r.paths)) {
 		err = fmt.Errorf("%.0f of %.0f answers came from Redis, want %d", hits, all, len(r.paths))
@@ -91,56 +78,28 @@ func (r *redisRun) cold(ctx context.Context) (redisResult, error) {
 			err = errors.Join(err, fmt.Errorf("the node was asked for %s", a.URI))
 		}
 	}
-	return result, err
-}
-
-// forgetHot keeps a replica from beginning with what others use most.
-func (r *redisRun) forgetHot(ctx context.Context) error {
-	keys, err := r.redis.Keys(ctx, "tipcache:1:hot:*").Result()
-	if err != nil || len(keys) == 0 {
-		return err
-	}
-	return r.redis.Del(ctx, keys...).Err()
+	rig.Check(err)
+	return result
 }
 
 // load asks for every path once.
-func (r *redisRun) load(ctx context.Context, proc *rig.Process, url string, paths []string) (result redisResult, err error) {
+func (r *redisRun) load(ctx context.Context, process *rig.Process, url string, paths []string) served {
 	c := clients.NewCrowd(rig.Host(url), redisClients)
 	defer c.Close()
 	for _, m := range c {
-		if err := m.Open(ctx); err != nil {
-			return result, err
-		}
+		rig.Check(m.Open(ctx))
 	}
-	requests := make(chan []byte, len(paths))
-	for _, path := range paths {
-		requests <- clients.Request(http.MethodGet, path, "")
+	requests := make([][]byte, len(paths))
+	for i, path := range paths {
+		requests[i] = clients.Request(http.MethodGet, path, "")
 	}
-	close(requests)
-	var waits []float64
-	took := 0.0
-	spent, err := rig.Spent(func() error {
-		began := time.Now()
-		err := c.Ask(ctx, func(int) ([]byte, bool) { request, ok := <-requests; return request, ok },
-			func(a clients.Response) error { waits = append(waits, figures.Milliseconds(a.Took)); return nil })
-		took = time.Since(began).Seconds()
-		return err
-	}, proc, r.redis.Process)
-	if err != nil {
-		return result, err
-	}
-	n := float64(len(paths))
-	return redisResult{n / took, figures.Median(waits), figures.Quantile(waits, 0.99), spent[0].Seconds() * 1e5 / n, spent[1].Seconds() * 1e5 / n}, nil
+	return serve(ctx, c, requests, process, r.redis.Process)
 }
 
-// prepare starts Redis and has one replica fill it.
-func (r *redisRun) prepare(ctx context.Context) (err error) {
-	if r.redis, err = r.Redis(ctx); err != nil {
-		return err
-	}
-	if r.chain, err = r.Chain(rig.Still); err != nil {
-		return err
-	}
+// prepare starts Redis, has one replica fill it, and puts the bytes that it answers with under
+// names of the length of the keys that it has made.
+func (r *redisRun) prepare(ctx context.Context) {
+	r.redis, r.chain = rig.Must(r.Redis(ctx)), rig.Must(r.Chain(rig.Still))
 	keys := redisKeys
 	if r.Short {
 		keys = 2000
@@ -148,50 +107,21 @@ func (r *redisRun) prepare(ctx context.Context) (err error) {
 	for i := range keys { // limits beyond what the list has
 		r.paths = append(r.paths, fmt.Sprintf("/staking/validators/%s/delegations?pagination.limit=%d", r.chain.Validators()[1], 10_000+i))
 	}
-	first, err := r.replica(ctx)
-	if err != nil {
-		return err
-	}
+	first := r.replica(ctx)
 	defer first.Stop()
-	if _, err := r.load(ctx, first.Process, first.URL, r.paths); err != nil {
-		return fmt.Errorf("fill Redis: %w", err)
-	}
-	return r.copyBodies(ctx, first.URL)
-}
-
-// copyBodies puts the bytes that the replica answers with under names of the
-// length of the keys that it has made.
-func (r *redisRun) copyBodies(ctx context.Context, url string) error {
-	body, err := rig.Get(ctx, url+r.paths[0])
-	if err != nil {
-		return err
-	}
+	r.load(ctx, first.Process, first.URL, r.paths)
+	body := rig.Must(rig.Get(ctx, first.URL+r.paths[0]))
 	r.size = len(body)
-	keys, _, err := r.redis.Scan(ctx, 0, "tipcache:*", 1000).Result()
-	if err != nil || len(keys) == 0 {
-		return errors.Join(errors.New("tipcache has put nothing into Redis"), err)
+	made, _, err := r.redis.Scan(ctx, 0, "tipcache:*", 1000).Result()
+	if err != nil || len(made) == 0 {
+		rig.Check(errors.Join(errors.New("tipcache has put nothing into Redis"), err))
 	}
-	longest := slices.MaxFunc(keys, func(a, b string) int { return len(a) - len(b) })
+	longest := slices.MaxFunc(made, func(a, b string) int { return len(a) - len(b) })
 	pipe := r.redis.Pipeline()
 	for i := range r.paths {
 		name := fmt.Sprintf("%0*d", len(longest), i)
 		r.names = append(r.names, "/key/"+name)
 		pipe.Set(ctx, name, body, 0)
 	}
-	_, err = pipe.Exec(ctx)
-	return err
-}
-
-func (r *redisRun) report(ours, theirs []redisResult) {
-	rows := [][]string{{"tipcache"}, {"bare gin, one GET"}, {"ratio"}}
-	for column := range len(redisResult{}) {
-		of := func(x redisResult) float64 { return x[column] }
-		a, b := figures.Each(ours, of), figures.Each(theirs, of)
-		for i, x := range [][]float64{a, b, figures.Ratios(a, b)} {
-			rows[i] = append(rows[i], figures.Decimal(figures.Median(x)))
-		}
-	}
-	r.Table(fmt.Sprintf("redis: memory cold, %d keys of %d bytes asked once each by %d clients", len(r.paths), r.size, redisClients),
-		[]string{"server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "Redis's CPU s/100k"}, rows)
-	r.Note("The clients are this program's own; medians of %d rounds, each with a replica that has just started.", r.Rounds)
+	_ = rig.Must(pipe.Exec(ctx))
 }

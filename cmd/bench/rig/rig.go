@@ -26,8 +26,8 @@ var ErrUsage = errors.New("usage")
 type Part struct {
 	Name  string
 	About string
-	Needs []string // programs that must be installed
-	Run   func(ctx context.Context, r *Rig) error
+	Needs []string                          // programs that must be installed
+	Run   func(ctx context.Context, r *Rig) // fails by Check
 }
 
 // Options say how to measure.
@@ -84,6 +84,38 @@ func Choose[A any](kind string, all []A, names []string, nameOf func(A) string) 
 	return chosen, nil
 }
 
+// failed is what a part is ended with.
+type failed struct{ error }
+
+// Check ends the part where there is an error, as t.Fatal ends a test. It is for the
+// goroutine that runs the part.
+func Check(err error) {
+	if err != nil {
+		panic(failed{err})
+	}
+}
+
+// Must is the value of a call that has not failed, and [Check] of one that has.
+func Must[A any](value A, err error) A {
+	Check(err)
+	return value
+}
+
+// Try does something to its end, or up to what Check ends it with.
+func Try(do func()) (err error) {
+	defer func() {
+		switch end := recover().(type) {
+		case nil:
+		case failed:
+			err = end.error
+		default:
+			panic(end)
+		}
+	}()
+	do()
+	return nil
+}
+
 // Measure runs parts one after another, and ends all that each has started.
 func Measure(ctx context.Context, o Options, parts ...Part) error {
 	if err := findTools(parts); err != nil {
@@ -96,7 +128,7 @@ func Measure(ctx context.Context, o Options, parts ...Part) error {
 	defer r.Close()
 	for _, p := range parts {
 		running, cancel := context.WithCancel(ctx)
-		err := p.Run(running, r)
+		err := Try(func() { p.Run(running, r) })
 		cancel()
 		r.Stop()
 		if err != nil {
@@ -107,16 +139,13 @@ func Measure(ctx context.Context, o Options, parts ...Part) error {
 }
 
 // Interleave measures n things in rounds, of which each begins with another one.
-func (r *Rig) Interleave(name string, n int, measure func(i int) error) error {
+func (r *Rig) Interleave(name string, n int, measure func(i int)) {
 	for round := range r.Rounds {
 		for i := range n {
-			if err := measure((round + i) % n); err != nil {
-				return err
-			}
+			measure((round + i) % n)
 		}
 		r.Progress("%s: round %d of %d", name, round+1, r.Rounds)
 	}
-	return nil
 }
 
 // Progress says on standard error what of a part is done.

@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,20 +40,15 @@ func (p *Process) Usage() (u Usage, err error) {
 }
 
 // Spent is the CPU time that processes use while something is done.
-func Spent(do func() error, all ...*Process) ([]time.Duration, error) {
+func Spent(do func(), all ...*Process) []time.Duration {
+	before := make([]time.Duration, len(all))
+	for i, p := range all {
+		before[i] = Must(p.Usage()).CPU
+	}
+	do()
 	spent := make([]time.Duration, len(all))
-	add := func(sign int) (err error) {
-		for i, p := range all {
-			u, failed := p.Usage()
-			spent[i], err = spent[i]+time.Duration(sign)*u.CPU, errors.Join(err, failed)
-		}
-		return err
+	for i, p := range all {
+		spent[i] = Must(p.Usage()).CPU - before[i]
 	}
-	if err := add(-1); err != nil {
-		return nil, err
-	}
-	if err := do(); err != nil {
-		return nil, err
-	}
-	return spent, add(+1)
+	return spent
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // Sessions counts what clients in a session see.
-func Sessions(ctx context.Context, r *rig.Rig) error {
+func Sessions(ctx context.Context, r *rig.Rig) {
 	enough := 1_000_000
 	if r.Short {
 		enough = 2_000
@@ -35,17 +35,11 @@ func Sessions(ctx context.Context, r *rig.Rig) error {
 	var rows [][]string
 	var failed error
 	for _, k := range kinds {
-		b, err := start(ctx, r, k)
-		if err != nil {
-			return err
-		}
-		reads := enough
+		b, reads := start(ctx, r, k), enough
 		if k.silent { // a control
 			reads /= 4
 		}
-		if err := b.run(ctx, reads); err != nil {
-			return err
-		}
+		b.run(ctx, reads)
 		rows = append(rows, b.row())
 		failed = errors.Join(failed, b.verdict(r.Short))
 		r.Progress("sessions: %s", b.name)
@@ -54,7 +48,7 @@ func Sessions(ctx context.Context, r *rig.Rig) error {
 	r.Table(fmt.Sprintf("%d sessions through an nginx that pools connections, over %d replicas with a node each: rolling restart, outage of a node, failover of Redis, set-back by %d blocks; blocks of %v", sessions, replicas, setBackBy, blockTime),
 		[]string{"replicas", "reads", "blocks", "backward, unmarked", "own writes missed", "other bodies", "marked", "marked %", "but for the faults %", "begun anew", "409", "other failures"}, rows)
 	r.Note("Each client closes its connection now and then. A write is a block that the chain has: its reader waits for it by X-Min-Block-Height, and each later read of the session is to hold it. What is marked in the %v from a fault on counts as the fault's. Other bodies are those that differ from the first of the same path and block. Clients without X-Session show what the rig finds where nothing keeps the promise; their chain is not set back.", outage+afterFault)
-	return failed
+	rig.Check(failed)
 }
 
 // A kind is how the clients and replicas of a bed are.
@@ -82,33 +76,25 @@ type bed struct {
 	bodies sync.Map // of history, path and block: the first
 }
 
-func start(ctx context.Context, r *rig.Rig, k kind) (*bed, error) {
-	b := &bed{kind: k}
+func start(ctx context.Context, r *rig.Rig, k kind) *bed {
+	b := &bed{kind: k, chain: rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: blockTime}))}
 	b.history.Store(1)
-	var err error
-	if b.chain, err = r.Chain(devnet.Options{Seed: 1, Interval: blockTime}); err != nil {
-		return nil, err
-	}
-	if b.nodes, err = rig.Nodes(b.chain, replicas); err != nil {
-		return nil, err
-	}
+	b.nodes, b.first = rig.Must(rig.Nodes(b.chain, replicas)), b.chain.Height()
 	redis := "none"
 	if b.shared {
-		if b.redis, err = r.Sentinel(ctx); err != nil {
-			return nil, err
-		}
+		b.redis = rig.Must(r.Sentinel(ctx))
 		redis = b.redis.URL
 	}
+	servers := ""
 	for i, n := range b.nodes {
 		next := b.nodes[(i+1)%replicas] // to fail over to
-		t, err := r.Replica(ctx, rig.Serving{Node: n.RESTURL(), Comet: n.CometURL(), Flags: []string{"--node", next.RESTURL(), "--comet", next.CometURL(), "--redis", redis}})
-		if err != nil {
-			return nil, err
-		}
+		t := rig.Must(r.Replica(ctx, rig.Serving{Node: n.RESTURL(), Comet: n.CometURL(), Flags: []string{"--node", next.RESTURL(), "--comet", next.CometURL(), "--redis", redis}}))
 		b.replicas = append(b.replicas, t)
+		servers += "    server " + rig.Host(t.URL) + " max_fails=0;\n"
 	}
-	b.first = b.chain.Height()
-	return b, b.ingress(ctx, r)
+	front := rig.Must(r.Front(ctx, "nginx", "/staking/pool", func(_, addr string) (string, error) { return fmt.Sprintf(ingress, servers, addr), nil }))
+	b.url = "http://" + front.Addr
+	return b
 }
 
 // ingress is an nginx before all replicas, whose connections to them it keeps and gives to
@@ -133,22 +119,8 @@ http {
 }
 `
 
-func (b *bed) ingress(ctx context.Context, r *rig.Rig) error {
-	f, err := r.Front(ctx, "nginx", "/staking/pool", func(_, addr string) (string, error) {
-		servers := ""
-		for _, t := range b.replicas {
-			servers += "    server " + rig.Host(t.URL) + " max_fails=0;\n"
-		}
-		return fmt.Sprintf(ingress, servers, addr), nil
-	})
-	if err == nil {
-		b.url = "http://" + f.Addr
-	}
-	return err
-}
-
 // run has the clients read so often, with faults at equal distances.
-func (b *bed) run(ctx context.Context, enough int) error {
+func (b *bed) run(ctx context.Context, enough int) {
 	running, leave := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -158,22 +130,20 @@ func (b *bed) run(ctx context.Context, enough int) error {
 	}
 	faults := b.faultsOf()
 	for i, fault := range faults {
-		if !b.reach(ctx, enough*(i+1)/(len(faults)+1)) {
-			return ctx.Err()
-		}
-		if err := fault(ctx); err != nil {
-			return err
-		}
-		b.faults.Store(time.Now().Add(afterFault).UnixMilli())
+		b.reach(ctx, enough*(i+1)/(len(faults)+1))
+		b.during(10 * time.Minute)
+		rig.Check(fault(ctx))
+		b.during(afterFault)
 	}
 	b.reach(ctx, enough)
-	return ctx.Err()
 }
 
+// faultsOf are those of the kind: the replicas are replaced one after another, a node is away
+// of which a replica knows another, a master dies, and the chain is set back.
 func (b *bed) faultsOf() []func(context.Context) error {
-	faults := []func(context.Context) error{b.restart, b.failOver}
+	faults := []func(context.Context) error{b.restart, func(ctx context.Context) error { return rig.Away(ctx, b.nodes[1], outage) }}
 	if b.shared {
-		faults = append(faults, b.failOverRedis)
+		faults = append(faults, b.redis.KillMaster)
 	}
 	if !b.silent {
 		faults = append(faults, b.setBack)
@@ -187,19 +157,17 @@ var paths = []string{
 	"/staking/validators?pagination.limit=5", "/staking/validators?status=bonded&pagination.limit=3",
 }
 
-func (b *bed) reach(ctx context.Context, least int) bool {
+func (b *bed) reach(ctx context.Context, least int) {
 	for b.Of(reads) < least && rig.Pause(ctx, 20*time.Millisecond) {
 	}
-	return ctx.Err() == nil
+	rig.Check(ctx.Err())
 }
 
 // during tells that marks are the fault's from now on.
 func (b *bed) during(d time.Duration) { b.faults.Store(time.Now().Add(d).UnixMilli()) }
 
-// restart replaces the replicas one after another.
 func (b *bed) restart(ctx context.Context) error {
 	for _, t := range b.replicas {
-		b.during(time.Minute)
 		if err := t.Renew(ctx); err != nil {
 			return err
 		}
@@ -207,21 +175,8 @@ func (b *bed) restart(ctx context.Context) error {
 	return nil
 }
 
-// failOver takes a node away, of which a replica knows another.
-func (b *bed) failOver(ctx context.Context) error {
-	b.during(time.Minute)
-	return rig.Away(ctx, b.nodes[1], outage)
-}
-
-// failOverRedis kills the master, and waits until another server has taken over.
-func (b *bed) failOverRedis(ctx context.Context) error {
-	b.during(time.Minute)
-	return b.redis.KillMaster(ctx)
-}
-
 // setBack takes blocks away, and waits until all replicas have found that.
 func (b *bed) setBack(ctx context.Context) error {
-	b.during(10 * time.Minute)
 	before := b.history.Swap(0)
 	defer b.history.Store(before + 1)
 	b.chain.SetBack(setBackBy)

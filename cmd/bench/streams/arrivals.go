@@ -71,19 +71,17 @@ func (a *arrivals) fail(err error) {
 
 // advance makes so many blocks, and waits until each is with all followers, and for some time
 // at least.
-func (a *arrivals) advance(ctx context.Context, d *devnet.Devnet, blocks int, least time.Duration) error {
+func (a *arrivals) advance(ctx context.Context, d *devnet.Devnet, blocks int, least time.Duration) {
 	for range blocks {
 		next := time.Now().Add(least)
 		a.mu.Lock()
 		a.made[d.Height()+1] = time.Now()
 		a.mu.Unlock()
 		d.Advance(1)
-		if err := a.reach(ctx, d.Height()); err != nil {
-			return err
-		}
+		a.reach(ctx, d.Height())
 		rig.Pause(ctx, time.Until(next))
 	}
-	return ctx.Err()
+	rig.Check(ctx.Err())
 }
 
 // row has how late blocks were, p50, p99 and most, between other cells.
@@ -94,7 +92,7 @@ func (a *arrivals) row(first []any, last ...any) []string {
 }
 
 // reach waits until a block, or a later one, is with all followers.
-func (a *arrivals) reach(ctx context.Context, height int64) error {
+func (a *arrivals) reach(ctx context.Context, height int64) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
@@ -105,10 +103,10 @@ func (a *arrivals) reach(ctx context.Context, height int64) error {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return fmt.Errorf("%d of %d followers have block %d: %w", n, a.followers, height, err)
+			rig.Check(fmt.Errorf("%d of %d followers have block %d: %w", n, a.followers, height, err))
 		}
 		if n == a.followers {
-			return nil
+			return
 		}
 	}
 }

@@ -18,15 +18,9 @@ var edges = []struct{ name, program, file string }{{"Varnish", "varnishd", "varn
 var parameter = regexp.MustCompile(`-p (\S+=\S+)`)
 
 // before starts an edge.
-func before(ctx context.Context, r *rig.Rig, program, file string, t *rig.Replica) (*rig.Front, error) {
-	root, err := rig.Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
-	if err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(root), "deploy", "edge", file))
-	if err != nil {
-		return nil, err
-	}
+func before(ctx context.Context, r *rig.Rig, program, file string, t *rig.Replica) *rig.Front {
+	root := rig.Must(rig.Output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}"))
+	text := rig.Must(os.ReadFile(filepath.Join(strings.TrimSpace(root), "deploy", "edge", file)))
 	var args []string
 	if program == "varnishd" {
 		args = []string{"-s", "malloc,64m"}
@@ -34,10 +28,10 @@ func before(ctx context.Context, r *rig.Rig, program, file string, t *rig.Replic
 			args = append(args, "-p", string(set[1]))
 		}
 	}
-	return r.Front(ctx, program, "/staking/pool", func(dir, addr string) (string, error) {
+	return rig.Must(r.Front(ctx, program, "/staking/pool", func(dir, addr string) (string, error) {
 		origin := rig.Host(t.URL)
 		host, port, _ := net.SplitHostPort(origin)
 		return strings.NewReplacer("127.0.0.1:8080", origin, "127.0.0.1:8443", addr, "pid /run/tipcache-edge.pid;", "", "/var/cache/tipcache-edge", filepath.Join(dir, "cache"),
 			`.host = "127.0.0.1"; .port = "8080"`, `.host = "`+host+`"; .port = "`+port+`"`).Replace(string(text)), nil
-	}, args...)
+	}, args...))
 }

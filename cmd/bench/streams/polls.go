@@ -22,43 +22,28 @@ const (
 
 // Polls measures answers that come by polls through one edge: what tipcache is asked, and
 // how long after a block its change is with every follower.
-func Polls(ctx context.Context, r *rig.Rig) error {
+func Polls(ctx context.Context, r *rig.Rig) {
 	n := 10_000
 	if r.Short {
 		n = 100
 	}
 	var rows [][]string
 	for _, e := range edges {
-		row, err := polled(ctx, r, e.name, e.program, e.file, n)
-		if err != nil {
-			return fmt.Errorf("%s: %w", e.name, err)
-		}
-		rows = append(rows, row)
+		rows = append(rows, polled(ctx, r, e.name, e.program, e.file, n))
 		r.Progress("polls: %s", e.name)
 	}
 	r.Table(fmt.Sprintf("%d followers of %d answers that every block changes, by polls through one edge, for %d blocks of %v", n, polledPaths, polledBlocks, polledEvery),
 		[]string{"edge", "requests a path and block", "p50 ms", "p99 ms", "max ms", "backward", "skipped", "failed", "CPU of tipcache", "of the edge", "of the clients and the node"}, rows)
 	r.Note("CPU is in seconds of a core for each second. %s", whatLate)
-	return nil
 }
 
 // polled measures n followers through one edge.
-func polled(ctx context.Context, r *rig.Rig, name, program, file string, n int) ([]string, error) {
-	s, err := start(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+func polled(ctx context.Context, r *rig.Rig, name, program, file string, n int) []string {
+	s := start(ctx, r)
 	defer s.Stop()
-	e, err := before(ctx, r, program, file, s.Replica)
-	if err != nil {
-		return nil, err
-	}
+	e := before(ctx, r, program, file, s.Replica)
 	defer e.Stop()
-	paths, err := outstanding(ctx, s.URL)
-	if err != nil {
-		return nil, err
-	}
-	a := newArrivals(n)
+	paths, a := outstanding(ctx, s.URL), newArrivals(n)
 	ctx, leave := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -66,29 +51,18 @@ func polled(ctx context.Context, r *rig.Rig, name, program, file string, n int) 
 	for i := range n {
 		all.Go(func() { a.poll(ctx, e.Addr, paths[i%len(paths)]) })
 	}
-	if err := a.advance(ctx, s.chain, 2, polledEvery); err != nil { // after the first all wait, after the second at one URL
-		return nil, err
-	}
+	a.advance(ctx, s.chain, 2, polledEvery) // after the first all wait, after the second at one URL
 	a.forget()
-	asked, err := polls(ctx, s.Replica)
-	if err != nil {
-		return nil, err
-	}
-	began, own := time.Now(), ownCPU()
-	spent, err := rig.Spent(func() error { return a.advance(ctx, s.chain, polledBlocks, polledEvery) }, s.Process, e.Process)
-	if err != nil {
-		return nil, err
-	}
+	asked, began, own := polls(ctx, s.Replica), time.Now(), ownCPU()
+	spent := rig.Spent(func() { a.advance(ctx, s.chain, polledBlocks, polledEvery) }, s.Process, e.Process)
 	took, own := time.Since(began).Seconds(), ownCPU()-own
-	now, err := polls(ctx, s.Replica)
-	return a.row([]any{name, (now - asked) / float64(polledPaths*polledBlocks)}, a.backward, a.skipped, a.failed,
-		spent[0].Seconds()/took, spent[1].Seconds()/took, own.Seconds()/took), err
+	return a.row([]any{name, (polls(ctx, s.Replica) - asked) / float64(polledPaths*polledBlocks)}, a.backward, a.skipped, a.failed,
+		spent[0].Seconds()/took, spent[1].Seconds()/took, own.Seconds()/took)
 }
 
 // polls is how many polls a replica has answered.
-func polls(ctx context.Context, t *rig.Replica) (float64, error) {
-	s, err := t.Metrics(ctx)
-	return s.Sum("tipcache_proxy_requests_total", `route="poll"`), err
+func polls(ctx context.Context, t *rig.Replica) float64 {
+	return rig.Must(t.Metrics(ctx)).Sum("tipcache_proxy_requests_total", `route="poll"`)
 }
 
 // ownCPU is the CPU time of this process.
@@ -99,15 +73,15 @@ func ownCPU() time.Duration {
 }
 
 // outstanding are paths of validators whose answers change at every block.
-func outstanding(ctx context.Context, url string) (paths []string, err error) {
-	text, err := rig.Get(ctx, fmt.Sprint(url, "/staking/validators?status=bonded&pagination.limit=", polledPaths))
+func outstanding(ctx context.Context, url string) (paths []string) {
+	text := rig.Must(rig.Get(ctx, fmt.Sprint(url, "/staking/validators?status=bonded&pagination.limit=", polledPaths)))
 	for _, operator := range gjson.Get(text, "msg.validators.#.operator_address").Array() {
 		paths = append(paths, "/distribution/validators/"+operator.String()+"/outstanding_rewards")
 	}
-	if err == nil && len(paths) != polledPaths {
-		err = fmt.Errorf("%d validators are bonded", len(paths))
+	if len(paths) != polledPaths {
+		rig.Check(fmt.Errorf("%d validators are bonded", len(paths)))
 	}
-	return paths, err
+	return paths
 }
 
 // poll polls one answer until ctx ends.

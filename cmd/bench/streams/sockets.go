@@ -17,7 +17,7 @@ const beside = 200
 
 // Sockets measures how long after a block its header is with very many WebSockets of the RPC, each
 // of which asks for two kinds of transactions, too, and what a socket takes.
-func Sockets(ctx context.Context, r *rig.Rig) error {
+func Sockets(ctx context.Context, r *rig.Rig) {
 	n, most, interval := 10_000, beside, 2*time.Second
 	if r.Short {
 		n, most, interval = 20, 2, 0
@@ -25,53 +25,34 @@ func Sockets(ctx context.Context, r *rig.Rig) error {
 	defer func(d devnet.Dialect) { r.Dialect = d }(r.Dialect)
 	r.Dialect = devnet.Cosmos // Story's simulated nodes find no transactions
 	rpc := rig.FreeAddr()
-	s, err := start(ctx, r, "--rpc-listen", rpc)
-	if err != nil {
-		return err
-	}
+	s := start(ctx, r, "--rpc-listen", rpc)
 	defer s.Stop()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	a := newArrivals(n)
 	for i := range n {
-		queries := []string{"tm.event='NewBlockHeader'", fmt.Sprintf("tm.event='Tx' AND message.sender='a%d'", i), fmt.Sprintf("tm.event='Tx' AND transfer.recipient='a%d'", i)}
-		if err := listen(ctx, rpc, a, s.chain.Height(), queries...); err != nil {
-			return err
-		}
+		listen(ctx, rpc, a, s.chain.Height(), "tm.event='NewBlockHeader'", fmt.Sprintf("tm.event='Tx' AND message.sender='a%d'", i), fmt.Sprintf("tm.event='Tx' AND transfer.recipient='a%d'", i))
 	}
-	each, err := s.each(n)
-	if err != nil {
-		return err
-	}
+	each := s.each(n)
 	for range most {
-		if err := listen(ctx, rpc, newArrivals(1), s.chain.Height(), "tm.event='NewBlock'"); err != nil {
-			return err
-		}
+		listen(ctx, rpc, newArrivals(1), s.chain.Height(), "tm.event='NewBlock'")
 	}
-	if err := a.advance(ctx, s.chain, streamedBlocks, interval); err != nil {
-		return err
-	}
+	a.advance(ctx, s.chain, streamedBlocks, interval)
 	r.Table(fmt.Sprintf("headers of %d blocks over WebSockets with three subscriptions each, beside %d with NewBlock", streamedBlocks, most),
 		[]string{"sockets", "bytes an event", "p50 ms", "p99 ms", "max ms", "KiB a socket"}, [][]string{a.row([]any{n, a.size}, each)})
 	r.Note(whatLate)
-	return nil
 }
 
 // listen opens a WebSocket with subscriptions, and notes the heights of the headers that come.
-func listen(ctx context.Context, rpc string, a *arrivals, height int64, queries ...string) error {
+func listen(ctx context.Context, rpc string, a *arrivals, height int64, queries ...string) {
 	conn, _, err := websocket.Dial(ctx, "ws://"+rpc+"/websocket", nil) //nolint:bodyclose // it is the connection's
-	if err != nil {
-		return err
-	}
+	rig.Check(err)
 	conn.SetReadLimit(1 << 24)
 	for id, query := range queries {
 		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscribe","params":{"query":%q}}`, id, query)
-		if err := conn.Write(ctx, websocket.MessageText, []byte(call)); err != nil {
-			return err
-		}
-		if _, _, err := conn.Read(ctx); err != nil {
-			return err
-		}
+		rig.Check(conn.Write(ctx, websocket.MessageText, []byte(call)))
+		_, _, err := conn.Read(ctx)
+		rig.Check(err)
 	}
 	a.note(0, height, 0)
 	go func() {
@@ -89,5 +70,4 @@ func listen(ctx context.Context, rpc string, a *arrivals, height int64, queries 
 			}
 		}
 	}()
-	return nil
 }

@@ -27,10 +27,10 @@ const (
 var roomForStreams = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_CLIENT_STREAMS=50000", "TIPCACHE_HTTP_MAX_CONNECTIONS=50000"}
 
 // replica is one before a chain.
-func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet, flags ...string) (*rig.Replica, error) {
+func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet, flags ...string) *rig.Replica {
 	serving := rig.Before(d, flags...)
 	serving.Env = roomForStreams
-	return r.Replica(ctx, serving)
+	return rig.Must(r.Replica(ctx, serving))
 }
 
 // A server is a replica before a chain that stands still.
@@ -40,130 +40,88 @@ type server struct {
 	empty rig.Usage // while no client has come
 }
 
-func start(ctx context.Context, r *rig.Rig, flags ...string) (s server, err error) {
-	if s.chain, err = r.Chain(rig.Still); err != nil {
-		return s, err
-	}
-	if s.Replica, err = replica(ctx, r, s.chain, flags...); err == nil {
-		s.empty, err = s.Usage()
-	}
-	return s, err
+func start(ctx context.Context, r *rig.Rig, flags ...string) (s server) {
+	s.chain = rig.Must(r.Chain(rig.Still))
+	s.Replica = replica(ctx, r, s.chain, flags...)
+	s.empty = rig.Must(s.Usage())
+	return s
 }
 
 // each is what each of n clients takes, in KiB.
-func (s server) each(n int) (float64, error) {
-	open, err := s.Usage()
-	return float64(open.RSS-s.empty.RSS) / 1024 / float64(n), err
+func (s server) each(n int) float64 {
+	return float64(rig.Must(s.Usage()).RSS-s.empty.RSS) / 1024 / float64(n)
 }
 
 // Streams measures the answers that come by themselves.
-func Streams(ctx context.Context, r *rig.Rig) error {
+func Streams(ctx context.Context, r *rig.Rig) {
 	counts := []int{2_000, 10_000}
 	if r.Short {
 		counts = []int{50}
 	}
 	var rows [][]string
 	for _, n := range counts {
-		row, err := streamed(ctx, r, n)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, row)
+		rows = append(rows, streamed(ctx, r, n))
 	}
 	r.Table("streams of one answer that every block changes, followed for "+fmt.Sprint(streamedBlocks)+" blocks",
 		[]string{"streams", "bytes an event", "p50 ms", "p99 ms", "max ms", "CPU us an event", "KiB a stream", "node reads a block"}, rows)
-	idle, err := idleConnections(ctx, r, counts[len(counts)-1])
-	if err != nil {
-		return err
-	}
-	r.Note("A connection that is idle after one answer takes %s KiB (%d of them).", figures.Decimal(idle), counts[len(counts)-1])
+	most := counts[len(counts)-1]
+	r.Note("A connection that is idle after one answer takes %s KiB (%d of them).", figures.Decimal(idleConnections(ctx, r, most)), most)
 	r.Note(whatLate)
-	return besideHits(ctx, r, counts[0])
+	besideHits(ctx, r, counts[0])
 }
 
 const whatLate = "The time is from the moment the node can answer for a block until a client has read the change. Server and clients share the machine."
 
 // idleConnections measures what each of n connections takes after one answer, in KiB.
-func idleConnections(ctx context.Context, r *rig.Rig, n int) (float64, error) {
-	s, err := start(ctx, r)
-	if err != nil {
-		return 0, err
-	}
+func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
+	s := start(ctx, r)
 	defer s.Stop()
 	crowd := clients.NewCrowd(rig.Host(s.URL), n)
 	defer crowd.Close()
-	if err := crowd.Gather(ctx, "/staking/pool"); err != nil {
-		return 0, err
-	}
+	rig.Check(crowd.Gather(ctx, "/staking/pool"))
 	return s.each(n)
 }
 
 // streamed measures n streams of a chain that moves when all have what came before.
-func streamed(ctx context.Context, r *rig.Rig, n int) ([]string, error) {
-	s, err := start(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+func streamed(ctx context.Context, r *rig.Rig, n int) []string {
+	s := start(ctx, r)
 	defer s.Stop()
-	a, end, err := follow(ctx, rig.Host(s.URL), n)
+	ctx, end := context.WithCancel(ctx)
 	defer end()
-	if err != nil {
-		return nil, err
-	}
-	each, err := s.each(n)
-	if err != nil {
-		return nil, err
-	}
-	asked := readsOf(s.chain, streamedPath)
-	spent, err := rig.Spent(func() error { return a.advance(ctx, s.chain, streamedBlocks, 0) }, s.Process)
-	if err != nil {
-		return nil, err
-	}
-	return a.row([]any{n, a.size}, float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(readsOf(s.chain, streamedPath)-asked)/streamedBlocks), nil
+	a := follow(ctx, rig.Host(s.URL), n)
+	each, asked := s.each(n), readsOf(s.chain, streamedPath)
+	spent := rig.Spent(func() { a.advance(ctx, s.chain, streamedBlocks, 0) }, s.Process)
+	return a.row([]any{n, a.size}, float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(readsOf(s.chain, streamedPath)-asked)/streamedBlocks)
 }
 
-// follow opens n streams, and waits until each has its first event.
-func follow(ctx context.Context, addr string, n int) (a *arrivals, end func(), err error) {
-	ctx, end = context.WithCancel(ctx)
-	a = newArrivals(n)
+// follow opens n streams until ctx ends, and waits until each has its first event.
+func follow(ctx context.Context, addr string, n int) *arrivals {
+	a := newArrivals(n)
 	request := clients.Request("GET", streamedPath, "", "Accept: text/event-stream")
 	for range n {
-		conn, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr)
-		if err != nil {
-			return a, end, err
-		}
+		conn := rig.Must((&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr))
 		context.AfterFunc(ctx, func() { _ = conn.Close() })
-		if _, err := conn.Write(request); err != nil {
-			return a, end, err
-		}
-		go func() {
-			had, height := int64(0), int64(0)
-			a.fail(events(conn, func(name string, value []byte) error {
-				switch name {
-				case "id":
-					_, _ = fmt.Sscanf(string(value), "%d.", &height)
-				case "data":
-					a.note(had, height, len("data: ")+len(value)+1)
-					had = height
-				}
-				return nil
-			}))
-		}()
+		_ = rig.Must(conn.Write(request))
+		go a.read(conn)
 	}
-	return a, end, a.reach(ctx, anyBlock)
+	a.reach(ctx, anyBlock)
+	return a
 }
 
-// events has the fields of a stream's events read until it ends, which is an error.
-func events(stream io.Reader, read func(name string, value []byte) error) error {
+// read notes the events of a stream until it ends, which is an error.
+func (a *arrivals) read(stream io.Reader) {
+	had, height := int64(0), int64(0)
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
 	for lines.Scan() {
-		name, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
-		if err := read(string(name), value); err != nil {
-			return err
+		if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok {
+			a.note(had, height, len("data: ")+len(data)+1)
+			had = height
+		} else {
+			_, _ = fmt.Sscanf(lines.Text(), "id: %d.", &height)
 		}
 	}
-	return cmp.Or(lines.Err(), io.EOF)
+	a.fail(cmp.Or(lines.Err(), io.EOF))
 }
 
 // readsOf is how often a path was read of the node. It is asked for other things as well:
