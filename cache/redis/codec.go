@@ -58,11 +58,15 @@ func newCodec(key []byte) *codec {
 
 // version is the beginning of the m of an entry, which no other state of its key has.
 func version(e *cache.Entry) []byte {
-	return head{height: e.Height, readAt: e.ReadAt, expires: e.Expires, etag: e.ETag}.version()
+	return head{height: e.Height, readAt: e.ReadAt, expires: e.Expires, etag: e.ETag}.appendVersion(nil)
 }
 
-func (h head) version() []byte {
-	return fmt.Appendf(nil, "1 %d %d %d %s ", h.height, micros(h.readAt), micros(h.expires), h.etag)
+func (h head) appendVersion(to []byte) []byte {
+	to = append(to, "1 "...)
+	for _, n := range [...]int64{h.height, micros(h.readAt), micros(h.expires)} {
+		to = append(strconv.AppendInt(to, n, 10), ' ')
+	}
+	return append(append(to, h.etag...), ' ')
 }
 
 // encodeMeta gives the m of an entry at a key of the store.
@@ -97,7 +101,8 @@ func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(m, string(h.version())) {
+	var room [128]byte
+	if as := h.appendVersion(room[:0]); len(m) < len(as) || m[:len(as)] != string(as) {
 		return nil, fmt.Errorf("%w: a number is not written as we write it", errCorrupt)
 	}
 	e := &cache.Entry{Height: h.height, ReadAt: h.readAt, Expires: h.expires}

@@ -42,7 +42,7 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 				if keep := s.keepFor(e, keep); keep > 0 {
 					at := entryKey(namespace, key)
 					s.settle.Eval(ctx, p, []string{at, leaseKey(at)},
-						s.codec.encodeMeta(at, e), s.codec.encodeBody(e.Body), keep.Milliseconds(), "", channelOf(namespace), key, 0, -1)
+						s.codec.encodeMeta(at, e), s.codec.encodeBody(e.Body), keep.Milliseconds(), "", channelOf(namespace), key, 0, "", 0)
 				}
 			}
 			return nil

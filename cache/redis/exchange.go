@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type operation struct {
 	// reply to that is none to the operation.
 	send   func(ctx context.Context, to redis.Cmdable) redis.Cmder
 	single bool      // it is one command
-	due    time.Time // for Redis to have answered
+	due    time.Time // for Redis to have answered, the wait for its turn included
 	last   redis.Cmder
 	err    error             // why Redis has not answered
 	woken  chan []*operation // with those to be done, its own among them, or nil once it is done
@@ -65,9 +66,10 @@ func (g *exchanges) end() {
 	next[0].woken <- next
 }
 
-// ask does an operation, which has the store's time from now on, alone or with those of others.
+// ask does an operation alone or with those of others. It has twice the store's time from now on,
+// where it has to wait for an exchange that is under way.
 func (s *Store) ask(ctx context.Context, o *operation) error {
-	o.due = time.Now().Add(s.o.Timeout)
+	o.due = time.Now().Add(2 * s.o.Timeout)
 	if s.exchanges.begin(o) {
 		s.doAll(ctx, []*operation{o})
 	} else if together := <-o.woken; together != nil {
@@ -77,13 +79,20 @@ func (s *Store) ask(ctx context.Context, o *operation) error {
 }
 
 // doAll does the operations in one exchange and wakes the callers of all but the
-// first. They have waited before, and that counts; but the exchange has the time of
-// the newest, for after a stall the oldest has none left. So a caller waits for
-// twice the timeout at most: every exchange before its own ends within the time of
-// an operation that came before it. It does not end with ctx: that is of one caller.
+// first. The exchange has the store's time, but what the newest has left if that is less: after
+// a stall the oldest has none. It does not end with ctx: that is of one caller. What is settled
+// soon anyway goes along.
 func (s *Store) doAll(ctx context.Context, together []*operation) {
 	defer s.exchanges.end()
-	_ = s.exchange(context.WithoutCancel(ctx), together[len(together)-1].due, together) // each operation has the error
+	due, all := time.Now().Add(s.o.Timeout), together
+	if newest := together[len(together)-1]; newest.due.Before(due) {
+		due = newest.due
+	}
+	if b := s.settles.join(); b != nil {
+		all = slices.Concat(together, b.operations)
+		defer close(b.done)
+	}
+	_ = s.exchange(context.WithoutCancel(ctx), due, all) // each operation has the error
 	for _, o := range together[1:] {
 		o.woken <- nil
 	}

@@ -108,7 +108,7 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 }
 
 func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (string, error) {
-	args := []any{meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most, maxTold}
+	args := []any{meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most, renewalHead(l.key, meta), maxTold}
 	var settled *redis.Cmd
 	err := l.s.settleWith(context.WithoutCancel(ctx), &operation{send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		settled = to.EvalSha(ctx, l.s.settle.Hash(), l.keys(), args...)

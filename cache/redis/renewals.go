@@ -34,6 +34,11 @@ func (s *Store) renewed(namespace, about string, to cache.Subscriber) {
 	}})
 }
 
+// renewalHead begins the message that says what was settled of a key.
+func renewalHead(key string, meta []byte) string {
+	return string(renewalMark) + strconv.Itoa(len(key)) + " " + strconv.Itoa(len(meta)) + " "
+}
+
 // cutRenewal takes a message apart, without its mark.
 func cutRenewal(about string) (key, m, b string, err error) {
 	first, rest, _ := strings.Cut(about, " ")

@@ -60,38 +60,43 @@ return {foreign and 'foreign' or 'granted', m or false, false, 0, ''}
 // where that has not changed or is long. An empty b means
 // that the body has not changed: if another content is there, nothing is done and
 // the answer is 'body'. A write that is refused (for want of memory) still gives
-// the lease back.
+// the lease back. Redis runs no script more often, so that it is short.
 //
-// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel, key,
-// highest height (0: any), length of the longest b to be told (-1: nothing is).
-const settleScript = parse + `
-local old, foreign = stored()
-if foreign then redis.call('DEL', KEYS[1]) end
-local h, r, _, etag = parse(ARGV[1])
-local oh, orr, _, oetag = parse(old)
-local most = tonumber(ARGV[7])
-if oh and most > 0 and oh > most then oh = nil end
-local newer = not oh or r >= orr
-if oh and h > 0 and oh > 0 and h ~= oh then newer = h > oh end
-local done = 'older'
+// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel, key, highest
+// height (0: any), how a message that says what was written begins, up to the key
+// (empty: none does), length of the longest b to be told.
+const settleScript = `
+local call, match, m, b = redis.pcall, string.match, ARGV[1], ARGV[2]
+local old = call('HGET', KEYS[1], 'm') or ''
+if type(old) == 'table' then
+	call('DEL', KEYS[1])
+	old = ''
+end
+local h, r, etag = match(m, '^1 (%d+) (%d+) %d+ (%S+) ')
+local oh, orr, oetag = match(old, '^1 (%d+) (%d+) %d+ (%S+) ')
+local newer = true
+if oh and (ARGV[7] == '0' or tonumber(oh) <= tonumber(ARGV[7])) then
+	newer = tonumber(r) >= tonumber(orr)
+	if h ~= oh and h ~= '0' and oh ~= '0' then newer = tonumber(h) > tonumber(oh) end
+end
+local done, message = 'older', '+' .. ARGV[6]
 if newer then
-	if ARGV[2] == '' and etag ~= oetag then return 'body' end
-	if ARGV[2] == '' then
-		done = redis.pcall('HSET', KEYS[1], 'm', ARGV[1])
+	if b == '' then
+		if etag ~= oetag then return 'body' end
+		done = call('HSET', KEYS[1], 'm', m)
 	else
-		done = redis.pcall('HSET', KEYS[1], 'm', ARGV[1], 'b', ARGV[2])
+		done = call('HSET', KEYS[1], 'm', m, 'b', b)
 	end
-	redis.call('PEXPIRE', KEYS[1], ARGV[3])
+	call('PEXPIRE', KEYS[1], ARGV[3])
+	if type(done) == 'table' then
+		message = '-' .. ARGV[6]
+	elseif ARGV[8] ~= '' then
+		message = ARGV[8] .. ARGV[6] .. m .. (#b <= tonumber(ARGV[9]) and b or '')
+	end
 end
-if redis.pcall('GET', KEYS[2]) == ARGV[4] then redis.call('DEL', KEYS[2]) end
-local refused = type(done) == 'table' and done.err
-local message, longest = (refused and '-' or '+') .. ARGV[6], tonumber(ARGV[8])
-if newer and not refused and longest >= 0 then
-	message = '=' .. #ARGV[6] .. ' ' .. #ARGV[1] .. ' ' .. ARGV[6] .. ARGV[1] .. (#ARGV[2] <= longest and ARGV[2] or '')
-end
+if call('GET', KEYS[2]) == ARGV[4] then call('DEL', KEYS[2]) end
 redis.call('PUBLISH', ARGV[5], message)
-if refused then return done end
-return 'done'
+return type(done) == 'table' and done or 'done'
 `
 
 // keepScript lengthens a lease that is still the caller's.

@@ -13,6 +13,7 @@ import (
 // another replica, or where there are enough.
 const (
 	settleEvery = 50 * time.Millisecond
+	soon        = 4        // the part of settleEvery before its end in which another exchange takes them along
 	maxSettled  = 64 << 10 // bytes that go together
 )
 
@@ -28,11 +29,14 @@ type settles struct {
 
 func newSettles() *settles { return &settles{every: settleEvery, held: map[string]bool{}} }
 
-// A settlement are answers that go together, with the caller of the first.
+// A settlement are answers that go together, with the caller of the first or with an exchange that
+// begins shortly before they are due.
 type settlement struct {
 	operations []*operation
 	entries    []string
 	bytes      int
+	due        time.Time
+	alien      bool          // an exchange has them; valid once full is closed
 	full       chan struct{} // closed when nothing more is added
 	done       chan struct{} // closed when Redis has answered
 }
@@ -64,22 +68,21 @@ func (g *settles) hurry(entry string) {
 	}
 }
 
-// add adds an operation to those that are gathered. The caller of the first of them does them all,
-// after rest or once they are full.
-func (g *settles) add(o *operation, entry string, bytes int) (b *settlement, first bool, rest time.Duration) {
+// add adds an operation to those that are gathered, and tells whether it is the first: the caller of
+// that waits for the settlement to be due.
+func (g *settles) add(o *operation, entry string, bytes int) (b *settlement, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if first = g.next == nil; first {
-		g.next = &settlement{full: make(chan struct{}), done: make(chan struct{})}
+		g.next = &settlement{due: g.last.Add(g.every), full: make(chan struct{}), done: make(chan struct{})}
 	}
 	b = g.next
 	b.operations, b.entries, b.bytes = append(b.operations, o), append(b.entries, entry), b.bytes+bytes
-	rest = g.every - time.Since(g.last)
-	if g.held[entry] || rest <= 0 || len(b.operations) == maxTogether || b.bytes >= maxSettled {
+	if g.held[entry] || time.Until(b.due) <= 0 || len(b.operations) == maxTogether || b.bytes >= maxSettled {
 		g.close()
 	}
 	delete(g.held, entry)
-	return b, first, rest
+	return b, first
 }
 
 // close is called with the lock.
@@ -88,9 +91,22 @@ func (g *settles) close() {
 	g.next, g.last = nil, time.Now()
 }
 
+// join gives an exchange what is due soon, so that Redis is not woken for that. It is nil for nothing.
+func (g *settles) join() *settlement {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.next
+	if b == nil || time.Until(b.due) > g.every/soon {
+		return nil
+	}
+	b.alien = true
+	g.close()
+	return b
+}
+
 // await returns when no more is added to b.
-func (g *settles) await(b *settlement, rest time.Duration) {
-	pause := time.NewTimer(rest)
+func (g *settles) await(b *settlement) {
+	pause := time.NewTimer(time.Until(b.due))
 	defer pause.Stop()
 	select {
 	case <-b.full:
@@ -105,12 +121,14 @@ func (g *settles) await(b *settlement, rest time.Duration) {
 
 // settleWith does an operation on an entry together with others.
 func (s *Store) settleWith(ctx context.Context, o *operation, entry string, bytes int) error {
-	b, first, rest := s.settles.add(o, entry, bytes)
-	if !first {
+	b, first := s.settles.add(o, entry, bytes)
+	if first {
+		s.settles.await(b)
+	}
+	if !first || b.alien {
 		<-b.done
 		return o.err
 	}
-	s.settles.await(b, rest)
 	defer close(b.done)
 	return s.exchange(ctx, time.Now().Add(s.o.Timeout), b.operations)
 }

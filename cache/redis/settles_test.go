@@ -93,6 +93,27 @@ func TestAnswersThatFollowEachOtherAreSettledTogether(t *testing.T) {
 	}
 }
 
+func TestWhatIsSettledSoonGoesWithAnotherExchange(t *testing.T) {
+	s, server := gathering(t)
+	s.settles.last = time.Now().Add(-s.settles.every + s.settles.every/(2*soon))
+	settled := make(chan error, 1)
+	l := s.granted(t, "k")
+	go func() { settled <- l.Publish(t.Context(), answerOf(1), time.Hour) }()
+	s.gathered(1)
+	hook := &pipelines{letGo: make(chan struct{})}
+	close(hook.letGo)
+	s.rdb.AddHook(hook)
+	if e, err := s.Read(t.Context(), "story-1", "another"); e != nil || err != nil {
+		t.Errorf("the other key: %+v, %v", e, err)
+	}
+	if err := <-settled; err != nil || hook.most != 2 {
+		t.Errorf("error %v, and %d commands went together, want 2", err, hook.most)
+	}
+	if !server.Exists(entryKey("story-1", "k")) {
+		t.Error("nothing was stored")
+	}
+}
+
 // subscriber hears nothing of interest.
 type subscriber struct{ cache.Subscriber }
 
