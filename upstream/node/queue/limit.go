@@ -50,7 +50,8 @@ type Headers func() (punctual, late int64)
 // A limit is how much an endpoint is asked at a time: so many requests of whatever cost,
 // or as much as it bears. It grows by one for every window of answers that took no longer
 // than they do while little is asked, and falls by a quarter where more than half of them
-// did. Where reads take as long after a fall as before it, something else that the endpoint
+// did, in two windows in a row: one may be slow because this machine was busy for a moment.
+// Where reads take as long after a fall as before it, something else that the endpoint
 // does is what slows them: the limit stays, and what reads take is learned anew. A header
 // that is late while the endpoint is busy has it fall as well, once; from there on it grows
 // by one a block, if that block is in time.
@@ -65,6 +66,7 @@ type limit struct {
 
 	took, due      time.Duration // of the answers of the window: in all, and if each had taken what reads take
 	before         float64       // times that reads took in the window that had the limit fall, 0 for none
+	slowBefore     bool          // in the window before, more than half took longer than they do
 	answers, slow  int           // of the window
 	busy           int           // of these, of reads that were not calm
 	full           bool          // in the window a request had to wait
@@ -131,17 +133,19 @@ func (l *limit) adapt(now time.Time) {
 	isPunctual, isLate := punctual > l.punctual, late > l.late
 	l.punctual, l.late = punctual, late
 	before, slowness := l.before, float64(l.took)/float64(l.due)
-	l.before = 0
+	slow, again := 2*l.slow > l.answers, l.slowBefore
+	l.before, l.slowBefore = 0, slow
 	switch {
 	case isLate && 2*l.busy > l.answers: // else it is not for what is asked
 		l.now, l.fell = max(l.now*fall, Least), now
 		l.ceiling = l.now
-	case 2*l.slow > l.answers && before > 0 && slowness > relieved*before:
+	case slow && before > 0 && slowness > relieved*before:
 		l.before = slowness
 		for c, base := range l.base {
 			l.base[c] = stepTowards(base, l.recent[c])
 		}
-	case 2*l.slow > l.answers:
+	case slow && !again:
+	case slow:
 		l.now, l.fell, l.before = max(l.now*fall, Least), now, slowness
 	case !l.full || 4*l.slow > l.answers:
 	case l.now+1 <= l.ceiling:

@@ -157,6 +157,21 @@ func TestTheLimitFallsNoFurtherThanIsOfUse(t *testing.T) {
 	})
 }
 
+// All that is under way is late while the machine collects garbage or does other work.
+func TestAHiccupDoesNotLowerTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newSlowNode(64)
+		n.blocks(10, Request{Cost: Page}, 500)
+		for i := range 20 {
+			n.takes *= 4
+			n.flood(Request{Cost: Page}, 100, 40*time.Millisecond)
+			n.takes /= 4
+			n.flood(Request{Cost: Page}, 100, 100*time.Millisecond+time.Duration(i)*time.Millisecond)
+			n.wantLimit(t, Most, Most)
+		}
+	})
+}
+
 func TestHeadersThatComeLateLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
