@@ -39,6 +39,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -73,9 +74,11 @@ type Server struct {
 	engine  *gin.Engine          // makes contexts, and routes nothing
 	streams *stream.Handler
 	posting *blocks.Posting
-	rpc     *rpc.Handler            // nil: not served
-	grpc    *grpc.Handler           // nil: not served
-	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
+
+	unindexed unindexed.Txs
+	rpc       *rpc.Handler            // nil: not served
+	grpc      *grpc.Handler           // nil: not served
+	surface   atomic.Pointer[surface] // replaced once, where the dialect was not known at first
 }
 
 // New checks the options, fills in the defaults and mounts every route.
@@ -115,7 +118,7 @@ func (s *Server) openInterfaces(o Options) error {
 			return err
 		}
 		options := *o.RPC
-		options.Posting, options.State.Costs = s.posting, costs
+		options.Posting, options.State.Costs, options.State.Unindexed = s.posting, costs, &s.unindexed
 		s.rpc = rpc.New(options, reader)
 	}
 	if o.GRPC != nil {
@@ -124,7 +127,7 @@ func (s *Server) openInterfaces(o Options) error {
 			return err
 		}
 		options := *o.GRPC
-		options.Posting, options.State.Costs = s.posting, costs
+		options.Posting, options.State.Costs, options.State.Unindexed = s.posting, costs, &s.unindexed
 		s.grpc = grpc.New(options, reader)
 	}
 	return s.setInterfaceClasses(o.Chain.Classes)
@@ -178,6 +181,9 @@ func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
 
 // RPC answers the RPC of the nodes, on a listener of its own; nil where it is not served.
 func (s *Server) RPC() *rpc.Handler { return s.rpc }
+
+// SetUnindexed says what knows transactions that are in a block and that nodes do not find.
+func (s *Server) SetUnindexed(index unindexed.Index) { s.unindexed.Set(index) }
 
 // GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
 func (s *Server) GRPC() *grpc.Handler { return s.grpc }

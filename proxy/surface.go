@@ -60,7 +60,7 @@ func (s *Server) newSurface(o Options) (*surface, error) {
 		}
 	} else {
 		v.exact, v.render = true, cosmos.RenderFailure
-		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody}, reader)
+		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody, Unindexed: &s.unindexed}, reader)
 	}
 	if err != nil {
 		return nil, err

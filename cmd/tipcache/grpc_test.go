@@ -88,20 +88,27 @@ func TestAListCostsTheSameByEveryInterface(t *testing.T) {
 // invoke calls a method without a message, at a height.
 func (r *running) invoke(t *testing.T, method, at string) (reply []byte, height string) {
 	t.Helper()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-cosmos-block-height", at)
+	var header metadata.MD
+	reply = r.call(ctx, method, nil, grpc.Header(&header))
+	return reply, strings.Join(header.Get("x-cosmos-block-height"), ",")
+}
+
+// call calls a method.
+func (r *running) call(ctx context.Context, method string, message []byte, more ...grpc.CallOption) (reply []byte) {
+	t := r.t
+	t.Helper()
 	c, err := grpc.NewClient(r.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(ctx, "x-cosmos-block-height", at)
-	var nothing []byte
-	var header metadata.MD
-	if err := c.Invoke(ctx, method, &nothing, &reply, grpc.ForceCodecV2(node.Bytes{}), grpc.Header(&header)); err != nil {
-		t.Fatal(err)
+	if err := c.Invoke(ctx, method, &message, &reply, append(more, grpc.ForceCodecV2(node.Bytes{}))...); err != nil {
+		t.Fatalf("%s: %v", method, err)
 	}
-	return reply, strings.Join(header.Get("x-cosmos-block-height"), ",")
+	return reply
 }
 
 // askedOf is how often the devnet's node was asked for what begins so.

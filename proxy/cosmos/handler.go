@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Rows    []Row                   // of the operator's own; they come before the table's
 	Posting *blocks.Posting         // of what clients post; nil: one of the handler's own
 	MaxBody int64                   // of that, in bytes; default 1 MiB
+
+	Unindexed *unindexed.Txs // transactions that nodes do not find; nil: none is known
 }
 
 // DefaultMaxBody is the size of the largest body that is passed on to a node, in bytes.
@@ -40,6 +43,7 @@ type Handler struct {
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
 	posting     *blocks.Posting
+	unindexed   *unindexed.Txs
 	seed        maphash.Seed                // digests of the node's answers, of this process alone
 	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
 }
@@ -54,6 +58,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	h := &Handler{
 		Reader: r, rows: Rows(o.Rows), seed: maphash.MakeSeed(),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), maxBody: cmp.Or(o.MaxBody, DefaultMaxBody),
+		unindexed: o.Unindexed,
 	}
 	h.noteCodec("")
 	if err := h.mount(); err != nil {

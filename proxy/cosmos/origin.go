@@ -18,8 +18,13 @@ const missingLife = 20 * time.Millisecond
 // Fetch asks a node. One that has just started reads no latest block until the next one comes, but what is
 // asked of its latest it can be asked at the tip.
 func (q *question) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
-	ep := q.ep
 	r.Path, r.Query = q.Path, q.RawQuery
+	a, err := q.fetch(ctx, r)
+	return q.complete(ctx, r, a, err)
+}
+
+func (q *question) fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
+	ep := q.ep
 	a, err := ep.Nodes.Fetch(ctx, r)
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
 		r.Unpinned = false

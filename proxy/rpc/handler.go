@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"hash/maphash"
@@ -45,8 +44,7 @@ type Handler struct {
 	slow   *limits.Places
 	engine *gin.Engine // makes contexts, and routes nothing
 
-	socket    http.Handler                                 // of /websocket; nil: it is not served
-	unindexed func(hash [sha256.Size]byte) json.RawMessage // nil: it is not known
+	socket http.Handler // of /websocket; nil: it is not served
 }
 
 // New makes a handler before a reader that no other interface uses.

@@ -16,7 +16,7 @@ func Member(e *cache.Entry, height int64) []byte {
 	if e.Type != node.MessageType {
 		return e.Body
 	}
-	return memberOf(e.Body, height)
+	return MemberOf(e.Body, height)
 }
 
 // AppendMember appends it.
@@ -34,7 +34,8 @@ const (
 	afterHeight  = `","codespace":""}}`
 )
 
-func memberOf(value []byte, height int64) []byte {
+// MemberOf is the member that has a value at a height.
+func MemberOf(value []byte, height int64) []byte {
 	return appendMember(make([]byte, 0, memberLen(value)), value, height)
 }
 
@@ -54,7 +55,7 @@ func appendMember(b, value []byte, height int64) []byte {
 func valueOf(member []byte, height int64) (value []byte, ok bool) {
 	const result = len(`"result":`)
 	value, err := base64.StdEncoding.DecodeString(gjson.GetBytes(member[min(result, len(member)):], "response.value").String())
-	return value, err == nil && string(memberOf(value, height)) == string(member)
+	return value, err == nil && string(MemberOf(value, height)) == string(member)
 }
 
 // ETag is the validator of a member that was made of an entry. The height is in it, as it is in

@@ -74,6 +74,7 @@ func (n view) Now() state.Clock {
 	return state.Clock{
 		Height: n.Height(), Oldest: n.oldest(), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
 		Restarted: n.restartedAt.Load() == n.chain.height(), CatchingUp: n.catchingUp.Load(),
+		Unindexed: n.comet.fault.Load().Unindexed,
 	}
 }
 

@@ -35,6 +35,7 @@ type Fault struct {
 	Forged       bool          `json:"forged,omitempty"`        // of each answer another number is the first
 	Ahead        int64         `json:"ahead,omitempty"`         // for CometBFT: the heights it tells of are so many above the truth
 	EventsBehind int64         `json:"events_behind,omitempty"` // for CometBFT: the blocks that its socket tells of are so many below the truth, as behind a balancer
+	Unindexed    bool          `json:"unindexed,omitempty"`     // for CometBFT: no transaction is found, as those of a block in whose commit the node was stopped
 	HangInfo     bool          `json:"hang_info,omitempty"`     // for CometBFT: /abci_info is never answered, as while the execution client hangs
 	DropLogs     bool          `json:"drop_logs,omitempty"`     // for the execution client: ranges of blocks have no logs; a block's by its hash are all there
 	WrongHashes  bool          `json:"wrong_hashes,omitempty"`  // for the execution client: all blocks have other hashes, in headers, children and logs alike

@@ -107,6 +107,9 @@ func (n *Node) tx(r rpcRequest) (json.RawMessage, *rpcError) {
 }
 
 func (n *Node) find(wanted []byte) json.RawMessage {
+	if n.comet.fault.Load().Unindexed {
+		return nil
+	}
 	for h := n.Height(); h > max(0, n.Height()-indexedBlocks); h-- {
 		for i, t := range n.chain.transactions(h) {
 			if hash := sha256.Sum256(t.Raw); string(wanted) == string(hash[:]) {

@@ -1,9 +1,8 @@
 package events
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -130,9 +129,18 @@ func TestEventsAreInTheNodesOrder(t *testing.T) {
 	}
 }
 
-func TestATransactionIsThatOfTheMethodTx(t *testing.T) {
+func TestATransactionHasWhatTheMethodTxTells(t *testing.T) {
 	text, err := os.ReadFile("testdata/tx_74_2.json")
 	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Hash   string          `json:"hash"`
+		Index  int             `json:"index"`
+		Result json.RawMessage `json:"tx_result"`
+		Tx     []byte          `json:"tx"`
+	}
+	if err := json.Unmarshal(result(t, string(text)).Result, &want); err != nil {
 		t.Fatal(err)
 	}
 	r := recordedBlocks(t)["74.json"]
@@ -140,8 +148,12 @@ func TestATransactionIsThatOfTheMethodTx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, _ := base64.StdEncoding.DecodeString(b.parts.Data.Txs[2])
-	if diff := cmp.Diff(string(result(t, string(text)).Result), string(b.tx(2, sha256.Sum256(raw)))); diff != "" {
-		t.Errorf("the result of tx (-node +here):\n%s", diff)
+	all := b.txs()
+	tx := all[2]
+	if string(tx.Result) != string(want.Result) || string(tx.Bytes) != string(want.Tx) || fmt.Sprintf("%X", tx.Hash) != want.Hash || tx.Index != want.Index || tx.Height != 74 {
+		t.Errorf("built %+v, want %+v", tx, want)
+	}
+	if len(tx.Block) != len(all) || tx.Block[2] != tx.Hash || tx.Time.IsZero() {
+		t.Errorf("of its block %d hashes are known, and the time %v", len(tx.Block), tx.Time)
 	}
 }

@@ -2,12 +2,15 @@ package events_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/events"
 )
@@ -254,16 +257,24 @@ func TestATransactionThatIsNeverIndexedIsKept(t *testing.T) {
 		w.move(101, 0) // the node was stopped before it announced it
 		time.Sleep(3 * time.Second)
 		hash := sha256.Sum256([]byte("101/1"))
-		want := fmt.Sprintf(`{"hash":"%X","height":"101","index":1,"tx_result":{"code":0,"events":[{"type":"t","attributes":[{"key":"i","value":"1"}]}]},"tx":"%s"}`, hash, raw(101, 1))
-		if got := string(w.feed.Unindexed(hash)); got != want {
-			t.Errorf("kept %s, want %s", got, want)
+		first := sha256.Sum256([]byte("101/0"))
+		want := &events.Transaction{
+			Hash: hash, Bytes: []byte("101/1"), Height: 101, Index: 1, Block: [][sha256.Size]byte{first, hash},
+			Result: json.RawMessage(`{"code":0,"events":[{"type":"t","attributes":[{"key":"i","value":"1"}]}]}`),
+		}
+		got := w.feed.Unindexed(hash)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("kept (-want +got):\n%s", diff)
+		}
+		if all := w.feed.UnindexedAt(101); len(all) != 2 || all[0].Hash != first || all[1] != got {
+			t.Errorf("of the block %v are kept", all)
 		}
 		w.nodes[0].with(func(n *node) { n.indexed = 102 })
 		w.nodes[0].announce(102)
 		w.move(102, 0)
 		time.Sleep(3 * time.Second)
 		if got := w.feed.Unindexed(sha256.Sum256([]byte("102/0"))); got != nil {
-			t.Errorf("kept %s, which can be found", got)
+			t.Errorf("kept %v, which can be found", got)
 		}
 	})
 }
@@ -281,6 +292,9 @@ func TestABlockIsKeptWhoseTransactionsWereInAnotherBefore(t *testing.T) {
 		}
 		if w.feed.Unindexed(sha256.Sum256([]byte("102/1"))) == nil {
 			t.Error("what comes after a transaction that was kept before is not kept")
+		}
+		if all := w.feed.UnindexedAt(102); all != nil {
+			t.Errorf("a part of the block is taken for all of it: %v", all)
 		}
 	})
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -90,48 +87,4 @@ func (n Node) find(ctx context.Context, hash []byte) finding {
 			return silent
 		}
 	}
-}
-
-// maxUnindexed is how many transactions are kept that a node does not find.
-const maxUnindexed = 1000
-
-// An unindexed keeps transactions that a node did not find in time, or did not answer for. One
-// that was stopped within a commit never indexes those of that block.
-type unindexed struct {
-	mu     sync.Mutex
-	byHash map[[sha256.Size]byte]json.RawMessage
-	order  [][sha256.Size]byte
-}
-
-// Unindexed is the result of the method tx, without proof, for a transaction that was
-// told of and that a node did not find by its hash in time; nil for any other.
-func (f *Feed) Unindexed(hash [sha256.Size]byte) json.RawMessage {
-	f.unindexed.mu.Lock()
-	defer f.unindexed.mu.Unlock()
-	return f.unindexed.byHash[hash]
-}
-
-func (u *unindexed) keep(b *Block) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for i, tx := range b.parts.Data.Txs {
-		raw, _ := base64.StdEncoding.DecodeString(tx) // its event was made of it
-		hash := sha256.Sum256(raw)
-		if u.byHash == nil {
-			u.byHash = map[[sha256.Size]byte]json.RawMessage{}
-		}
-		if u.byHash[hash] != nil {
-			continue
-		}
-		u.byHash[hash] = b.tx(i, hash)
-		if u.order = append(u.order, hash); len(u.order) > maxUnindexed {
-			delete(u.byHash, u.order[0])
-			u.order = u.order[1:]
-		}
-	}
-}
-
-// tx is the result of the method of that name.
-func (b *Block) tx(i int, hash [sha256.Size]byte) json.RawMessage {
-	return fmt.Appendf(nil, `{"hash":"%X","height":"%d","index":%d,"tx_result":%s,"tx":"%s"}`, hash, b.Height, i, b.results[i], b.parts.Data.Txs[i])
 }

@@ -60,7 +60,7 @@ func txByHash(q *query) (string, error) {
 		return "", state.Fail(state.Unknown, "%v", err)
 	}
 	found := q.tx(raw, q.now.Height)
-	if found == "" {
+	if found == "" || q.now.Unindexed {
 		return "", state.Fail(state.NotFound, "tx not found: %s", q.args["hash"])
 	}
 	return found, nil
@@ -146,6 +146,9 @@ func searchTxs(q *query) (string, error) {
 
 // found are the first and the last of the blocks whose own transaction a search finds.
 func (q *query) found(words string) (from, to int64) {
+	if q.now.Unindexed {
+		return 1, 0
+	}
 	if m := searchHeight.FindStringSubmatch(words); m != nil {
 		height, _ := strconv.ParseInt(m[1], 10, 64)
 		return max(height, opening), min(height, q.now.Height)

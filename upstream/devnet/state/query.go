@@ -25,6 +25,7 @@ type Clock struct {
 	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
 	Restarted  bool  // no block has come since the node started
 	CatchingUp bool  // what syncing says
+	Unindexed  bool  // no transaction is found
 }
 
 // Unreadable is why a height cannot be read, by the SDK's code and words; 0 where it can.
