@@ -104,10 +104,15 @@ func (s *socket) Stalled() (since time.Time, stalled bool) {
 	return since, waiting && time.Since(since) >= stallTime
 }
 
-// Write writes p in pieces, so that a client that reads slowly is told from one
-// that does not read.
+// Write writes what the kernel takes at once of a long p, and the rest in pieces, so that
+// a client that reads slowly is told from one that does not read.
 func (s *socket) Write(p []byte) (n int, err error) {
 	defer s.writing.Store(0)
+	if len(p) > writePiece {
+		if n = writeAtOnce(s, p); n == len(p) {
+			return n, nil
+		}
+	}
 	for {
 		s.writing.Store(time.Now().UnixNano())
 		m, err := s.Conn.Write(p[n:min(len(p), n+writePiece)])

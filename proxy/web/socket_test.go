@@ -1,0 +1,64 @@
+package web_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// What the kernel does not take at once follows in its order, and a write that ends before says how much was taken.
+func TestALongWriteIsWholeOrSaysHowFarItCame(t *testing.T) {
+	t.Parallel()
+	body := make([]byte, 16<<20) // more than the kernel holds
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(body)
+	for name, tt := range map[string]struct {
+		time time.Duration // to write
+		err  error
+	}{
+		"a client that reads":         {time.Minute, nil},
+		"a client that does not read": {50 * time.Millisecond, os.ErrDeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			client, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			accepted, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn := web.NewConn(accepted, nil, nil)
+			_ = conn.SetWriteDeadline(time.Now().Add(tt.time))
+			came := make(chan []byte)
+			read := func() { all, _ := io.ReadAll(client); came <- all }
+			if tt.err == nil {
+				go read()
+			}
+			n, err := conn.Write(body)
+			if !errors.Is(err, tt.err) || (n == len(body)) != (tt.err == nil) {
+				t.Errorf("%d of %d bytes, %v", n, len(body), err)
+			}
+			_ = conn.Close()
+			if tt.err != nil {
+				go read()
+			}
+			if got := <-came; !bytes.Equal(got, body[:n]) {
+				t.Errorf("%d bytes came of %d that were written, or others", len(got), n)
+			}
+		})
+	}
+}
