@@ -69,11 +69,11 @@ func (q *question) content(a *node.Answer, status int, source uint64, stamp stam
 	if status != http.StatusOK {
 		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, q.refusal(a)), source), nil
 	}
-	body, nextKey, err := documented.Shape(a.Body, q.Msg)
+	shaped, err := documented.Shape(a.Body, q.Msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}
-	return stamp.content(body, nextKey, source), nil
+	return stamp.content(&shaped, source), nil
 }
 
 // refusal says what was asked for and is not there, and then what the node said.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -38,33 +39,38 @@ func (q *question) stampFor(prev *cache.Entry, height int64) stamp {
 	return s
 }
 
-// content makes the content of a shaped body; nextKey stands beside it. Where
+// content makes the content of a shaped answer. Where
 // nothing else has changed since the answer before, which another replica may
 // have made, it is that answer's.
-func (s stamp) content(body []byte, nextKey string, source uint64) *cache.Content {
+func (s stamp) content(shaped *documented.Shaped, source uint64) *cache.Content {
 	if s.keeps && s.kept > 0 {
-		stamped, link := s.write(s.kept, body, nextKey)
+		stamped, link := s.write(s.kept, shaped)
 		if c := s.before.Renewed(http.StatusOK, web.JSON, link, stamped, source); c != nil {
 			return c
 		}
 	}
-	stamped, link := s.write(s.height, body, nextKey)
+	stamped, link := s.write(s.height, shaped)
 	return cache.NewContentAfter(s.before, http.StatusOK, web.JSON, link, stamped, source)
 }
 
 // write puts a height into the next page key in a body, or into the Link that has it.
-func (s stamp) write(height int64, body []byte, nextKey string) (stamped []byte, link string) {
+func (s stamp) write(height int64, shaped *documented.Shaped) (stamped []byte, link string) {
+	body, nextKey := shaped.Body, shaped.NextKey
 	if s.q.page == nil || height == 0 {
 		return body, s.q.nextLink(nextKey)
 	}
 	if nextKey != "" {
 		return body, s.q.nextLink(s.text(height, nextKey))
 	}
-	found := dialect.NextKey(body, "msg."+dialect.NextKeyPath)
+	page, path := shaped.Page, "next_key"
+	if page == 0 {
+		path = "msg." + dialect.NextKeyPath
+	}
+	found := dialect.NextKey(body[page:], path)
 	if found.Index == 0 {
 		return body, ""
 	}
-	before, after := body[:found.Index], body[found.Index+len(found.Raw):]
+	before, after := body[:page+found.Index], body[page+found.Index+len(found.Raw):]
 	return slices.Concat(before, []byte(`"`+s.text(height, found.Str)+`"`), after), ""
 }
 

@@ -20,38 +20,45 @@ var errGrows = errors.New("the documented shape is many times as long")
 // what it leaves out.
 func longest(source int) int { return 4*source + 16<<10 }
 
+// A Shaped answer is one in its documented shape.
+type Shaped struct {
+	Body    []byte
+	NextKey string // the page key of the next page where the shape has no place for it
+	Page    int    // the index in Body at which the object begins that has the next page key; 0: it is not known
+}
+
 // Shape makes a documented answer of the raw one, which is valid JSON and
 // does not change any more. With no schema of msg there is
-// no documented shape, and the node's stays. nextKey is the page key of the next
-// page where the shape has no place for it.
-func Shape(raw []byte, want *Schema) (body []byte, nextKey string, err error) {
+// no documented shape, and the node's stays.
+func Shape(raw []byte, want *Schema) (shaped Shaped, err error) {
 	if want == nil {
-		return raw, "", nil
+		return Shaped{Body: raw}, nil
 	}
 	src := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // which is only read
-	msg := gjson.Get(src, "msg")
-	if !msg.IsObject() {
-		return nil, "", fmt.Errorf("msg: want an object, have %.40s", msg.Raw)
+	at := find(src, "msg")
+	if at < 0 || src[at] != '{' {
+		return shaped, fmt.Errorf("msg: want an object, have %.40s", gjson.Get(src, "msg").Raw)
 	}
 	e := &splicer{src: src, out: make([]byte, 0, len(src)+512)}
 	if want.edit != nil {
-		nextKey, err = want.edit(e, msg)
+		shaped.NextKey, err = want.edit(e, gjson.Get(src, "msg"))
 	} else {
-		err = want.normalize(e, msg)
+		_, err = want.normalize(e, at)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("msg: %w", err)
+		return shaped, fmt.Errorf("msg: %w", err)
 	}
 	if e.grows {
-		return nil, "", errGrows
+		return shaped, errGrows
 	}
-	return e.bytes(), nextKey, nil
+	shaped.Body, shaped.Page = e.bytes(), e.page
+	return shaped, nil
 }
 
 // normalized is a text of its own, normalized.
 func (s *Schema) normalized(src string) ([]byte, error) {
 	e := &splicer{src: src}
-	err := s.normalize(e, gjson.Parse(src))
+	_, err := s.normalize(e, blanks(src, 0))
 	return e.bytes(), err
 }
 
@@ -170,6 +177,7 @@ type splicer struct {
 	src  string
 	out  []byte
 	done int // how much of src is in out, or was replaced
+	page int // of a Shaped
 
 	grows bool // out became longer than the result may be, and is not added to any more
 }
@@ -183,6 +191,9 @@ func (s *splicer) replace(from, to int, text string) {
 	s.out = append(append(s.out, s.src[s.done:from]...), text...)
 	s.done = to
 }
+
+// moved is where what is at an index of src, and follows all edits so far, is in the end.
+func (s *splicer) moved(at int) int { return len(s.out) + at - s.done }
 
 // bytes ends the editing.
 func (s *splicer) bytes() []byte {

@@ -1,13 +1,11 @@
 // Package documented is the shape in which the documented interface wants the
 // answers of the chain's node: schema.go says what a schema is, schemas.go which
-// there are, and reshape.go edits an answer into its schema.
+// there are, reshape.go edits an answer into its schema, and text.go reads its text.
 package documented
 
 import (
 	"fmt"
 	"strings"
-
-	"github.com/tidwall/gjson"
 )
 
 // A Schema is the documented shape of a JSON value. Normalizing a value makes it
@@ -60,69 +58,74 @@ const (
 	Mandatory                 // the node did not answer what it was asked
 )
 
-// normalize edits a value into the schema. What the schema does not speak of
-// stays.
-func (s *Schema) normalize(e *splicer, v gjson.Result) error {
-	if s.open {
-		return nil
+// normalize edits the value at an index into the schema, and gives the index behind it. What the
+// schema does not speak of stays.
+func (s *Schema) normalize(e *splicer, at int) (end int, err error) {
+	switch c := e.src[at]; {
+	case s.open:
+		return skip(e.src, at), nil
+	case c == 'n' && s.zero != "":
+		end = literal(e.src, at)
+		e.replace(at, end, s.zero)
+		return end, nil
+	case s.Kind == ObjectKind && c == '{':
+		return s.normalizeMembers(e, at)
+	case s.Kind == ListKind && c == '[':
+		return s.normalizeItems(e, at)
+	case s.Kind == StringKind && c == '"', s.Kind == IntegerKind && (c == '-' || '0' <= c && c <= '9'), s.Kind == BooleanKind && (c == 't' || c == 'f'):
+		return skip(e.src, at), nil
 	}
-	if v.Type == gjson.Null && s.zero != "" {
-		e.replace(v.Index, v.Index+len(v.Raw), s.zero)
-		return nil
-	}
-	switch {
-	case s.Kind == ObjectKind && v.IsObject():
-		return s.normalizeMembers(e, v)
-	case s.Kind == ListKind && v.IsArray():
-		return s.normalizeItems(e, v)
-	case s.Kind == StringKind && v.Type == gjson.String, s.Kind == IntegerKind && v.Type == gjson.Number, s.Kind == BooleanKind && v.IsBool():
-		return nil
-	}
-	return fmt.Errorf("want type %s, have %.40s", s.Kind, v.Raw)
+	return at, fmt.Errorf("want type %s, have %.40s", s.Kind, e.src[at:skip(e.src, at)])
 }
 
-func (s *Schema) normalizeItems(e *splicer, v gjson.Result) (err error) {
-	v.ForEach(func(_, item gjson.Result) bool {
-		err = s.Items.normalize(e, item)
-		return err == nil
-	})
-	return err
-}
-
-func (s *Schema) normalizeMembers(e *splicer, v gjson.Result) (err error) {
-	var seen uint32
-	empty := true
-	v.ForEach(func(key, value gjson.Result) bool {
-		empty = false
-		if i := s.index(key.Str); i >= 0 && seen&(1<<i) == 0 {
-			seen |= 1 << i
-			err = s.Members[i].normalize(e, value)
+func (s *Schema) normalizeItems(e *splicer, at int) (end int, err error) {
+	for at = blanks(e.src, at+1); e.src[at] != ']'; at = next(e.src, at) {
+		if at, err = s.Items.normalize(e, at); err != nil {
+			return at, err
 		}
-		return err == nil
-	})
-	if err != nil {
-		return err
+	}
+	return at + 1, nil
+}
+
+func (s *Schema) normalizeMembers(e *splicer, at int) (end int, err error) {
+	if s == paginationSchema {
+		e.page = e.moved(at)
+	}
+	var seen uint32
+	at = blanks(e.src, at+1)
+	empty := e.src[at] == '}'
+	for ; e.src[at] != '}'; at = next(e.src, at) {
+		var name string
+		name, at = member(e.src, at)
+		if i := s.index(name); i >= 0 && seen&(1<<i) == 0 {
+			seen |= 1 << i
+			at, err = s.Members[i].normalize(e, at)
+		} else {
+			at = skip(e.src, at)
+		}
+		if err != nil {
+			return at, err
+		}
 	}
 	missing, err := s.missing(seen, empty)
 	if missing != "" {
-		end := v.Index + len(v.Raw) - 1
-		e.replace(end, end, missing)
+		e.replace(at, at, missing)
 	}
-	return err
+	return at + 1, err
 }
 
 // normalize edits the member's value, where there is one.
-func (f *Field) normalize(e *splicer, v gjson.Result) error {
-	switch null := v.Type == gjson.Null; {
+func (f *Field) normalize(e *splicer, at int) (end int, err error) {
+	switch null := e.src[at] == 'n'; {
 	case f.Presence == Extra, f.Presence == Optional && null:
-		return nil
+		return skip(e.src, at), nil
 	case f.Presence == Mandatory && null:
-		return fmt.Errorf("%s is null", f.Name)
+		return at, fmt.Errorf("%s is null", f.Name)
 	}
-	if err := f.Schema.normalize(e, v); err != nil {
-		return fmt.Errorf("%s: %w", f.Name, err)
+	if end, err = f.Schema.normalize(e, at); err != nil {
+		return end, fmt.Errorf("%s: %w", f.Name, err)
 	}
-	return nil
+	return end, nil
 }
 
 // missing renders the required members that are not among those seen.

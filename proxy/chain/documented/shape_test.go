@@ -1,0 +1,61 @@
+package documented_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy/chain/documented"
+)
+
+const page = `{"code":200,"msg":{"validators":[` +
+	`{"operator_address":"0x1","description":{"moniker":"a \"b\" \\","details":"}],{["},"more":[{"x":[1,{"y":"]"}]},-1.5e3],"tokens":null},` +
+	`{"operator_address":"0x2","jailed":false,"status":3,"tokens":"5","tokens":null}],` +
+	`"pagination":{"next_key":"AAE=","total":null}},"error":""}`
+
+// A node may spell JSON as it likes.
+func TestTheShapeDoesNotDependOnHowTheNodeSpells(t *testing.T) {
+	want := compact(t, shape(t, page).Body)
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, []byte(page), "\r\n", "\t "); err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string]string{
+		"with blanks":         " " + indented.String() + "\n",
+		"with escaped names":  strings.NewReplacer(`"msg"`, `"\u006dsg"`, `"pagination"`, `"p\u0061gination"`, `"total"`, `"tot\u0061l"`).Replace(page),
+		"msg once more":       strings.Replace(page, `"error"`, `"msg":[],"error"`, 1),
+		"msg within a member": strings.Replace(page, `"code":200`, `"code":{"msg":{"validators":7}}`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := shape(t, raw)
+			text := strings.NewReplacer(`\u006d`, `m`, `\u0061`, `a`, `"msg":[],`, ``, `{"msg":{"validators":7}}`, `200`).Replace(compact(t, got.Body))
+			if diff := cmp.Diff(want, text); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			if from := string(got.Body[got.Page:]); !strings.HasPrefix(from, "{") || !strings.HasPrefix(strings.Trim(from, "{ \r\n\t"), `"next_key"`) {
+				t.Errorf("its page begins with %.40q", from)
+			}
+		})
+	}
+}
+
+func shape(t *testing.T, raw string) documented.Shaped {
+	t.Helper()
+	got, err := documented.Shape([]byte(raw), documented.Validators)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func compact(t *testing.T, body []byte) string {
+	t.Helper()
+	var text bytes.Buffer
+	if err := json.Compact(&text, body); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return text.String()
+}
