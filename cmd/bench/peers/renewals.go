@@ -22,6 +22,7 @@ const (
 type renewal struct {
 	cpu                                       float64 // microseconds
 	scripts, reads, published, commands, asks float64
+	received, sent                            float64 // reads from sockets and writes to them
 	failures                                  float64 // operations of the replicas that Redis did not answer, from their start on
 }
 
@@ -59,11 +60,11 @@ func Renewals(ctx context.Context, r *rig.Rig) error {
 		if before, ok := cpu[renewalCase{c.bodies, c.still, c.replicas - 2}]; ok {
 			further = figures.Decimal((n.cpu - before) / 2)
 		}
-		rows = append(rows, figures.Row(c.bodies, c.replicas, n.cpu, further, n.commands, n.scripts, n.reads, n.published, n.asks, n.failures))
+		rows = append(rows, figures.Row(c.bodies, c.replicas, n.cpu, further, n.received, n.sent, n.commands, n.scripts, n.reads, n.published, n.asks, n.failures))
 		r.Progress("renewals: %s, %d replicas", c.bodies, c.replicas)
 	}
 	r.Table(fmt.Sprintf("renewals: %d keys, each asked for twice in a block of %v at each replica", renewalsKeys, keysBlock),
-		[]string{"bodies", "replicas", "Redis's CPU µs per key and block", "of these for each of the last two", "commands", "scripts", "hash reads", "messages", "node requests", "failed operations in all"}, rows)
+		[]string{"bodies", "replicas", "Redis's CPU µs per key and block", "of these for each of the last two", "socket reads", "socket writes", "commands", "scripts", "hash reads", "messages", "node requests", "failed operations in all"}, rows)
 	return nil
 }
 
@@ -156,6 +157,7 @@ func costs(node *busyNode, before, after rig.Samples) (n renewal) {
 	}
 	n.cpu = 1e6 * per("used_cpu_user", "used_cpu_sys")
 	n.commands, n.published = per("total_commands_processed"), per("cmdstat_publish", "cmdstat_spublish")
+	n.received, n.sent = per("total_reads_processed"), per("total_writes_processed")
 	n.scripts, n.reads = per("cmdstat_evalsha", "cmdstat_eval"), per("cmdstat_hget", "cmdstat_hmget")
 	return n
 }
