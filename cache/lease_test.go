@@ -275,37 +275,3 @@ func TestAnswerThatLivesOnIsFoundByAReplicaWithoutMemoryWhileTheOriginIsDown(t *
 		t.Errorf("got %s", got)
 	}
 }
-
-// All that one operation touches has to be in one slot.
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	addr := startCluster(t)
-	open := func() *cache.Cache {
-		rdb := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{addr}, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { _ = rdb.Close() })
-		return replicaOf(t, rdb, redis.Options{Lease: time.Hour})
-	}
-	a, b := open(), open()
-	for _, key := range []string{"k", "", "}", "{}", "a{b}c", "}{"} {
-		q := cache.Query{Key: key, Policy: live, Tip: 100}
-		answers, _ := hold(t, a, q)
-		got := follow(t, b, q)
-		answers <- nil
-		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("key %q: the follower got %s", key, line)
-		}
-	}
-	many := map[string]*cache.Entry{}
-	var keys []string
-	for i := range 50 {
-		keys = append(keys, fmt.Sprint("many", i))
-		many[keys[i]] = entry(0, keys[i])
-	}
-	a.Save(t.Context(), many, time.Hour)
-	if found := b.Load(t.Context(), keys); len(found) != len(keys) {
-		t.Errorf("loaded %d of %d", len(found), len(keys))
-	}
-	if n := metric(t, a, "shared_errors_total") + metric(t, b, "shared_errors_total"); n != 0 {
-		t.Errorf("%d errors of the store", n)
-	}
-}

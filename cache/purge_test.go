@@ -46,7 +46,7 @@ func TestSelectionsPurgeWhatTheySay(t *testing.T) {
 	stores := map[string]func(testing.TB) goredis.UniversalClient{
 		"single": func(t testing.TB) goredis.UniversalClient { return client(t, startRedis(t).addr) },
 		"cluster": func(t testing.TB) goredis.UniversalClient {
-			rdb := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{startCluster(t)}, ContextTimeoutEnabled: true})
+			rdb := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: startCluster(t, 1), ContextTimeoutEnabled: true})
 			t.Cleanup(func() { _ = rdb.Close() })
 			return rdb
 		},

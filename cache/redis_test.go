@@ -78,20 +78,6 @@ func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redi
 	return newCache(t, o)
 }
 
-// startCluster runs a cluster of one node, and returns its address.
-func startCluster(t testing.TB) string {
-	t.Helper()
-	addr := startRedis(t, "--cluster-enabled", "yes", "--cluster-port", portOf(porttest.Address(t))).addr
-	rdb := client(t, addr)
-	if err := rdb.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the cluster is up", func() bool {
-		return strings.Contains(rdb.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
-	return addr
-}
-
 // eventually waits for what has no event to wait for.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -82,12 +82,8 @@ func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.Leas
 // lease settles. Earlier versions take it for a key that no caller waits for.
 const wantMark = "+\x00"
 
-// want tells the holder of the lease that a caller waits.
-func (l *lease) want(ctx context.Context) {
-	_ = l.s.do(ctx, func(ctx context.Context) error { // counted; the holder settles it soon
-		return l.s.rdb.Publish(ctx, l.channel, wantMark+l.key).Err()
-	})
-}
+// want tells the holder of the lease that a caller waits. If it is not heard the holder settles it soon.
+func (l *lease) want(ctx context.Context) { l.tell(ctx, wantMark+l.key) }
 
 var errDoubted = errors.New("redis: the lease is taken again and again, and not by replicas with our key")
 

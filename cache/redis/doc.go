@@ -16,6 +16,7 @@
 //     what it is; answers that no other replica waits for go together
 //   - subscriber.go, renewals.go: a replica that waits for a lease is woken by that
 //     message, and one that has an older entry of the key needs not ask for the newer one
+//   - tell.go: in a Cluster such messages go through channels that its nodes share out
 //   - purge.go: selected entries are removed step by step, and replicas are told,
 //     under a seal
 //

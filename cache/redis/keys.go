@@ -1,6 +1,10 @@
 package redis
 
-import "net/url"
+import (
+	"hash/fnv"
+	"net/url"
+	"strconv"
+)
 
 // entryKey is where the entry of a key is. The namespace is escaped, so that it
 // ends at the first colon: no chain's key can be read as another's.
@@ -13,6 +17,21 @@ func leaseKey(entry string) string { return entry + ":l" }
 
 // channelOf is the channel for messages among the replicas of a namespace.
 func channelOf(namespace string) string { return "tipcache:1:" + url.QueryEscape(namespace) }
+
+// shards is how many channels there are in a Cluster for what is said of leases: its nodes share
+// them out, where a message on another channel goes to all nodes.
+const shards = 16
+
+// shardOf is the channel for messages about a key.
+func shardOf(namespace, key string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key))
+	return shardChannel(namespace, int(h.Sum32()%shards))
+}
+
+func shardChannel(namespace string, i int) string {
+	return channelOf(namespace) + ":{" + strconv.Itoa(i) + "}"
+}
 
 // noteKey is the key of what is kept once for a chain, or a namespace. No entry and
 // no lease has a key of this form.

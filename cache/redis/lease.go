@@ -21,7 +21,8 @@ type lease struct {
 	s       *Store
 	key     string
 	entry   string // the entry's key in the store
-	channel string
+	channel string // for messages to all replicas
+	shard   string // that in a Cluster, "" elsewhere: then scripts send them
 	token   string
 	most    int64  // entries above this height are replaced; 0: there is no such height
 	held    bool   // it is ours, or may be: the reply was lost
@@ -34,10 +35,14 @@ type lease struct {
 func (s *Store) NewLease(namespace, key string, most int64) cache.Lease {
 	entry := entryKey(namespace, key)
 	s.settles.hurry(entry)
-	return &lease{
+	l := &lease{
 		s: s, key: key, entry: entry, channel: channelOf(namespace), most: most,
 		token: s.newToken(entry), stop: func() {},
 	}
+	if s.cluster {
+		l.shard = shardOf(namespace, key)
+	}
+	return l
 }
 
 // newToken names a holder of the lease of an entry. With a seal key it proves that a
@@ -108,7 +113,7 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 }
 
 func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (string, error) {
-	args := []any{meta, body, keep.Milliseconds(), l.token, l.channel, l.key, l.most, renewalHead(l.key, meta), maxTold}
+	args := []any{meta, body, keep.Milliseconds(), l.token, l.scriptChannel(), l.key, l.most, renewalHead(l.key, meta), maxTold}
 	var settled *redis.Cmd
 	err := l.s.settleWith(context.WithoutCancel(ctx), &operation{send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		settled = to.EvalSha(ctx, l.s.settle.Hash(), l.keys(), args...)
@@ -127,6 +132,7 @@ func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration
 	case refusal != nil:
 		l.s.refused(refusal)
 	}
+	l.tellSettled(ctx, reply, meta, body, refusal)
 	return reply, refusal
 }
 
@@ -141,9 +147,15 @@ func (l *lease) Abandon(ctx context.Context, again bool) error {
 	if again {
 		mark = "+"
 	}
-	return l.do(ctx, func(ctx context.Context) error { // counted
-		return l.s.abandon.Run(ctx, l.s.rdb, l.keys()[1:], l.token, l.channel, mark+l.key).Err()
+	given := false
+	err := l.do(ctx, func(ctx context.Context) (err error) { // counted
+		given, err = l.s.abandon.Run(ctx, l.s.rdb, l.keys()[1:], l.token, l.scriptChannel(), mark+l.key).Bool()
+		return err
 	})
+	if given && l.shard != "" {
+		l.tell(ctx, mark+l.key)
+	}
+	return err
 }
 
 // do runs an operation that is due even when the flight is over.

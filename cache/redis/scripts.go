@@ -62,8 +62,8 @@ return {foreign and 'foreign' or 'granted', m or false, false, 0, ''}
 // the answer is 'body'. A write that is refused (for want of memory) still gives
 // the lease back. Redis runs no script more often, so that it is short.
 //
-// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel, key, highest
-// height (0: any), how a message that says what was written begins, up to the key
+// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel (empty: the caller
+// tells), key, highest height (0: any), how a message that says what was written begins, up to the key
 // (empty: none does), length of the longest b to be told.
 const settleScript = `
 local call, match, m, b = redis.pcall, string.match, ARGV[1], ARGV[2]
@@ -95,8 +95,8 @@ if newer then
 	end
 end
 if call('GET', KEYS[2]) == ARGV[4] then call('DEL', KEYS[2]) end
-redis.call('PUBLISH', ARGV[5], message)
-return type(done) == 'table' and done or 'done'
+if ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[5], message) end
+return type(done) == 'number' and 'done' or done
 `
 
 // keepScript lengthens a lease that is still the caller's.
@@ -110,9 +110,10 @@ return 0
 // abandonScript gives back a lease that is still the caller's, and tells those
 // who wait for it that nothing came of it.
 //
-// KEYS: lease. ARGV: token, channel, message.
+// KEYS: lease. ARGV: token, channel (empty: the caller tells), message.
 const abandonScript = `
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
-return redis.call('PUBLISH', ARGV[2], ARGV[3])
+if ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
+return 1
 `

@@ -50,6 +50,9 @@ type Store struct {
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
 
+	cluster   bool
+	unsharded atomic.Bool // it is a Cluster that knows no sharded channels, or allows none
+
 	exchanges exchanges
 	settles   *settles
 
@@ -74,6 +77,7 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
 		keep: redis.NewScript(keepScript), abandon: redis.NewScript(abandonScript),
 	}
+	_, s.cluster = rdb.(*redis.ClusterClient)
 	for kind := range s.reminders {
 		s.reminders[kind].Interval = linesApart
 	}

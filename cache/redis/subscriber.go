@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,23 +18,47 @@ const (
 	resubWait = 200 * time.Millisecond // rest before subscribing again
 )
 
-// Subscribe implements [cache.Shared], through all failures of the store.
+// Subscribe implements [cache.Shared], through all failures of the store. In a Cluster a shard
+// is where its slot is, and so has a connection of its own. What is for all replicas of all
+// versions comes by the channel of the namespace there, too.
 func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	if cluster, ok := s.rdb.(*redis.ClusterClient); ok {
+		for i := range shards {
+			all.Go(func() {
+				s.listen(ctx, namespace, to, func() *redis.PubSub { return cluster.SSubscribe(ctx, shardChannel(namespace, i)) })
+			})
+		}
+	}
+	s.listen(ctx, namespace, to, func() *redis.PubSub { return s.rdb.Subscribe(ctx, channelOf(namespace)) })
+}
+
+// listen subscribes again and again until ctx ends.
+func (s *Store) listen(ctx context.Context, namespace string, to cache.Subscriber, subscribe func() *redis.PubSub) {
 	for ctx.Err() == nil {
-		err := s.guard(func() error { return s.receive(ctx, namespace, to) })
+		err := s.guard(func() error { return s.receive(ctx, namespace, to, subscribe()) })
 		if errors.Is(err, errPanic) {
 			s.failed(panicked)
 		}
+		rest := resubWait
+		if refusesShards(err) {
+			rest = quiet
+		}
 		select {
-		case <-time.After(resubWait):
+		case <-time.After(rest):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// receive subscribes once, and receives until the subscription fails.
-func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscriber) error {
-	sub := s.rdb.Subscribe(ctx, channelOf(namespace))
+// refusesShards tells that a Cluster is older than sharded channels, or allows none.
+func refusesShards(err error) bool {
+	return redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM")
+}
+
+// receive receives until the subscription fails.
+func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscriber, sub *redis.PubSub) error {
 	defer sub.Close()
 	// A read from a socket does not end with ctx, but with the socket.
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
@@ -48,11 +73,16 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 		case err != nil:
 			return err
 		default:
+			if is, ok := msg.(*redis.Subscription); ok && is.Kind == "sunsubscribe" {
+				return errMoved
+			}
 			pinged = false
 			s.handle(namespace, msg, to)
 		}
 	}
 }
+
+var errMoved = errors.New("redis: the slot of the channel has moved to another node")
 
 // handle hands on one message: a mark and what it is about.
 func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
