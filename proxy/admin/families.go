@@ -27,6 +27,14 @@ func (f families) total(name string) (sum float64) {
 	return sum
 }
 
+// ofListeners adds up the metrics of all listeners of clients that end so.
+func (f families) ofListeners(end string) (sum float64) {
+	for _, name := range []string{"http", "rpc", "grpc"} {
+		sum += f.total("tipcache_" + name + "_" + end)
+	}
+	return sum
+}
+
 // by adds up a value of the metrics of a name by the values of a label.
 func (f families) by(name, label string, value func(*dto.Metric) float64) map[string]float64 {
 	sums := map[string]float64{}

@@ -148,6 +148,8 @@ type line struct {
 		Hits    *float64
 		Ahead   map[string]float64
 		Behind  []float64
+
+		Connections, RPC, GRPC float64
 	}
 	Bounds []float64
 	Routes []struct {
@@ -167,6 +169,11 @@ func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
 	tip := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_node_tip_height"})
 	ahead := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_cache_read_ahead_total"}, []string{"result"})
 	registry.MustRegister(requests, took, behind, tip, ahead)
+	for of, open := range map[string]float64{"http": 7, "rpc": 3, "grpc": 2} {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "tipcache_" + of + "_connections"})
+		g.Set(open)
+		registry.MustRegister(g)
+	}
 	var changing sync.Mutex // no sample is taken in the middle of a change
 	h, url := start(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		changing.Lock()
@@ -208,6 +215,9 @@ func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
 	}
 	if got := second.Samples[0].Ahead["origin"]; got <= 0 {
 		t.Errorf("%v keys a second were read ahead", got)
+	}
+	if s := second.Samples[0]; s.Connections != 12 || s.RPC != 3 || s.GRPC != 2 {
+		t.Errorf("%v connections, %v of the RPC and %v of gRPC", s.Connections, s.RPC, s.GRPC)
 	}
 	if got := second.Samples[0].Behind; len(got) != 4 || got[0] != 2 || got[1] != 0 || got[2] != 1 || got[3] != 1 || len(second.Bounds) != 3 {
 		t.Errorf("blocks behind: %v in %v", got, second.Bounds)

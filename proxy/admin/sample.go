@@ -44,7 +44,10 @@ var figures = map[string]func(since) any{
 	"heap":        total("go_memstats_heap_inuse_bytes"),
 	"cpu":         rate("process_cpu_seconds_total"), // cores in use
 	"goroutines":  total("go_goroutines"),
-	"connections": total("tipcache_http_connections"),
+	"connections": func(d since) any { return d.now.ofListeners("connections") },
+	"rpc":         total("tipcache_rpc_connections"),
+	"sockets":     total("tipcache_rpc_sockets"), // WebSockets, which are among those
+	"grpc":        total("tipcache_grpc_connections"),
 	"waiting":     total("tipcache_cache_waiting"), // callers that wait for origins
 
 	"redis_time":   quantile(redisSeconds, 0.5),

@@ -64,7 +64,7 @@ func (s *sampler) sample(at time.Time) {
 	all := gather(s.gatherer)
 	m := &moment{at: at, routes: routesOf(all), present: present{
 		Bounds: all.distribution(staleness).bounds, Started: all.total("process_start_time_seconds"), Totals: totals{all.total(requestsTotal)},
-		Limits: limits{all.total("tipcache_http_connections_limit"), all.total("tipcache_cache_memory_limit_bytes")},
+		Limits: limits{all.ofListeners("connections_limit"), all.total("tipcache_cache_memory_limit_bytes")},
 	}}
 	changes := since{all, all, interval.Seconds()}
 	if before := s.newest(); before != nil {

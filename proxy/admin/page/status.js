@@ -305,7 +305,9 @@ function drawProcess() {
   charts.connections.set(times(), [
     { name: "connections", color: "var(--accent)", values: column((s) => s.connections) },
     { name: "waiting for origins", color: "var(--c-miss)", values: column((s) => s.waiting) }]);
-  legend("connections-legend", [["open", "var(--accent)", format.whole(now.connections)], ["requests waiting for origins", "var(--c-miss)", format.whole(now.waiting)]]);
+  legend("connections-legend", [
+    ["open", "var(--accent)", format.whole(now.connections)], ["requests waiting for origins", "var(--c-miss)", format.whole(now.waiting)],
+    ...[["of the RPC", now.rpc], ["WebSockets", now.sockets], ["of gRPC", now.grpc]].filter(([, open]) => open).map(([name, open]) => [name, "var(--grid)", format.whole(open)])]);
   say("cpu", `${format.cores(now.cpu)} cores`);
   charts.cpu.set(times(), [{ name: "cores", color: "var(--accent)", values: column((s) => s.cpu) }]);
   legend("cpu-legend", [["goroutines", "var(--grid)", format.whole(now.goroutines)]]);
