@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -39,7 +41,7 @@ func (c *chain) block(h int64) json.RawMessage {
 
 // status says what the node is and which block it is at: for a moment one that
 // cannot be read yet.
-func (n *Node) status(int64) []byte {
+func (n *Node) status() []byte {
 	c := n.chain
 	height := max(1, c.proposed.Load()-n.lag.Load()) + n.ahead()
 	return fmt.Appendf(nil, `{"node_info":{"protocol_version":{"p2p":"8","block":"11","app":"0"},"id":"%x","listen_addr":"tcp://127.0.0.1:26656","network":%q,"version":"0.38.19",`+
@@ -51,4 +53,23 @@ func (n *Node) status(int64) []byte {
 		c.hash("block", height), c.hash("app", height), height, stamp(c.blockTime(height)),
 		c.hash("block", 1), emptyHash, stamp(c.blockTime(1)), n.catchingUp.Load(),
 		c.proposer(), state.Base64(c.hash("key", 0)))
+}
+
+// transaction is the only one of a block. In the dialect of Story it carries a
+// block of the execution client, as MsgExecutionPayload does: of its fields, the
+// hash and the number.
+func (c *chain) transaction(h int64) []byte {
+	hash := c.hash("transaction", h)
+	if c.cosmos != nil {
+		return hash
+	}
+	payload := bytesField(nil, 1, hash)
+	payload = protowire.AppendVarint(protowire.AppendTag(payload, 7, protowire.VarintType), uint64(max(0, c.evmStart+h-c.first))) //nolint:gosec // not negative
+	message := bytesField(bytesField(nil, 1, []byte("story1v9nlyfvy3r3l2nrhxmhuxwxk2e2yqpfhnzpcvy")), 4, payload)
+	wrapped := bytesField(bytesField(nil, 1, []byte("/story.evmengine.v1.types.MsgExecutionPayload")), 2, message)
+	return bytesField(nil, 1, bytesField(nil, 1, wrapped))
+}
+
+func bytesField(b []byte, num protowire.Number, value []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), value)
 }

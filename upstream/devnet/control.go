@@ -95,10 +95,10 @@ const maxNumber = 100_000
 // number is a parameter of the query, or the default if it is absent. Where it is
 // false, the request has been answered with an error.
 func number(w http.ResponseWriter, r *http.Request, name, otherwise string) (int64, bool) {
-	n, err := strconv.ParseInt(cmp.Or(r.URL.Query().Get(name), otherwise), 10, 64)
-	if err != nil || n < 0 || n > maxNumber {
+	n, err := strconv.ParseUint(cmp.Or(r.URL.Query().Get(name), otherwise), 10, 32)
+	if err != nil || n > maxNumber {
 		http.Error(w, fmt.Sprintf("%s must be a number up to %d", name, maxNumber), http.StatusBadRequest)
 		return 0, false
 	}
-	return n, true
+	return int64(n), true //nolint:gosec // it is bounded
 }

@@ -31,7 +31,6 @@ type Options struct {
 	Interval    time.Duration // between blocks: default 2 s; negative: only Advance makes blocks
 	StatusLead  time.Duration // how long /status shows a block before it can be read: default 36 ms; negative: none
 	KeepRecent  int64         // heights that stay readable: default 72,000
-	IdleTimeout time.Duration // when idle connections to a node are closed: default 10 s
 	Collections int           // collections that exist: default 500
 
 	StartTime  time.Time // of the execution block at the start: default in March 2026; later ones follow at the interval
@@ -60,7 +59,6 @@ func (o Options) withDefaults() Options {
 	o.Interval = cmp.Or(o.Interval, 2*time.Second)
 	o.StatusLead = cmp.Or(o.StatusLead, 36*time.Millisecond)
 	o.KeepRecent = cmp.Or(o.KeepRecent, 72_000)
-	o.IdleTimeout = cmp.Or(o.IdleTimeout, 10*time.Second)
 	o.Collections = cmp.Or(o.Collections, 500)
 	o.EVMChainID = cmp.Or(o.EVMChainID, DefaultEVMChainID)
 	o.EVMRange = cmp.Or(o.EVMRange, 10_000)
@@ -114,8 +112,8 @@ func New(o Options) (*Devnet, error) {
 		return nil, err
 	}
 	d := &Devnet{options: o, chain: newChain(o)}
-	d.metadata = newTarget("provider", o.MetadataAddr, o.IdleTimeout, newProvider(o))
-	d.control = newTarget("control", o.ControlAddr, 0, d.controlHandler())
+	d.metadata = newTarget(o.MetadataAddr, idleTimeout, newProvider(o))
+	d.control = newTarget(o.ControlAddr, 0, d.controlHandler())
 	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr, GRPCAddr: o.GRPCAddr, NoGRPC: o.NoGRPC})}
 	var err error
 	if d.evm, err = newEVM(d.chain, o); err != nil {
@@ -210,10 +208,7 @@ func (d *Devnet) Advance(n int64) { d.chain.advance(n) }
 // SetBack takes the newest n blocks away, of the execution client too, as when a
 // node is restored from a snapshot or a network is reset. The blocks that are made
 // in their place have another content. Connections for events end.
-func (d *Devnet) SetBack(n int64) {
-	d.chain.setBack(n)
-	d.evm.Rewrite(d.evm.Height() + 1)
-}
+func (d *Devnet) SetBack(n int64) { d.chain.setBack(n) }
 
 // Halt stops the making of blocks; the nodes go on answering with old state,
 // as a node does whose execution client has died.

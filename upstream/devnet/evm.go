@@ -28,7 +28,6 @@ type EVM struct {
 	target  *target
 	chainID uint64
 	limits  atomic.Pointer[limits]
-	rewrite atomic.Pointer[rewrite]
 	calls   *tally[string] // by method
 }
 
@@ -38,16 +37,9 @@ type limits struct {
 	refusal rpcError
 }
 
-// A rewrite is a change of the hashes from a block on.
-type rewrite struct {
-	from  int64
-	times int
-}
-
 func newEVM(c *chain, o Options) (*EVM, error) {
 	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: newTally[string]()}
-	evm.target = newTarget("evm", o.EVMAddr, o.IdleTimeout, rpcHandler(evm.call))
-	evm.rewrite.Store(&rewrite{})
+	evm.target = newTarget(o.EVMAddr, idleTimeout, rpcHandler(evm.call))
 	return evm, evm.SetLimits(o.EVMRange, o.EVMRefusal)
 }
 
@@ -83,13 +75,6 @@ func (e *EVM) SetLimits(blocks int64, r Refusal) error {
 	refusal.Message = strings.ReplaceAll(refusal.Message, "{blocks}", strconv.FormatInt(blocks, 10))
 	e.limits.Store(&limits{blocks, refusal})
 	return nil
-}
-
-// Rewrite gives the blocks from one on other hashes than they had, as if the
-// endpoint had been reset: the parent of the next block is not the one that
-// was read before. What is in the blocks stays the same.
-func (e *EVM) Rewrite(from int64) {
-	e.rewrite.Store(&rewrite{from: from, times: e.rewrite.Load().times + 1})
 }
 
 // EVMStats are what an endpoint was asked since the start or the last reset.

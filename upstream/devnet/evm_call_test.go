@@ -30,7 +30,7 @@ func TestContractsExistFromTheirDeploymentOn(t *testing.T) {
 	if got := code(v5, head); got != "0x" {
 		t.Errorf("an account has code %s", got)
 	}
-	first := logs(t, d.EVMURL(), 0, 1010, `,"topics":["`+ipRegistered+`"]`)[0]
+	first := logs(t, d.EVMURL(), 0, 1010, `,"topics":[["`+ipRegistered+`"]]`)[0]
 	ip, at := addressAt(wordAt(t, first.Data, 0)), int(number(t, first.BlockNumber))
 	if code(ip, at) == "0x" || code(ip, at-1) != "0x" {
 		t.Errorf("the account %s does not begin in block %d", ip, at)
@@ -42,7 +42,7 @@ func TestAccountsSayWhichTokenTheyAreOf(t *testing.T) {
 	token := func(ip, block string) string {
 		return result[string](t, d.EVMURL(), "eth_call", fmt.Sprintf(`{"to":%q,"data":"0xfc0c546a"},%q`, ip, block))
 	}
-	for _, g := range logs(t, d.EVMURL(), 1000, 1400, `,"topics":["`+ipRegistered+`"]`) {
+	for _, g := range logs(t, d.EVMURL(), 1000, 1400, `,"topics":[["`+ipRegistered+`"]]`) {
 		want := g.Topics[1] + g.Topics[2][2:] + g.Topics[3][2:]
 		ip := addressAt(wordAt(t, g.Data, 0))
 		if got := token(ip, "latest"); got != want {

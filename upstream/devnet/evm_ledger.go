@@ -79,20 +79,14 @@ func assetBlock(number int64) int64 {
 }
 
 // choose says which collection a registration is in. At regular intervals it is
-// a new one. Of the others, half go to any that exists, and half to the few
-// that are large, most of them to the oldest.
+// a new one. Of the others, most go to those that are old.
 func (l ledger) choose(number int64, d []byte) int {
 	newcomer := number / assetsPerNewcomer
 	if newcomer < int64(l.count) && number%assetsPerNewcomer == 0 {
 		return int(newcomer)
 	}
-	draw := func(at int, below uint32) uint32 { return binary.BigEndian.Uint32(d[at:]) % below }
-	exist := uint32(min(int64(l.count), newcomer+1))
-	if d[0]%2 == 0 {
-		return int(draw(4, exist))
-	}
-	large := (exist + 15) / 16
-	return 16 * int(min(draw(4, large), draw(8, large), draw(12, large)))
+	exist := uint32(min(int64(l.count), newcomer+1)) //nolint:gosec // it is small
+	return int(min(binary.BigEndian.Uint32(d)%exist, binary.BigEndian.Uint32(d[4:])%exist))
 }
 
 // happenings yields what happened from one block to another, both included. The
@@ -133,7 +127,7 @@ func (l ledger) collections(block int64) []Collection {
 func (c *Collection) count(h happening, at time.Time) {
 	counters := [...]*int64{
 		registered: &c.AssetCount, licensed: &c.LicensesCount, disputed: &c.RaisedDisputeCount,
-		judged: &c.JudgedDisputeCount, cancelled: &c.CancelledDisputeCount, resolved: &c.ResolvedDisputeCount,
+		judged: &c.JudgedDisputeCount, cancelled: &c.CancelledDisputeCount, resolved: &c.ResolvedDisputeCount, resolvedToo: &c.ResolvedDisputeCount,
 	}
 	*counters[h.kind] += h.amount()
 	if c.CreatedAt.IsZero() {
@@ -143,3 +137,38 @@ func (c *Collection) count(h happening, at time.Time) {
 		c.UpdatedAt = at
 	}
 }
+
+// A Collection is one collection, with the field names of the listing interface.
+// The counters are cumulative.
+type Collection struct {
+	CollectionAddress     string    `json:"collectionAddress"` // checksummed
+	AssetCount            int64     `json:"assetCount"`
+	LicensesCount         int64     `json:"licensesCount"`
+	RaisedDisputeCount    int64     `json:"raisedDisputeCount"`
+	CancelledDisputeCount int64     `json:"cancelledDisputeCount"`
+	JudgedDisputeCount    int64     `json:"judgedDisputeCount"`
+	ResolvedDisputeCount  int64     `json:"resolvedDisputeCount"`
+	CreatedAt             time.Time `json:"createdAt"`
+	UpdatedAt             time.Time `json:"updatedAt"`
+
+	ChainID uint64 `json:"-"` // of the chain its tokens are on; a few are on another
+}
+
+// Collections yields the collections that exist at the start: those of the seed.
+func (d *Devnet) Collections() iter.Seq[Collection] { return d.CollectionsAt(d.EVMStart()) }
+
+// CollectionsAt yields the collections that exist after a block of the execution
+// chain. They are what counting the logs up to that block comes to.
+func (d *Devnet) CollectionsAt(block int64) iter.Seq[Collection] {
+	return slices.Values(newLedger(d.options).collections(block))
+}
+
+// Collections yields the first n collections of a seed, as they are at the start of a
+// devnet of that size.
+func Collections(seed uint64, n int) iter.Seq[Collection] {
+	l := newLedger(Options{Seed: seed, Collections: n}.withDefaults())
+	return slices.Values(l.collections(l.start()))
+}
+
+// firstCollection is when the history begins, unless the start is set.
+var firstCollection = time.Date(2025, 2, 13, 8, 0, 0, 0, time.UTC)

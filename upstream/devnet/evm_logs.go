@@ -77,7 +77,7 @@ func (l ledger) registration(a asset) []evmLog {
 	}, {
 		contract: registry,
 		topics:   []word{topicIPRegistered, chain, contract, id},
-		data:     pack(ip, []byte(l.name(a)), []byte(a.uri()), l.timestamp(assetBlock(a.number))),
+		data:     pack(ip, []byte(l.name(a)), []byte(nil), l.timestamp(assetBlock(a.number))),
 	}}
 }
 
@@ -86,7 +86,7 @@ func (l ledger) minting(h happening) evmLog {
 	return evmLog{
 		contract: licensingAddress,
 		topics:   []word{topicLicenseTokensMinted, caller, addressWord(l.ip(h.asset)), terms},
-		data:     pack(l.someone("template", 0), numberWord(uint64(h.amount())), caller, numberWord(uint64(16*h.number)+8*uint64(h.minting))),
+		data:     pack(l.someone("template", 0), numberWord(uint64(h.amount())), caller, numberWord(uint64(16*h.number))),
 	}
 }
 
@@ -104,10 +104,10 @@ func (l ledger) aboutDispute(h happening) evmLog {
 		}
 		return log(topicDisputeRaisedBy, id, subject, l.someone("caller", h.number), raiser, at, policy, evidence, tag, text)
 	case judged:
-		return log(topicDisputeJudgementSet, id, boolWord(h.upheld), []byte(nil))
+		return log(topicDisputeJudgementSet, id, numberWord(1), []byte(nil))
 	case cancelled:
 		return log(topicDisputeCancelled, id, []byte(nil))
-	case resolved:
+	case resolved, resolvedToo:
 		return log(topicDisputeResolved, id, []byte("settled"))
 	default: // tagged
 		infringer := l.ip(l.asset(disputedBy(h.dispute)))

@@ -1,11 +1,14 @@
 package devnet
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -72,11 +75,12 @@ func (e *EVM) ethGetBlockByNumber(params json.RawMessage) (json.RawMessage, *rpc
 		block, e.hash(block), parent, e.ledger.time(block).Unix(), bloom[:], encode(transactions)), nil
 }
 
-// hash is the hash of a block. The number can be read from it.
+// hash is the hash of a block, another one for each time that the chain was set back to
+// below it. The number can be read from it.
 func (e *EVM) hash(block int64) word {
 	what := "block"
-	if w := e.rewrite.Load(); w.times > 0 && block >= w.from {
-		what += strconv.Itoa(w.times)
+	if n := e.chain.forksBelow(block - e.ledger.start() + e.chain.first); n > 0 {
+		what += strconv.FormatInt(n, 10)
 	}
 	if e.target.currentFault().WrongHashes {
 		what += "wrong"
@@ -88,11 +92,8 @@ func (e *EVM) hash(block int64) word {
 
 // block is the number that a parameter gives: the head by default. Blocks are final at once.
 func (e *EVM) block(tag string) (int64, *rpcError) {
-	switch tag {
-	case "", "latest", "safe", "finalized", "pending":
+	if tag == "" || tag == "latest" {
 		return e.Height(), nil
-	case "earliest":
-		return 0, nil
 	}
 	digits, prefixed := strings.CutPrefix(tag, "0x")
 	n, err := strconv.ParseInt(digits, 16, 64)
@@ -178,10 +179,93 @@ func (e *EVM) dispute(id word, block int64) []byte {
 	if !ok || id != numberWord(number) {
 		return make([]byte, 8*32)
 	}
-	infringer := word{}
-	if h.kind == tagged {
-		infringer = numberWord(uint64(h.dispute - 1))
+	return append(pack(addressWord(e.ledger.subject(h))), make([]byte, 7*32)...) // whom it is about, and more
+}
+
+// A Refusal is how an endpoint refuses an eth_getLogs that asks for too much.
+// Those of real providers have little in common.
+type Refusal string
+
+// The ways that have a name. The others are -32000, the code of any failure, and
+// the statuses 413 and 400 of HTTP.
+const (
+	RefuseResults Refusal = "-32005" // code -32005, whatever the reason is
+	RefuseParams  Refusal = "-32602" // as if the request were malformed
+)
+
+// refusals are the errors by way. {blocks} is the number of blocks that is allowed.
+var refusals = map[Refusal]rpcError{
+	RefuseResults: {Code: -32005, Message: "query returned more than 10000 results"},
+	RefuseParams:  {Code: -32602, Message: "block range too large, max is {blocks} blocks"},
+	"-32000":      {Code: -32000, Message: "exceed maximum block range: {blocks}"},
+	"413":         {Message: "Request Entity Too Large", status: http.StatusRequestEntityTooLarge, plain: true},
+	"400":         {Code: -32600, Message: "You can make eth_getLogs requests with up to a {blocks} block range.", status: http.StatusBadRequest},
+}
+
+// A filter is what an eth_getLogs asks for. It has lists alone, and they are not empty.
+type filter struct {
+	Address            []address // any of these; nil: all
+	Topics             [][]word  // for each position any of these
+	FromBlock, ToBlock string
+	BlockHash          *word
+}
+
+func (f filter) matches(g evmLog) bool {
+	if f.Address != nil && !slices.Contains(f.Address, g.contract) || len(f.Topics) > len(g.topics) {
+		return false
 	}
-	return pack(addressWord(e.ledger.subject(h)), e.ledger.someone("raiser", h.number), e.ledger.timestamp(h.block), e.ledger.someone("policy", 0),
-		e.ledger.hash("evidence", h.number), disputeTag(), disputeTag(), infringer)
+	for i, any := range f.Topics {
+		if !slices.Contains(any, g.topics[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *EVM) ethGetLogs(params json.RawMessage) (json.RawMessage, *rpcError) {
+	var f filter
+	failure := arguments(params, &f)
+	if failure != nil {
+		return nil, failure
+	}
+	from, to, failure := e.span(f)
+	limits := *e.limits.Load()
+	switch {
+	case failure != nil:
+		return nil, failure
+	case f.BlockHash == nil && e.target.currentFault().DropLogs:
+		return json.RawMessage("[]"), nil
+	case to-from >= limits.blocks:
+		return nil, &limits.refusal
+	}
+	out, hash, hashed := []byte("["), word{}, int64(-1)
+	for log := range e.ledger.logs(from, min(to, e.Height())) {
+		if !f.matches(log) {
+			continue
+		}
+		if log.block != hashed {
+			hash, hashed = e.hash(log.block), log.block
+		}
+		out = append(log.appendTo(out, e.ledger, hash), ',')
+	}
+	return append(bytes.TrimSuffix(out, []byte(",")), ']'), nil
+}
+
+// span is from which to which block a filter looks: that with a hash, or a range,
+// which may lie past the head.
+func (e *EVM) span(f filter) (from, to int64, failure *rpcError) {
+	if f.BlockHash != nil {
+		from = int64(binary.BigEndian.Uint64(f.BlockHash[24:]) ^ e.ledger.mask)
+		if from < 0 || from > e.Height() || e.hash(from) != *f.BlockHash {
+			failure = evmFailure(-32000, "unknown block")
+		}
+		return from, from, failure
+	}
+	if from, failure = e.block(f.FromBlock); failure == nil {
+		to, failure = e.block(f.ToBlock)
+	}
+	if failure == nil && from > to && f.FromBlock != "" && f.ToBlock != "" {
+		failure = evmFailure(-32602, "invalid block range params")
+	}
+	return from, to, failure
 }

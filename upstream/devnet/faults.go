@@ -32,7 +32,6 @@ type Fault struct {
 	ErrorRate    float64       `json:"error_rate,omitempty"`    // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
 	ErrorStatus  int           `json:"error_status,omitempty"`  // default 503; 429 is how a provider limits its clients
 	Nonsense     bool          `json:"nonsense,omitempty"`      // 200 with a body that is no JSON
-	Forged       bool          `json:"forged,omitempty"`        // of each answer another number is the first
 	Ahead        int64         `json:"ahead,omitempty"`         // for CometBFT: the heights it tells of are so many above the truth
 	EventsBehind int64         `json:"events_behind,omitempty"` // for CometBFT: the blocks that its socket tells of are so many below the truth, as behind a balancer
 	Unindexed    bool          `json:"unindexed,omitempty"`     // for CometBFT: no transaction is found, as those of a block in whose commit the node was stopped

@@ -3,7 +3,6 @@ package devnet
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,33 +33,17 @@ func (p *provider) serveBatch(w http.ResponseWriter, r *http.Request) {
 	var request struct {
 		ContractAddresses []string `json:"contractAddresses"`
 	}
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&request); err != nil {
-		refuse(w, "malformed body")
-		return
-	}
-	if n := len(request.ContractAddresses); n == 0 || n > maxBatch {
-		refuse(w, fmt.Sprintf("got %d contract addresses, want 1 to %d", n, maxBatch))
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20)).Decode(&request)
+	if n := len(request.ContractAddresses); err != nil || n == 0 || n > maxBatch {
+		http.Error(w, fmt.Sprintf(`{"error":{"message":"got %d contract addresses, want 1 to %d"}}`, n, maxBatch), http.StatusBadRequest)
 		return
 	}
 	contracts := make([]json.RawMessage, len(request.ContractAddresses))
 	for i, name := range request.ContractAddresses {
 		contracts[i] = p.contract(name)
 	}
-	slices.SortFunc(contracts, func(a, b json.RawMessage) int { return shuffled(a) - shuffled(b) })
+	slices.Reverse(contracts) // the order is not that of the request
 	reply(w, map[string]any{"contracts": contracts})
-}
-
-// shuffled orders contracts in a way that has nothing to do with the request.
-func shuffled(contract []byte) int {
-	h := fnv.New32a()
-	h.Write(contract)
-	return int(h.Sum32() >> 1)
-}
-
-func refuse(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusBadRequest)
-	reply(w, map[string]any{"error": map[string]string{"message": text}})
 }
 
 // unknown is a contract of which nothing but the type is known.
@@ -96,11 +79,7 @@ func openSea(i int, d []byte) string {
 	if d[0]%2 == 0 {
 		return `{"floorPrice":null,"collectionName":null,"collectionSlug":null,"safelistRequestStatus":null,"imageUrl":null,"description":null,"externalUrl":null,"twitterUsername":null,"discordUrl":null,"bannerImageUrl":null,"lastIngestedAt":null}`
 	}
-	twitter, discord := "null", "null"
-	if d[3]%2 == 0 {
-		twitter, discord = fmt.Sprintf(`"collection%d"`, i), fmt.Sprintf(`"https://discord.gg/collection%d"`, i)
-	}
 	return fmt.Sprintf(`{"floorPrice":%v,"collectionName":"Collection %[2]d","collectionSlug":"collection-%[2]d","safelistRequestStatus":"verified","imageUrl":"https://images.example/%[2]d.png",`+
-		`"description":"Works & <remixes> of collection %[2]d","externalUrl":null,"twitterUsername":%[3]s,"discordUrl":%[4]s,"bannerImageUrl":"https://images.example/%[2]d-banner.png","lastIngestedAt":%[5]q}`,
-		float64(d[1])/1000, i, twitter, discord, firstCollection.Add(time.Duration(d[2])*time.Hour).Format("2006-01-02T15:04:05.000Z"))
+		`"description":"Works & <remixes> of collection %[2]d","externalUrl":null,"twitterUsername":"collection%[2]d","discordUrl":null,"bannerImageUrl":"https://images.example/%[2]d-banner.png","lastIngestedAt":%[3]q}`,
+		float64(d[1])/1000, i, firstCollection.Add(time.Duration(d[2])*time.Hour).Format("2006-01-02T15:04:05.000Z"))
 }

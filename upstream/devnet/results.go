@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
@@ -46,8 +45,7 @@ func (c *chain) finalized(h int64) string {
 const consensusParameters = `{"block":{"max_bytes":"22020096","max_gas":"-1"},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{},"abci":{}}`
 
 // blockResults are what running a block came to.
-func (n *Node) blockResults(h int64) []byte {
-	c := n.chain
+func (c *chain) blockResults(h int64) []byte {
 	return fmt.Appendf(nil, `{"height":"%d","txs_results":[%s],"finalize_block_events":%s,"validator_updates":null,"consensus_param_updates":%s,"app_hash":%q}`,
 		h, joined(c.transactions(h), result), c.finalized(h), consensusParameters, state.Base64(c.hash("app", h)))
 }
@@ -61,21 +59,19 @@ func (c *chain) txIndex() string {
 }
 
 // query answers of the state, by the methods of the gRPC services.
-func (n *Node) query(r rpcRequest) (json.RawMessage, *rpcError) {
-	var params struct{ Path, Data, Height string }
-	data, err := []byte(nil), json.Unmarshal(r.Params, &params)
-	if err == nil {
-		data, err = hex.DecodeString(params.Data)
-	}
-	if err != nil {
-		return nil, &rpcError{Code: -32602, Message: "Invalid params", Data: "error converting json params to arguments: " + err.Error()}
-	}
-	if n.chain.cosmos == nil {
+func (n *Node) query(p cometParams) (json.RawMessage, *rpcError) {
+	data, err := hex.DecodeString(p.Data)
+	switch {
+	case err != nil:
+		return nil, badParams("json", err.Error())
+	case n.chain.cosmos == nil:
 		return nil, &rpcError{Code: -32601, Message: "Method not found"}
 	}
-	height, _ := strconv.ParseInt(params.Height, 10, 64) // none is the newest
-	a := n.chain.cosmos.Query(view{n}, params.Path, data, height)
-	n.asked.count(Asked{URI: "abci_query " + params.Path + "?" + params.Data, Height: a.Height})
+	if p.Height == nil {
+		p.height = 0 // the newest
+	}
+	a := n.chain.cosmos.Query(view{n}, p.Path, data, p.height)
+	n.asked.count(Asked{URI: "abci_query " + p.Path + "?" + p.Data, Height: a.Height})
 	value := []byte("null")
 	if a.Value != nil {
 		value = encode(a.Value)
@@ -87,23 +83,15 @@ func (n *Node) query(r rpcRequest) (json.RawMessage, *rpcError) {
 // indexedBlocks is for how many blocks transactions can be found by the method tx.
 const indexedBlocks = 256
 
-// ofTxs are the methods about transactions, and that of the state. Lists of arguments are not read.
-var ofTxs = map[string]func(*Node, rpcRequest) (json.RawMessage, *rpcError){
-	"abci_query": (*Node).query,
-	"tx":         (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
-}
-
 // tx is a transaction by its hash.
-func (n *Node) tx(r rpcRequest) (json.RawMessage, *rpcError) {
-	var params struct{ Hash []byte }
-	_ = json.Unmarshal(r.Params, &params)
+func (n *Node) tx(p cometParams) (json.RawMessage, *rpcError) {
 	if n.chain.txIndex() == "off" {
 		return nil, internalError("transaction indexing is disabled")
 	}
-	if found := n.find(params.Hash); found != nil {
+	if found := n.find(p.Hash); found != nil {
 		return found, nil
 	}
-	return nil, internalError(fmt.Sprintf("tx (%X) not found", params.Hash))
+	return nil, internalError(fmt.Sprintf("tx (%X) not found", p.Hash))
 }
 
 func (n *Node) find(wanted []byte) json.RawMessage {
@@ -123,10 +111,8 @@ func (n *Node) find(wanted []byte) json.RawMessage {
 // searchedHash is the one search that is understood.
 var searchedHash = regexp.MustCompile(`^tx\.hash\s*=\s*'([0-9A-Fa-f]{64})'$`)
 
-func (n *Node) searchTxs(r rpcRequest) (json.RawMessage, *rpcError) {
-	var params struct{ Query string }
-	_ = json.Unmarshal(r.Params, &params)
-	if m := searchedHash.FindStringSubmatch(params.Query); m != nil {
+func (n *Node) searchTxs(p cometParams) (json.RawMessage, *rpcError) {
+	if m := searchedHash.FindStringSubmatch(p.Query); m != nil {
 		hash, _ := hex.DecodeString(m[1]) // it has its form
 		if found := n.find(hash); found != nil {
 			return fmt.Appendf(nil, `{"txs":[%s],"total_count":"1"}`, found), nil
@@ -135,13 +121,11 @@ func (n *Node) searchTxs(r rpcRequest) (json.RawMessage, *rpcError) {
 	return json.RawMessage(`{"txs":[],"total_count":"0"}`), nil
 }
 
-func (n *Node) broadcastTx(r rpcRequest) (json.RawMessage, *rpcError) {
-	var params struct{ Tx []byte }
-	_ = json.Unmarshal(r.Params, &params)
+func (n *Node) broadcastTx(p cometParams) (json.RawMessage, *rpcError) {
 	if n.chain.cosmos == nil {
 		return nil, &rpcError{Code: -32601, Message: "Method not found"}
 	}
-	result, known := n.chain.cosmos.Broadcast(view{n}, params.Tx)
+	result, known := n.chain.cosmos.Broadcast(view{n}, p.Tx)
 	if known {
 		return nil, internalError("tx already exists in cache")
 	}

@@ -1,27 +1,27 @@
 package devnet
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// maxHeader is the limit of the node's servers.
-const maxHeader = 8 << 10
+// The limits of the node's servers.
+const (
+	maxHeader   = 8 << 10
+	idleTimeout = 10 * time.Second // of connections
+)
 
 // A target is one HTTP server that can be made to fail. It can go out and come
 // back on the same port.
 type target struct {
-	name     string
 	idle     time.Duration // 0: no limit
 	handler  http.Handler
 	h2c      bool                    // it speaks HTTP/2 alone, without TLS
@@ -40,8 +40,8 @@ type target struct {
 	handlers sync.RWMutex // held for reading by every handler
 }
 
-func newTarget(name, addr string, idle time.Duration, h http.Handler) *target {
-	t := &target{name: name, idle: idle, handler: h}
+func newTarget(addr string, idle time.Duration, h http.Handler) *target {
+	t := &target{idle: idle, handler: h}
 	t.addr.Store(new(cmp.Or(addr, "127.0.0.1:0")))
 	t.fault.Store(&Fault{})
 	return t
@@ -52,9 +52,6 @@ func newTarget(name, addr string, idle time.Duration, h http.Handler) *target {
 func (t *target) open() error {
 	t.life.Lock()
 	defer t.life.Unlock()
-	if t.opened {
-		return errors.New("devnet: " + t.name + " is open")
-	}
 	if err := t.listen(); err != nil {
 		return err
 	}
@@ -188,27 +185,9 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.Nonsense:
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"contracts":[{"address":`))
-	case f.Forged:
-		t.handler.ServeHTTP(&forger{ResponseWriter: w}, r)
 	default:
 		t.handler.ServeHTTP(w, r)
 	}
-}
-
-// A forger changes the first digit of the first number of an answer, which stays as long.
-type forger struct {
-	http.ResponseWriter
-	done bool
-}
-
-var firstNumber = regexp.MustCompile(`":"[0-9]`)
-
-func (f *forger) Write(body []byte) (int, error) {
-	if at := firstNumber.FindIndex(body); at != nil && !f.done {
-		body, f.done = bytes.Clone(body), true
-		body[at[1]-1] = '1' + (body[at[1]-1]-'0')%9 // another one, and not 0
-	}
-	return f.ResponseWriter.Write(body)
 }
 
 // delay is the time that this answer takes longer than it would.

@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,12 +70,4 @@ func historicalInfo(q *query) (string, error) {
 		return "", state.Fail(state.NotFound, "historical info for height %d not found", height)
 	}
 	return fill("historical_info", "chain", q.ID, "height", height), nil
-}
-
-// evidenceOf answers that there is no evidence with the hash.
-func evidenceOf(q *query) (string, error) {
-	if _, err := hex.DecodeString(q.args["hash"]); err != nil {
-		return "", state.Fail(state.Unknown, "invalid evidence hash: %v", err)
-	}
-	return "", state.Fail(state.NotFound, "evidence %s not found", q.args["hash"])
 }

@@ -83,17 +83,6 @@ func document(q *query) (string, error) {
 	return q.Paged(text)
 }
 
-// proposals are those in a status, out of the document of all.
-func proposals(q *query) (string, error) {
-	var some []string
-	for _, p := range gjson.Get(documents()[q.path], "proposals").Array() {
-		if status := q.args["proposal_status"]; status == "" || status == proposalStatuses[0] || p.Get("status").String() == status {
-			some = append(some, p.Raw)
-		}
-	}
-	return state.ListTexts(&q.Query, "proposals", some)
-}
-
 // smart answers the queries that the contract has documents for.
 func smart(q *query) (string, error) {
 	if !gjson.Valid(q.args["query_data"]) {

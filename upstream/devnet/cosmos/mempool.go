@@ -2,15 +2,15 @@ package cosmos
 
 import (
 	"crypto/sha256"
-	"slices"
+	"fmt"
 	"strconv"
 	"sync"
 
+	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protowire"
-)
 
-// maxBroadcast bounds how many transactions a chain remembers.
-const maxBroadcast = 100_000
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+)
 
 // A mempool holds what was broadcast. The next block takes everything in.
 type mempool struct {
@@ -35,16 +35,10 @@ func hashOf(raw []byte) string {
 	return hexText(sum[:])
 }
 
-// add puts a transaction in, unless it is there.
+// add puts a transaction in.
 func (m *mempool) add(b *broadcast) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if slices.ContainsFunc(m.txs, func(other *broadcast) bool { return other.hash == b.hash }) {
-		return
-	}
-	if len(m.txs) >= maxBroadcast {
-		m.txs = nil
-	}
 	m.txs = append(m.txs, b)
 }
 
@@ -119,4 +113,100 @@ func fields(msg []byte) map[protowire.Number][]byte {
 		msg = msg[n+size:]
 	}
 	return all
+}
+
+// A txRequest is the body of the transaction services.
+type txRequest struct {
+	Bytes []byte `json:"tx_bytes"`
+	Mode  any    `json:"mode"`
+}
+
+// pending is a height that every transaction is below.
+const pending = 1 << 62
+
+// broadcastTx takes a transaction in. The status of a refusal is 200, too. In the mode
+// ASYNC the answer does not tell of a wrong sequence.
+func broadcastTx(q *query) (string, error) {
+	async := q.posted.Mode == "BROADCAST_MODE_ASYNC"
+	if q.posted.Mode != "BROADCAST_MODE_SYNC" && !async {
+		return "", state.Fail(state.Unknown, "unsupported return type unspecified; supported types: sync, async")
+	}
+	b, ok := parseTx(q.posted.Bytes)
+	if !ok {
+		return txResponse(hashOf(q.posted.Bytes), 2, "invalid length; proto: invalid field number: tx parse error: tx parse error"), nil
+	}
+	if q.chain.mempool.find(b.hash, pending) != nil {
+		return txResponse(b.hash, 19, ""), nil
+	}
+	expected, due := q.due(b)
+	if !due && !async {
+		return txResponse(b.hash, 32, fmt.Sprintf("account sequence mismatch, expected %d, got %d: incorrect account sequence", expected, b.sequence)), nil
+	}
+	if due {
+		b.height = q.now.Height + 1
+		q.chain.mempool.add(b)
+	}
+	return txResponse(b.hash, 0, ""), nil
+}
+
+// due says whether a transaction's sequence is the next one of its sender, those that wait
+// for a block included.
+func (q *query) due(b *broadcast) (expected int64, due bool) {
+	if a := q.chain.byAddress[b.from]; a != nil {
+		in, _ := q.chain.mempool.sums(b.from, q.Height)
+		all, _ := q.chain.mempool.sums(b.from, pending)
+		expected = q.sent(a) + all - in
+	}
+	return expected, b.sequence == expected
+}
+
+func txResponse(hash string, code int, log string) string {
+	space := ""
+	if code != 0 {
+		space = "sdk"
+	}
+	return fmt.Sprintf(`{"tx_response":{"height":"0","txhash":%q,"codespace":%q,"code":%d,"data":"","raw_log":%q,"logs":[],"info":"","gas_wanted":"0","gas_used":"0","tx":null,"timestamp":"","events":[]}}`,
+		hash, space, code, log)
+}
+
+func simulate(q *query) (string, error) {
+	b, ok := parseTx(q.posted.Bytes)
+	if !ok {
+		return "", state.Fail(state.Unknown, "codespace sdk code 2: tx parse error: invalid length; proto: invalid field number")
+	}
+	if expected, due := q.due(b); !due {
+		return "", state.Fail(state.Unknown, "account sequence mismatch, expected %d, got %d: incorrect account sequence [cosmos/cosmos-sdk@v0.53.6/x/auth/ante/sigverify.go:364] with gas used: '33446'", expected, b.sequence)
+	}
+	return documents()["simulate"], nil
+}
+
+// A Transaction is one from outside that a block has taken in.
+type Transaction struct {
+	Raw    []byte
+	Result string // what running it came to, as CometBFT's JSON has it
+}
+
+// Transactions are those of a block from outside, in order.
+func (c *Chain) Transactions(height int64) (all []Transaction) {
+	c.mempool.each(height, func(b *broadcast) {
+		if b.height == height {
+			all = append(all, Transaction{b.raw, b.result()})
+		}
+	})
+	return all
+}
+
+// result tells of a transaction that sent coins.
+func (b *broadcast) result() string {
+	return fill("result", "from", words.Account(b.from), "to", words.Account(b.to), "amount", b.amount)
+}
+
+// Broadcast takes a transaction in as REST does in the mode SYNC, and says what the RPC
+// says of it. It is known where it was taken in before.
+func (c *Chain) Broadcast(n state.View, raw []byte) (result string, known bool) {
+	q := &query{chain: c, node: n, now: n.Now(), posted: txRequest{Bytes: raw, Mode: "BROADCAST_MODE_SYNC"}}
+	q.at(q.now.Height)
+	text, _ := broadcastTx(q) // it has the mode
+	r := gjson.Get(text, "tx_response")
+	return fmt.Sprintf(`{"code":%s,"data":"","log":%s,"codespace":%s,"hash":%q}`, r.Get("code"), r.Get("raw_log").Raw, r.Get("codespace").Raw, hashOf(raw)), r.Get("code").Int() == 19
 }

@@ -36,7 +36,6 @@ const (
 	auth         = "/cosmos/auth/v1beta1"
 	bank         = "/cosmos/bank/v1beta1"
 	tendermint   = "/cosmos/base/tendermint/v1beta1"
-	gov          = "/cosmos/gov/v1"
 	staking      = "/cosmos/staking/v1beta1"
 	transactions = "/cosmos/tx/v1beta1"
 )
@@ -59,15 +58,12 @@ var routes = slices.Concat([]route{
 	{pattern: tendermint + "/blocks/{height}", serve: atHeight((*query).blockJSON)},
 	{pattern: tendermint + "/validatorsets/latest", params: "pagination", serve: latest(1, validatorSet)},
 	{pattern: tendermint + "/validatorsets/{height}", params: "pagination", serve: atHeight(validatorSet)},
-	{pattern: "/cosmos/evidence/v1beta1/evidence/{hash}", serve: evidenceOf},
-	{pattern: gov + "/proposals", params: "proposal_status voter depositor pagination", serve: proposals},
 	{pattern: staking + "/historical_info/{height}", serve: historicalInfo},
 	{pattern: transactions + "/txs", params: "query page limit order_by events pagination", serve: searchTxs},
 	{pattern: transactions + "/txs", serve: broadcastTx, method: http.MethodPost, local: true},
 	{pattern: transactions + "/txs/{hash}", serve: txByHash},
 	{pattern: transactions + "/txs/block/{height}", params: "pagination", serve: txsInBlock},
-	{pattern: transactions + "/simulate", serve: ofTx(simulate), method: http.MethodPost},
-	{pattern: transactions + "/decode", serve: ofTx(decodeTx), method: http.MethodPost},
+	{pattern: transactions + "/simulate", serve: simulate, method: http.MethodPost},
 	{pattern: "/cosmwasm/wasm/v1/contract/{address}/smart/{query_data}", serve: smart},
 }, moving(), documented())
 

@@ -1,11 +1,13 @@
 package cosmos
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -108,9 +110,6 @@ var (
 	searchAny    = regexp.MustCompile(`^[a-z_.]+\s*(=|<|>|<=|>=|CONTAINS|EXISTS)`)
 )
 
-// defaultSearch is the page of a search that names none.
-const defaultSearch = 100
-
 // searchTxs finds the transactions of the chain itself, by height or sender. Pages are
 // numbered; pagination means nothing.
 func searchTxs(q *query) (string, error) {
@@ -121,40 +120,31 @@ func searchTxs(q *query) (string, error) {
 	case !searchAny.MatchString(words):
 		return "", state.Fail(state.Internal, "failed to search for txs: offset 4: got tag, wanted <= operator, >= operator, < operator, > operator, = operator, CONTAINS operator or EXISTS operator")
 	}
-	from, to := q.found(words)
-	size := int(max(0, to-from+1))
+	heights := q.found(words)
+	if q.args["order_by"] == "ORDER_BY_DESC" {
+		slices.Reverse(heights)
+	}
 	limit, _ := strconv.Atoi(q.args["limit"])
 	number, _ := strconv.Atoi(q.args["page"])
-	if limit <= 0 {
-		limit = defaultSearch
-	}
-	number = max(1, number)
-	if pages := max(1, (size+limit-1)/limit); number > pages {
-		return "", state.Fail(state.Internal, "failed to search for txs: page should be within [1, %d] range, given %d", pages, number)
+	pages := slices.Collect(slices.Chunk(heights, cmp.Or(limit, 100)))
+	if number = max(1, number); number > max(1, len(pages)) {
+		return "", state.Fail(state.Internal, "failed to search for txs: page should be within [1, %d] range, given %d", max(1, len(pages)), number)
 	}
 	var txs []string
-	for i := (number - 1) * limit; i < min(size, number*limit); i++ {
-		height := from + int64(i)
-		if q.args["order_by"] == "ORDER_BY_DESC" {
-			height = to - int64(i)
-		}
+	for _, height := range slices.Concat(pages[number-1 : min(number, len(pages))]...) {
 		txs = append(txs, q.delegateTx(height))
 	}
 	return fmt.Sprintf(`{"txs":[%s],"tx_responses":[%s],"pagination":null,"total":"%d"}`,
-		strings.Join(each(txs, "tx"), ","), strings.Join(each(txs, "tx_response"), ","), size), nil
+		strings.Join(each(txs, "tx"), ","), strings.Join(each(txs, "tx_response"), ","), len(heights)), nil
 }
 
-// found are the first and the last of the blocks whose own transaction a search finds.
-func (q *query) found(words string) (from, to int64) {
-	if q.now.Unindexed {
-		return 1, 0
+// found are the blocks whose own transaction a search finds, of the latest thousand.
+func (q *query) found(words string) (heights []int64) {
+	m := searchHeight.FindStringSubmatch(words)
+	for h := max(opening, q.now.Height-1000); h <= q.now.Height; h++ {
+		if !q.now.Unindexed && (m != nil && m[1] == fmt.Sprint(h) || strings.Contains(words, WideDelegator)) {
+			heights = append(heights, h)
+		}
 	}
-	if m := searchHeight.FindStringSubmatch(words); m != nil {
-		height, _ := strconv.ParseInt(m[1], 10, 64)
-		return max(height, opening), min(height, q.now.Height)
-	}
-	if strings.Contains(words, WideDelegator) {
-		return opening, q.now.Height
-	}
-	return 1, 0
+	return heights
 }

@@ -66,9 +66,6 @@ func appendField(b []byte, number protowire.Number, kind string, value gjson.Res
 	return b
 }
 
-// statuses are those of a validator, by number.
-var statuses = map[string]uint64{"BOND_STATUS_UNBONDED": 1, "BOND_STATUS_UNBONDING": 2, "BOND_STATUS_BONDED": 3}
-
 // contentOf is a value as its bytes, nil for none, or as a whole number.
 func contentOf(kind string, value gjson.Result) (content []byte, whole uint64) {
 	text := value.String()
@@ -84,16 +81,16 @@ func contentOf(kind string, value gjson.Result) (content []byte, whole uint64) {
 	case "bool":
 		return nil, protowire.EncodeBool(value.Bool())
 	case "status":
-		return nil, statuses[text]
+		return nil, map[string]uint64{"BOND_STATUS_UNBONDED": 1, "BOND_STATUS_UNBONDING": 2, "BOND_STATUS_BONDED": 3}[text]
 	case "decimal": // in units of its last digit
 		digits := strings.TrimLeft(strings.Replace(text, ".", "", 1), "0")
 		return []byte(digits + strings.Repeat("0", max(0, 1-len(digits)))), 0
 	case "duration":
 		d, _ := time.ParseDuration(text)
-		return seconds(int64(d/time.Second), int64(d%time.Second)), 0
+		return seconds(int64(d / time.Second)), 0
 	case "time":
 		at, _ := time.Parse(time.RFC3339Nano, text)
-		return seconds(at.Unix(), int64(at.Nanosecond())), 0
+		return seconds(at.Unix()), 0
 	case "any":
 		name := value.Get("@type").String()
 		b := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), name)
@@ -111,13 +108,7 @@ func nonEmpty(b []byte) []byte {
 	return b
 }
 
-// seconds are a Timestamp or a Duration.
-func seconds(whole, nanos int64) []byte {
-	b := []byte{}
-	for i, n := range []int64{whole, nanos} {
-		if n != 0 {
-			b = protowire.AppendVarint(protowire.AppendTag(b, protowire.Number(i+1), protowire.VarintType), uint64(n))
-		}
-	}
-	return b
+// seconds are a Timestamp or a Duration, as whole ones.
+func seconds(n int64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(n)) //nolint:gosec // not negative
 }

@@ -47,31 +47,6 @@ func Lines[T any](lines []byte) (all []T) {
 	return all
 }
 
-// Documents are the answers of what stands still, by path.
-type Documents map[string]string
-
-// ReadDocuments reads pairs of a path and its answer, one in each line.
-func ReadDocuments(lines []byte) Documents {
-	all := Documents{}
-	for _, pair := range Lines[[2]string](lines) {
-		all[pair[0]] = pair[1]
-	}
-	return all
-}
-
-// Fill is a document in which {names} are replaced by values. In the pairs a name comes
-// before its value.
-func (d Documents) Fill(path string, pairs ...any) string {
-	texts := make([]string, len(pairs))
-	for i := range pairs {
-		texts[i] = fmt.Sprint(pairs[i])
-		if i%2 == 0 {
-			texts[i] = "{" + texts[i] + "}"
-		}
-	}
-	return strings.NewReplacer(texts...).Replace(d[path])
-}
-
 // Paged is a page of a document that has pagination and a list first, else the document.
 func (q *Query) Paged(text string) (string, error) {
 	var name string
