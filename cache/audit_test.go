@@ -66,7 +66,7 @@ func TestAnAuditIsToldOfEachEntryOnceWhereverItIsFrom(t *testing.T) {
 	eventually(t, "Redis gives it to another replica", func() bool {
 		other := start(cache.Options{Taken: tk.note})
 		eventually(t, "it has taken over", func() bool { return !other.Warming() })
-		_, ok := other.Fresh(audited, time.Now())
+		_, ok := other.Fresh(audited, time.Now(), nil)
 		if ok {
 			t.Error("an entry that was taken over is served before the audit is told")
 		}
@@ -75,7 +75,7 @@ func TestAnAuditIsToldOfEachEntryOnceWhereverItIsFrom(t *testing.T) {
 			return false
 		}
 		want("of Redis", 1, true, "")
-		if _, ok := other.Fresh(audited, time.Now()); !ok {
+		if _, ok := other.Fresh(audited, time.Now(), nil); !ok {
 			t.Error("it is not served from memory afterwards")
 		}
 		mustGet(t, other, audited, origin)

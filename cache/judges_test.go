@@ -95,7 +95,7 @@ func TestAllJudgesAgree(t *testing.T) {
 	for j := range judgements(now) {
 		writer.Save(t.Context(), map[string]*cache.Entry{j.q.Key: j.entry}, time.Hour)
 		behind.Save(t.Context(), map[string]*cache.Entry{j.q.Key: useless}, 0)
-		_, inMemory := writer.Fresh(j.q, now)
+		_, inMemory := writer.Fresh(j.q, now, nil)
 		found := starting.Inspect(t.Context(), j.q)
 		judges := map[string]bool{
 			"memory":                   inMemory,

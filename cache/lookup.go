@@ -48,11 +48,12 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	return res, err
 }
 
-// Fresh answers q as Get would from an entry in memory that is fresh now; ok is
-// false where memory has none, and nothing is done about that.
-func (c *Cache) Fresh(q Query, now time.Time) (res Result, ok bool) {
+// Fresh answers q as Get would from an entry in memory that is fresh now, and is of
+// use to the caller; nil is for all. ok is false where memory has none, and nothing is
+// done or counted then.
+func (c *Cache) Fresh(q Query, now time.Time, of func(*Entry) (use bool)) (res Result, ok bool) {
 	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
-	if q.judge(at, func() time.Time { return now }) != Fresh || at.unaudited.Load() { // Get has to tell of it
+	if q.judge(at, func() time.Time { return now }) != Fresh || at.unaudited.Load() || of != nil && !of(at.entry) { // Get has to tell of it
 		return res, false
 	}
 	return c.hit(at), true

@@ -65,7 +65,7 @@ func (f *follower) origin(ctx context.Context, _ *cache.Entry) (*cache.Entry, er
 func (f *follower) ask(t *testing.T, times int) {
 	t.Helper()
 	for i := range times {
-		if _, ok := f.Fresh(f.q, time.Now()); i > 0 && ok {
+		if _, ok := f.Fresh(f.q, time.Now(), nil); i > 0 && ok {
 			continue
 		}
 		if res := mustGet(t, f.Cache, f.q, f.origin); res.Entry.Height != f.tip {

@@ -180,8 +180,11 @@ func (v *surface) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	case err != nil:
 	case p.Route != "":
 		v.inspect(r.Context(), e, p)
-		if strings.HasPrefix(p.Route, "grpc ") || strings.HasPrefix(p.Route, "rpc ") && r.Method != http.MethodPost {
-			e.FastLane = "no: it is for REST, and for calls of the RPC by POST"
+		switch {
+		case strings.HasPrefix(p.Route, "rpc ") && r.Method != http.MethodPost:
+			e.FastLane = "no: it is for REST, for gRPC, and for calls of the RPC by POST"
+		case strings.HasPrefix(p.Route, "grpc ") && e.Memory != nil && e.Memory.Status != http.StatusOK:
+			e.FastLane = "no: of gRPC it is for messages"
 		}
 	case v.exact || rt.Handler == nil:
 		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."

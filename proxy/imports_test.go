@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"proxy/rpc/jsonrpc":      {"upstream/jsontext"},
 	"proxy/unindexed":        {"upstream/events"},
 	"proxy/state":            {"proxy/unindexed", "proxy/dialect", "proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node"},
-	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "upstream/node"},
+	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream/node"},
 	"proxy/rpc":              {"proxy/unindexed", "proxy/rpc/jsonrpc", "proxy/rpc/socket", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/rpc/socket":       {"proxy/rpc/jsonrpc", "upstream/events"},
 	"proxy/web":              {"proxy/failure", "proxy/limits", "proxy/record", "proxy/session", "cache", "cache/codings", "upstream"},

@@ -195,17 +195,17 @@ func TestTheRPCAndTheGRPCAreExplainedAndPurged(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"route    grpc state, class pinned":    {"--interface", "grpc", "--height", "900", pool},
-		"key      state" + pool + "?@900":      {"--interface", "grpc", "--height", "900", pool},
-		"key      state" + pool + "?0a05":      {"--interface", "grpc", "--body", "0a05", pool},
-		"verdict  answered":                    {"--interface", "rpc", "/net_info"},
-		"did you mean block?":                  {"--interface", "rpc", "/blok"},
-		"expected the message in hex":          {"--interface", "grpc", "--body", "xyz", pool},
-		"no: it is for REST, and for calls":    {"--interface", "rpc", "/status"},
-		"no: memory has no fresh answer":       {"--interface", "rpc", "/", "--body", `{"method":"header","params":{"height":"5"}}`},
-		"nothing of it is kept":                {"--interface", "grpc", "/cosmos.tx.v1beta1.Service/Simulate"},
-		"invalid height header":                {"--interface", "grpc", "--height", "x", pool, "--json"},
-		"POST /cosmos.staking.v1beta1.Query/P": {"--interface", "grpc", pool},
+		"route    grpc state, class pinned":     {"--interface", "grpc", "--height", "900", pool},
+		"key      state" + pool + "?@900":       {"--interface", "grpc", "--height", "900", pool},
+		"key      state" + pool + "?0a05":       {"--interface", "grpc", "--body", "0a05", pool},
+		"verdict  answered":                     {"--interface", "rpc", "/net_info"},
+		"did you mean block?":                   {"--interface", "rpc", "/blok"},
+		"expected the message in hex":           {"--interface", "grpc", "--body", "xyz", pool},
+		"no: it is for REST, for gRPC, and for": {"--interface", "rpc", "/status"},
+		"no: memory has no fresh answer":        {"--interface", "rpc", "/", "--body", `{"method":"header","params":{"height":"5"}}`},
+		"nothing of it is kept":                 {"--interface", "grpc", "/cosmos.tx.v1beta1.Service/Simulate"},
+		"invalid height header":                 {"--interface", "grpc", "--height", "x", pool, "--json"},
+		"POST /cosmos.staking.v1beta1.Query/P":  {"--interface", "grpc", pool},
 	} {
 		if text := explained(t, r, args...); !strings.Contains(text, want) {
 			t.Errorf("no %q of %q: %s", want, args, text)

@@ -116,11 +116,15 @@ func blockEnd(tip node.Tip, now time.Time) time.Time {
 // names. Pages of a walk are not among these queries.
 type replayer struct {
 	*Reader
-	q *Query
+	q  *Query
+	of func(*cache.Entry) (use bool)
 }
 
-// Replayer answers a query again, for interfaces that write answers themselves.
-func (r *Reader) Replayer(q *Query) web.Replayer { return &replayer{r, q} }
+// Replayer answers a query again by entries that are of use to the interface, which writes the answers
+// itself.
+func (r *Reader) Replayer(q *Query, of func(*cache.Entry) (use bool)) web.Replayer {
+	return &replayer{r, q, of}
+}
 
 // Replay answers as long as memory can.
 func (m *replayer) Replay(rec *web.Record, told *web.Answer) (ok bool) {
@@ -132,7 +136,7 @@ func (m *replayer) Replay(rec *web.Record, told *web.Answer) (ok bool) {
 	}
 	a.Asked = m.asked(m.q, a.Tip)
 	narrow(&a.Asked, rec)
-	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start); ok {
+	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start, m.of); ok {
 		rec.Tip, rec.Pinned = a.Tip.Height, a.pinned
 		m.tell(told, rec, m.q, &a, rec.Start)
 	}

@@ -31,7 +31,7 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record
 		return Answer{}, err
 	}
 	if q.Walk.Height == 0 && rec.Repeatable() {
-		rec.Repeat(r.Replayer(q))
+		rec.Repeat(r.Replayer(q, web.Repeats))
 	}
 	return r.Lookup(ctx, from, rec, q, tip)
 }
@@ -63,7 +63,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
 	a.Asked, a.Tip, a.pinned, a.batch = r.asked(q, tip), tip, q.Pinned > 0, q.Batch != nil
 	narrow(&a.Asked, rec)
-	if res, ok := r.cache.Fresh(a.Asked, time.Now()); ok {
+	if res, ok := r.cache.Fresh(a.Asked, time.Now(), nil); ok {
 		a.Result = res
 		return a, nil
 	}

@@ -47,7 +47,7 @@ type Cache interface {
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
 	// Fresh answers a query from an entry in memory that is fresh now, if there
 	// is one.
-	Fresh(q cache.Query, now time.Time) (res cache.Result, ok bool)
+	Fresh(q cache.Query, now time.Time, of func(*cache.Entry) (use bool)) (res cache.Result, ok bool)
 	// Peek gives the entry that Get would give at once, nil for none, and leaves no
 	// trace of that.
 	Peek(q cache.Query) *cache.Entry
@@ -104,6 +104,12 @@ func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Reco
 		return nil
 	}
 	return r.Stack.AdmitKey(from, answer, rec)
+}
+
+// Arrive has the lane of a client's connection take up a call of gRPC that begins, nil where it has
+// no part in that.
+func (r *Reader) Arrive(client *web.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
+	return r.Stack.Arrive(client, method, metadata, r.o.Auth, start)
 }
 
 // Deadline bounds the time of a request. Release must be called in the end.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -93,6 +94,9 @@ func (r *Reader) remembers(q *Query, tip node.Tip, height int64) bool {
 	e := r.cache.Peek(asked)
 	return e != nil && (e.Height >= height || asked.Policy.IsImmutable(e))
 }
+
+// Peek gives the entry that memory would answer a query with, nil for none, and leaves no trace of that.
+func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.asked(q, tip)) }
 
 // enter takes a place among the requests that wait for a block; the header is the one
 // that names the block.

@@ -52,7 +52,7 @@ func (m *replayer) Replay(rec *web.Record, a *web.Answer) bool {
 		return false
 	}
 	query := m.query(m.asked, p)
-	res, ok := m.cache.Fresh(query, rec.Start)
+	res, ok := m.cache.Fresh(query, rec.Start, web.Repeats)
 	if ok {
 		m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)
 	}

@@ -57,7 +57,7 @@ type answerCache interface {
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
 	// Fresh answers a query from an entry in memory that is fresh now, if there
 	// is one.
-	Fresh(q cache.Query, now time.Time) (res cache.Result, ok bool)
+	Fresh(q cache.Query, now time.Time, of func(*cache.Entry) (use bool)) (res cache.Result, ok bool)
 	// Derived returns what derive makes of a content, by its name, and keeps it
 	// with the entry of the key.
 	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content

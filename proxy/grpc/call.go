@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -26,10 +27,16 @@ type call struct {
 	*Handler
 	name   string
 	stream grpc.ServerStream
+	start  time.Time
 	from   *http.Request
 	answer http.Header // what is told of the client's limits
 	rec    *web.Record
 	st     *status.Status // the method's own no; nil for none
+
+	received bool // the message is, or cannot be
+	message  []byte
+	failure  error    // of receiving it
+	again    web.Call // in the lane; nil: that has no part in the call
 }
 
 // value answers with a value of the state.
@@ -49,6 +56,7 @@ func (k *call) value() (size int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	k.repeat(q)
 	a, err := k.values.Lookup(limit, k.from, k.rec, q, tip)
 	if err != nil {
 		return 0, err
@@ -56,7 +64,7 @@ func (k *call) value() (size int, err error) {
 	told := k.reader.Told(k.rec, q, &a)
 	reply, st, ran := state.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
-		k.tell(k.values.Height(q, &a), "cache-status", web.CacheStatus(&told))
+		k.tell(k.values.Height(q, &a), statusKey, web.CacheStatus(&told))
 	}
 	return k.send(reply, st)
 }
@@ -118,19 +126,19 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 // receive receives the only message. Not ok says that there is none, and the call is refused: also
 // where it takes longer than the request may, which ends this call alone on its connection.
 func (k *call) receive() (message []byte, ok bool) {
-	var err error
-	if c, _ := k.from.Context().Value(callKey{}).(*callContext); c == nil {
-		err = k.stream.RecvMsg(&message)
+	if c, _ := k.from.Context().Value(callKey{}).(*callContext); k.received {
+	} else if c == nil {
+		k.failure = k.stream.RecvMsg(&k.message)
 	} else {
-		err = c.receiveBy(k.reader.Stack.Deadline(k.rec.Start), k.stream, &message)
+		k.failure = c.receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message)
 	}
 	switch {
-	case err == nil:
-		return message, true
-	case errors.Is(err, io.EOF):
+	case k.failure == nil:
+		return k.message, true
+	case errors.Is(k.failure, io.EOF):
 		k.st = status.New(codes.Unknown, "EOF")
 	default:
-		k.st = status.Convert(err)
+		k.st = status.Convert(k.failure)
 	}
 	return nil, false
 }

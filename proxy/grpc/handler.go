@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -55,14 +56,20 @@ func (d *Handler) SetClasses(classes blocks.Classes) error { return d.reader.Set
 
 // Answer answers a call of a method, of which from has the headers. The error is a status of gRPC.
 func (d *Handler) Answer(name string, from *http.Request, stream grpc.ServerStream) error {
-	m := methodOf(name)
-	k := &call{Handler: d, name: name, stream: stream, answer: http.Header{}}
-	err := d.reader.Stack.Call(from, k.answer, m.route, func(from *http.Request, rec *web.Record) (int, error) {
+	k := &call{Handler: d, name: name, stream: stream, start: time.Now()}
+	return k.serve(from)
+}
+
+// serve has the method answer the call, of which from has the headers.
+func (k *call) serve(from *http.Request) error {
+	m := methodOf(k.name)
+	k.answer = http.Header{}
+	err := k.reader.Stack.Call(from, k.answer, web.Begun{Route: m.route, Start: k.start, Place: k.again}, func(from *http.Request, rec *web.Record) (int, error) {
 		k.from, k.rec = from, rec
-		if err := d.reader.AdmitCall(from, k.answer, rec); err != nil {
+		if err := k.reader.AdmitCall(from, k.answer, rec); err != nil {
 			return 0, err
 		}
-		if s, ok := stream.(*webStream); ok {
+		if s, ok := k.stream.(*webStream); ok {
 			s.receive()
 		}
 		return m.serve(k)

@@ -36,6 +36,7 @@ type servers struct {
 	rpc     *httptest.Server
 	web     *httptest.Server
 	metrics *prometheus.Registry
+	cache   *cache.Cache
 	pool    *node.Pool
 }
 
@@ -58,10 +59,11 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	} else {
 		d.pool = n.pool(t, "")
 	}
-	c, err := cache.New(cache.Options{})
+	c, err := cache.New(cache.Options{Registerer: d.metrics})
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.cache = c
 	t.Cleanup(func() { _ = c.Close() })
 	with := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Most: 100}}
 	for _, change := range changes {

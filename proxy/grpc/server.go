@@ -105,13 +105,17 @@ func (c *callContext) receiveBy(at time.Time, stream grpc.ServerStream, message 
 
 // handle answers a call on a connection.
 func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
-	name, _ := grpc.MethodFromServerStream(stream)
-	from := requestOf(stream.Context(), name)
-	if client := web.ConnOf(from); client != nil {
-		client.Begin()
-		defer client.End()
+	k := &call{Handler: d, stream: stream, start: time.Now()}
+	k.name, _ = grpc.MethodFromServerStream(stream)
+	if c, _ := stream.Context().Value(callKey{}).(*callContext); c != nil && c.on != nil && c.on.conn != nil {
+		c.on.conn.Begin()
+		defer c.on.conn.End()
+		defer k.release()
+		if k.answerAgain(c) {
+			return nil
+		}
 	}
-	return d.Answer(name, from, stream)
+	return k.serve(requestOf(stream.Context(), k.name))
 }
 
 // accepted are the credentials of connections whose TLS, if any, the listener has done.

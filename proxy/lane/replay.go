@@ -44,34 +44,45 @@ type replay struct {
 	text      []byte   // of the log
 }
 
-// clear keeps what has room for the next answer.
-func (n *replay) clear() {
+// reset makes n that of a request that has come, and keeps what has room for the next answer.
+func (n *replay) reset(start time.Time, own string) {
 	room, text := n.rec.Room[:0], n.text
 	*n = replay{}
 	n.rec.Room, n.text = room, text
+	n.rec.Start, n.rec.Own = start, own
 }
 
 // begin finds the answer for the values of a request, where the client may have it from memory.
 func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, start time.Time) bool {
-	n.clear()
-	n.rec.Route, n.rec.Start, n.rec.Own = r.of.Route, start, request.Own()
+	n.reset(start, request.Own())
+	if !n.admitted(r.stack, client, request, r.of.Keyed) || !r.answered(n) {
+		return false
+	}
+	n.identify(request.Value(heads.RequestID))
+	return true
+}
+
+// admitted tells whether the client may ask, and counts nothing.
+func (n *replay) admitted(s *web.Stack, client *web.Conn, request *heads.Request, keyed bool) bool {
 	n.rec.Arrive(client)
-	admission := r.stack.Admission()
+	admission := s.Admission()
 	n.client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
-	if r.of.Keyed && !n.present(admission, request.Value(heads.APIKey)) {
+	if keyed && !n.present(admission, request.Value(heads.APIKey)) {
 		return false
 	}
 	if !n.rec.Resume(request.Values(heads.Session)) {
 		return false // its 400 is the interface's
 	}
-	if request.Size > r.stack.MaxHeader() || !admission.WouldAdmit(&n.client, start) || !r.of.Replay(&n.rec, &n.answer) {
+	return request.Size <= s.MaxHeader() && admission.WouldAdmit(&n.client, n.rec.Start)
+}
+
+// answered finds the answer for a client that is admitted, and counts that it asks.
+func (r *replayer) answered(n *replay) bool {
+	n.rec.Route = r.of.Route
+	if !r.of.Replay(&n.rec, &n.answer) {
 		return false
 	}
-	if n.answer.Entry.Status >= http.StatusInternalServerError {
-		return false // its line of the log is another one
-	}
-	n.identify(request.Value(heads.RequestID))
-	return admission.AdmitRepeated(&n.standings, &n.client, start)
+	return r.stack.Admission().AdmitRepeated(&n.standings, &n.client, n.rec.Start)
 }
 
 // present notes the key of the request, if it is one.

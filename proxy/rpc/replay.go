@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -24,11 +25,17 @@ func (k *asking) repeat(rec *web.Record, body []byte, one *answered) {
 	if !rec.Repeatable() || one.answer == nil || k.mayChange() || len(one.member) > longestRepeated || !jsonrpc.IsOwn(body) {
 		return
 	}
-	r := &replayer{Replayer: k.reader.Replayer(one.query), q: one.query}
+	r := &replayer{q: one.query}
 	if k.made {
 		r.made = k.values
 	}
+	r.Replayer = k.reader.Replayer(one.query, r.repeats)
 	rec.Repeat(r)
+}
+
+// repeats tells whether an entry is given in the lane.
+func (r *replayer) repeats(e *cache.Entry) bool {
+	return web.Repeats(e) && len(e.Body) <= longestRepeated && (r.made == nil || r.made.Speaks(e))
 }
 
 // longestRepeated is the longest member that is copied in the lane, beside an id of any length that comes there.
@@ -36,7 +43,7 @@ const longestRepeated = web.Uncounted / 2
 
 // Replay implements [web.Replayer].
 func (r *replayer) Replay(rec *web.Record, told *web.Answer) bool {
-	if !r.Replayer.Replay(rec, told) || len(told.Entry.Body) > longestRepeated || r.made != nil && !r.made.Speaks(told.Entry) {
+	if !r.Replayer.Replay(rec, told) {
 		return false
 	}
 	b := jsonrpc.Begin(rec.Room, rec.Own)

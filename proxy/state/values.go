@@ -59,9 +59,10 @@ func (v *Values) Height(q *blocks.Query, a *blocks.Answer) int64 {
 // Lookup asks the cache, by a tip. What another interface was answered by an error is asked for
 // once more, under a key of this one's own.
 func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (blocks.Answer, error) {
-	a, err := v.reader.Lookup(ctx, from, rec, q, tip)
-	if err != nil || v.Speaks(a.Entry) {
-		return a, err
+	if e := v.reader.Peek(q, tip); e == nil || v.Speaks(e) {
+		if a, err := v.reader.Lookup(ctx, from, rec, q, tip); err != nil || v.Speaks(a.Entry) {
+			return a, err
+		}
 	}
 	o := *q.Origin.(*origin) //nolint:forcetypeassert // it is Query's
 	o.own = true

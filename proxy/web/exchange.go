@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -18,10 +19,17 @@ func (s *Stack) Exchange(from *http.Request, route string, serve func(*Record) (
 	return s.exchange(from, rec, http.Header{}, serve)
 }
 
+// Begun is a call that has begun.
+type Begun struct {
+	Route string
+	Start time.Time
+	Place Place // where what is needed to answer it again is left, nil for nowhere
+}
+
 // Call does so with a request that is not of HTTP in its form, such as one of gRPC, but has the
 // headers of one. How its client stands with its limits is added to those of the answer.
-func (s *Stack) Call(r *http.Request, answer http.Header, route string, serve func(*http.Request, *Record) (size int, err error)) error {
-	rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(r.Header)}}}
+func (s *Stack) Call(r *http.Request, answer http.Header, b Begun, serve func(*http.Request, *Record) (size int, err error)) error {
+	rec := &Record{Record: record.Record{Route: b.Route, Start: b.Start, ID: [1]string{requestID(r.Header)}}, place: b.Place}
 	r = s.recorder.Begin(r, &rec.Record)
 	return s.exchange(r, rec, answer, func(rec *Record) (int, error) {
 		if err := s.Oversized(r); err != nil {
@@ -45,18 +53,27 @@ func (s *Stack) exchange(from *http.Request, rec *Record, answer http.Header, se
 			return err
 		})
 	}
-	status := http.StatusOK
 	if err != nil {
-		rec.fail(err)
-		f := FailureOf(err)
-		rec.Public, rec.Expected, status = f.Public, f.Expected, f.Status
-		rec.Outcome = outcomeOf(f)
-	} else if rec.Outcome == "" {
+		s.Fail(rec, err, record.AskedBy(from), client, size)
+		return err
+	}
+	if rec.Outcome == "" {
 		rec.Outcome = "answered"
 	}
+	s.remember(from, rec)
 	rec.Leave()
-	s.recorder.End(&rec.Record, &record.End{Asked: record.AskedBy(from), Client: client, Status: status, Size: size, Took: time.Since(rec.Start)})
-	return err
+	s.recorder.End(&rec.Record, &record.End{Asked: record.AskedBy(from), Client: client, Status: http.StatusOK, Size: size, Took: time.Since(rec.Start)})
+	return nil
+}
+
+// Fail ends the record of what was asked and is not answered.
+func (s *Stack) Fail(rec *Record, err error, asked record.Asked, client netip.Addr, size int) {
+	rec.fail(err)
+	f := FailureOf(err)
+	rec.Public, rec.Expected = f.Public, f.Expected
+	rec.Outcome = outcomeOf(f)
+	rec.Leave()
+	s.recorder.End(&rec.Record, &record.End{Asked: asked, Client: client, Status: f.Status, Size: size, Took: time.Since(rec.Start)})
 }
 
 // recovered makes a panic an error: there is no server around these calls that would.
@@ -72,8 +89,11 @@ func recovered(serve func() error) (err error) {
 // CacheStatus is the value of Cache-Status that says where an answer comes from.
 func CacheStatus(a *Answer) string {
 	var room [96]byte
-	return string(a.appendStatus(room[:0], a.lifetime()))
+	return string(AppendCacheStatus(room[:0], a))
 }
+
+// AppendCacheStatus appends it.
+func AppendCacheStatus(b []byte, a *Answer) []byte { return a.appendStatus(b, a.lifetime()) }
 
 // Tell sets the headers that say of an answer where it comes from, how old it is and at which
 // block it holds.

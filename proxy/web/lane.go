@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -22,6 +23,34 @@ type Lane interface {
 	Answer(w http.ResponseWriter, r *http.Request) bool
 	// Forget forgets all answers: what they were made by has been replaced.
 	Forget()
+}
+
+// A CallLane is the lane of a listener of gRPC, which has a server of its own.
+type CallLane interface {
+	Lane
+	// Arrive takes up a call that begins with its metadata, before its message has come; keyed says
+	// that it needs a key. It is nil where the client may not make it, or the lane has no part in it:
+	// the handler judges it then.
+	Arrive(s *Stack, client *Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
+}
+
+// A Call is one that the lane may answer. It is for the time until Release.
+type Call interface {
+	Place // of its answer, once its message is known
+	// Find finds the answer by the message, which must not change until Release. Without one nothing
+	// is counted, and the handler answers.
+	Find(message []byte) (f Found, ok bool)
+	// End is to be called after Find has found the answer, and that has been sent, or could not be.
+	End(size int, err error)
+	Release()
+}
+
+// A Found is what the lane has found for a call.
+type Found struct {
+	By        Replayer // that was left behind
+	Record    *Record
+	Answer    *Answer
+	Standings *limits.Standings
 }
 
 // An Own finds what of the body of a POST is its caller's own: the answer has it, and depends on it in
@@ -45,10 +74,15 @@ type Place interface {
 
 // A Replayer answers a request that has been answered before, as its handler would.
 type Replayer interface {
-	// Replay fills in the record and the answer where memory has a fresh one. It
-	// sends no request and waits for nothing.
+	// Replay fills in the record and the answer where memory has a fresh one that
+	// Repeats. It sends no request and waits for nothing, and where it does not
+	// answer nothing is counted.
 	Replay(rec *Record, a *Answer) bool
 }
+
+// Repeats tells whether an entry is given without the handler of a request: of failures the
+// line of the log is another one.
+func Repeats(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
 
 // A Replayable is all of a request that its answer depends on, but for what is judged for each
 // request, and for what may have changed: memory, the tip, limits and the time.
@@ -87,6 +121,14 @@ func (s *Stack) placeOf(r *http.Request) Place {
 		return nil
 	}
 	return c.fast.PlaceOf(r, c.lane)
+}
+
+// Arrive has the lane of a client's connection take up a call of gRPC, nil where it has none.
+func (s *Stack) Arrive(client *Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
+	if lane, ok := client.fast.(CallLane); ok && s.o.Lane != nil && s.o.Tracing == nil {
+		return lane.Arrive(s, client, method, metadata, keyed, start)
+	}
+	return nil
 }
 
 // Repeatable tells a handler whether a Replayer would be of use.

@@ -19,7 +19,7 @@ type grpcService struct {
 
 func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 	clients := s.forClients()
-	clients.Name = "grpc"
+	clients.Lane, clients.Name = s.grpcLane(), "grpc"
 	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, clients)
 	if err != nil {
 		return nil, err

@@ -139,6 +139,14 @@ func (s *Service) rpcLane() web.Lane {
 	return s.lane.For(rpc.Own)
 }
 
+// grpcLane is the fast lane of gRPC's listener.
+func (s *Service) grpcLane() web.Lane {
+	if s.lane == nil {
+		return nil
+	}
+	return s.lane.ForCalls()
+}
+
 func (s *Service) openProxy(context.Context) (err error) {
 	o := parts.Proxy(s.cfg)
 	o.Undeclared = s.cfg.Chain.Dialect == string(node.Undetermined)

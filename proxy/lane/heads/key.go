@@ -70,3 +70,26 @@ func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 	}
 	return true
 }
+
+// OfCall reads a call of gRPC by the metadata that its handler looks at: a POST whose body is the message, once
+// that is set. It is not ok where one of them comes twice.
+func (r *Request) OfCall(method string, metadata map[string][]string) (ok bool) {
+	*r = Request{}
+	r.Method, r.Target, r.sent = http.MethodPost, method, 1<<ContentType
+	r.values[ContentType] = "application/grpc"
+	for name, values := range metadata {
+		for _, value := range values {
+			r.Size += len(name) + len(value)
+		}
+		h, known := find(name)
+		switch {
+		case !known, h != CosmosBlockHeight && h != MinBlockHeight && h != APIKey && h != ForwardedFor && h != RequestID && h != UserAgent:
+		case len(values) != 1:
+			return false
+		default:
+			r.sent |= 1 << h
+			r.values[h] = values[0]
+		}
+	}
+	return true
+}

@@ -1,0 +1,112 @@
+package grpc
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A replayer answers a call for a value of the state again, in the fast lane.
+type replayer struct {
+	web.Replayer // the reader's
+	values       *state.Values
+	q            *blocks.Query
+	last         atomic.Pointer[header]
+}
+
+// A header is what the last answer has told, which the next one mostly tells, too.
+type header struct {
+	height int64
+	status string
+	told   metadata.MD // which is not changed
+}
+
+// repeat has the call answered again by what memory has, where the lane is the place for that.
+func (k *call) repeat(q *blocks.Query) {
+	if k.rec.Repeatable() {
+		k.rec.Repeat(&replayer{Replayer: k.reader.Replayer(q, repeats), values: k.values, q: q})
+	}
+}
+
+// repeats tells whether an entry is given in the lane: a message that is copied for every client.
+func repeats(e *cache.Entry) bool {
+	return web.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= large
+}
+
+// header is what is told of an answer.
+func (r *replayer) header(f *web.Found) metadata.MD {
+	height := r.values.Height(r.q, &blocks.Answer{Result: f.Answer.Result, Tip: node.Tip{Height: f.Record.Tip}})
+	var room [96]byte
+	status := web.AppendCacheStatus(room[:0], f.Answer)
+	last := r.last.Load()
+	if last == nil || last.height != height || last.status != string(status) {
+		last = &header{height: height, status: string(status)}
+		last.told = metadata.MD{heightKey: {strconv.FormatInt(height, 10)}, statusKey: {last.status}}
+		r.last.Store(last)
+	}
+	return withStandings(last.told, f.Standings)
+}
+
+// withStandings adds how a client stands with its limits.
+func withStandings(told metadata.MD, all *limits.Standings) metadata.MD {
+	for _, s := range [...]*limits.Standing{&all.Address, &all.Key} {
+		if s.Limited() {
+			told = metadata.Join(told, metadata.MD{
+				strings.ToLower(limits.StandingHeader): {string(s.AppendText(nil))},
+				strings.ToLower(limits.PolicyHeader):   {string(s.AppendPolicy(nil))},
+			})
+		}
+	}
+	return told
+}
+
+// answerAgain answers a call by what the lane of its connection has for it. Where it has nothing, k has the
+// message.
+func (k *call) answerAgain(c *callContext) (done bool) {
+	if !state.Tells(k.name) && !state.Finds(k.name) {
+		return false
+	}
+	k.again = k.reader.Arrive(c.on.conn, k.name, c.metadata, k.start)
+	if k.again == nil {
+		return false
+	}
+	k.received = true
+	if k.failure = c.receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message); k.failure != nil {
+		return false
+	}
+	f, ok := k.again.Find(k.message)
+	if ok {
+		k.again.End(f.By.(*replayer).send(&f, c.on.conn, k.stream)) //nolint:forcetypeassert // nothing else is left behind for a call
+	}
+	return ok
+}
+
+// release gives up what the lane has of the call.
+func (k *call) release() {
+	if k.again != nil {
+		k.again.Release()
+	}
+}
+
+// send sends an answer.
+func (r *replayer) send(f *web.Found, client *web.Conn, stream grpc.ServerStream) (size int, err error) {
+	_ = stream.SendHeader(r.header(f)) // fails only when the client has left
+	client.Sending()
+	defer client.Sent()
+	message := &f.Answer.Entry.Body
+	if err := stream.SendMsg(message); err != nil {
+		return 0, context.Canceled // the client has left
+	}
+	return len(*message), nil
+}
