@@ -2,6 +2,7 @@ package peers
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -97,6 +100,17 @@ func (n *busyNode) fill(size int) {
 	}
 	entries := strings.TrimSuffix(b.String(), ",")
 	n.entries.Store(&entries)
+}
+
+// fillWithList makes answers of the validators of the chain.
+func (n *busyNode) fillWithList(ctx context.Context) error {
+	text, err := rig.Get(ctx, n.chain.NodeURL()+"/staking/validators?pagination.limit=100")
+	if err != nil {
+		return err
+	}
+	entries := strings.Trim(gjson.Get(text, "msg.validators").Raw, "[]")
+	n.entries.Store(&entries)
+	return nil
 }
 
 const busyTokens = `"tokens":"`

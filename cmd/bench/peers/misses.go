@@ -25,6 +25,7 @@ const (
 type missCase struct {
 	name    string
 	size    int
+	list    bool // of a chain's validators, which has as many bytes by itself; else of random numbers
 	headers []string
 }
 
@@ -42,9 +43,12 @@ func (c missCase) path(key int) string {
 func missCases() (all []missCase) {
 	for _, size := range []int{1, 51, 515} {
 		name := fmt.Sprintf("miss, %d KB", size)
-		all = append(all, missCase{name, size << 10, nil}, missCase{name + ", a browser", size << 10, []string{browser}})
+		all = append(all, missCase{name, size << 10, false, nil}, missCase{name + ", a browser", size << 10, false, []string{browser}})
 	}
-	return append(all, missCase{name: "pass-through"})
+	const list = "miss, a list of 51 KB"
+	return append(all,
+		missCase{list, 51 << 10, true, nil}, missCase{list + ", a browser", 51 << 10, true, []string{browser}},
+		missCase{list + ", gzip alone", 51 << 10, true, []string{"Accept-Encoding: gzip"}}, missCase{name: "pass-through"})
 }
 
 // Misses measures what a server costs that has to ask.
@@ -67,7 +71,9 @@ func (c missCase) run(ctx context.Context, r *rig.Rig) []string {
 	defer func() { r.Dialect = spoken }()
 	chain := rig.Must(r.Chain(rig.Still))
 	node := rig.Must(startBusyNode(r, chain, 0))
-	node.fill(c.size)
+	if node.fill(c.size); c.list {
+		rig.Check(node.fillWithList(ctx))
+	}
 	var servers []*peer
 	for _, name := range []string{tipcacheName, nginxName} {
 		servers = append(servers, rig.Must(before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: time.Second}, flags...)))
