@@ -130,7 +130,7 @@ func (k *call) receive() (message []byte, ok bool) {
 	} else if c == nil {
 		k.failure = k.stream.RecvMsg(&k.message)
 	} else {
-		k.failure = c.receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message)
+		k.failure = receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message)
 	}
 	switch {
 	case k.failure == nil:

@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -384,10 +385,11 @@ func TestACallWithoutItsMessageEndsAloneOnItsConnection(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, func(s *setup) { s.web.RequestTimeout = 50 * time.Millisecond })
 	r := d.raw(t, "127.0.0.1")
+	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	first := r.begin()
-	r.until("a status", func(f http2.Frame) bool {
-		h, ok := f.(*http2.HeadersFrame)
-		return ok && h.StreamID == first && h.StreamEnded()
+	r.until("its status", func(f http2.Frame) bool {
+		h, ok := f.(*http2.MetaHeadersFrame)
+		return ok && h.StreamID == first && h.StreamEnded() && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "4"})
 	})
 	next := r.begin()
 	if err := r.WriteData(next, true, make([]byte, 5)); err != nil {

@@ -82,7 +82,7 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 		return false
 	}
 	k.received = true
-	if k.failure = c.receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message); k.failure != nil {
+	if k.failure = receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message); k.failure != nil {
 		return false
 	}
 	f, ok := k.again.Find(k.message)

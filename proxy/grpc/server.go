@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -48,10 +50,9 @@ func (d *Handler) NewServer(o ServerOptions) *grpc.Server {
 
 // A callContext is that of a call on a connection, with what is known of the call before its handler runs.
 type callContext struct {
-	context.Context                    //nolint:containedctx // it is one
-	interrupt       context.CancelFunc // ends the receiving of messages: nothing else does, before the handler returns
-	metadata        metadata.MD        // of the client's, which is not to be changed
-	on              *connection        // nil: it is none of ours
+	context.Context             //nolint:containedctx // it is one
+	metadata        metadata.MD // of the client's, which is not to be changed
+	on              *connection // nil: it is none of ours
 }
 
 type callKey struct{}
@@ -68,37 +69,51 @@ func (c *callContext) Value(key any) any {
 }
 
 func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
-	c := &callContext{metadata: info.Header}
+	c := &callContext{Context: ctx, metadata: info.Header}
 	if from, ok := peer.FromContext(ctx); ok {
 		c.on, _ = from.AuthInfo.(*connection)
 	}
-	c.Context, c.interrupt = context.WithCancel(ctx) // ends with the stream
 	return c, nil
 }
 
-// A guard interrupts a call that takes too long to receive.
+// An ender ends a stream with a status, as the library's streams do. Nothing else ends the receiving of a
+// message before the handler returns, but a context for each call, which costs it a twentieth.
+type ender interface {
+	WriteStatus(st *status.Status) error
+}
+
+// late is the status of a call whose message has not come in time.
+var late = status.New(codes.DeadlineExceeded, "the message has not come in time")
+
+// A guard ends a call that takes too long to receive.
 type guard struct {
-	timer     *time.Timer
-	interrupt context.CancelFunc
+	timer  *time.Timer
+	stream ender
 }
 
 // guards have timers, which are made anew for hardly a call.
 var guards = sync.Pool{New: func() any {
 	g := &guard{}
-	g.timer = time.AfterFunc(time.Hour, func() { g.interrupt() })
+	g.timer = time.AfterFunc(time.Hour, func() { _ = g.stream.WriteStatus(late) }) // fails only when the client has left
 	g.timer.Stop()
 	return g
 }}
 
-// receiveBy receives a message of the call by a time.
-func (c *callContext) receiveBy(at time.Time, stream grpc.ServerStream, message *[]byte) error {
+// receiveBy receives a message of a call by a time.
+func receiveBy(at time.Time, stream grpc.ServerStream, message *[]byte) error {
+	ends, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(ender)
+	if !ok {
+		return status.Error(codes.Internal, "the library's streams have no end")
+	}
 	g := guards.Get().(*guard) //nolint:forcetypeassert // the pool has no others
-	g.interrupt = c.interrupt
+	g.stream = ends
 	g.timer.Reset(time.Until(at))
 	err := stream.RecvMsg(message)
-	if g.timer.Stop() { // else it is interrupting
-		g.interrupt = nil
+	if g.timer.Stop() { // else it is ending the call
+		g.stream = nil
 		guards.Put(g)
+	} else if err != nil {
+		return late.Err()
 	}
 	return err
 }
