@@ -103,6 +103,10 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 	return content.Body, codings.Identity
 }
 
+// encodeDelay is how much later a body is encoded in the background: the answer that was being made
+// then has left, and does not wait for a processor that encodes.
+const encodeDelay = 2 * time.Millisecond
+
 // encodeLater encodes in the background, unless too much is done there.
 func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding) {
 	if c.o.EncodeAtOnce {
@@ -114,11 +118,11 @@ func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding)
 		content.variants.making[coding].Unlock()
 		return
 	}
-	go func() {
+	time.AfterFunc(encodeDelay, func() {
 		defer c.tasks.Done()
 		defer c.background.Add(-1)
 		c.encode(key, content, coding, false, true)
-	}()
+	})
 }
 
 // encode makes a coding, of which the caller holds the lock, if there is room for that, or waits for it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/andybalholm/brotli"
@@ -93,6 +94,24 @@ func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
 	if quick, _ := c.Encoded("k", cache.NewContent(200, content.Type, "", content.Body, 1), codings.Brotli, true, false); len(quick) <= len(body) {
 		t.Errorf("%d bytes are its best, and %d for who cannot wait", len(body), len(quick))
 	}
+}
+
+// The answer of the caller for whom a body is encoded leaves first.
+func TestWhatIsMadeInTheBackgroundBeginsAfterTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{})
+		content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, longPage(100))).Entry.Content
+		c.Encoded("k", content, codings.Brotli, false, false)
+		synctest.Wait()
+		if content.Made[codings.Brotli].Load() != nil {
+			t.Error("it is made at once")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if content.Made[codings.Brotli].Load() == nil {
+			t.Error("it is not made a second later")
+		}
+	})
 }
 
 func TestWhatIsWantedOftenIsCodedWellWhenItIsReadAgain(t *testing.T) {
