@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -111,14 +112,16 @@ func TestReplicasAreWokenWhereAShardHasMoved(t *testing.T) {
 	first, second := client(t, addrs[0]), client(t, addrs[1])
 	listening := func(rdb *goredis.Client) int { return len(rdb.PubSubShardChannels(t.Context(), "*").Val()) }
 	eventually(t, "all shards are listened to", func() bool { return listening(first)+listening(second) == 16 })
-	to := second.Do(t.Context(), "cluster", "myid").String()
-	to = to[strings.LastIndexByte(to, ' ')+1:]
+	from, to := first.ClusterMyID(t.Context()).Val(), second.ClusterMyID(t.Context()).Val()
 	for _, channel := range first.PubSubShardChannels(t.Context(), "*").Val() {
 		slot := first.ClusterKeySlot(t.Context(), channel).Val()
-		for _, rdb := range []*goredis.Client{second, first} {
-			if err := rdb.Do(t.Context(), "cluster", "setslot", slot, "node", to).Err(); err != nil {
-				t.Fatal(err)
-			}
+		moved := errors.Join(
+			second.Do(t.Context(), "cluster", "setslot", slot, "importing", from).Err(), // so that its claim is the newer one
+			second.Do(t.Context(), "cluster", "setslot", slot, "node", to).Err(),
+			first.Do(t.Context(), "cluster", "setslot", slot, "node", to).Err(),
+		)
+		if moved != nil {
+			t.Fatal(moved)
 		}
 	}
 	eventually(t, "all shards are listened to at the second", func() bool { return listening(second) == 16 })
