@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -211,5 +212,16 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 	if err != nil {
 		a.Member = memberOf(web.FailureOf(err))
 	}
+	a.Member = overSocket(a.Member)
 	return a
+}
+
+// overSocket is the member as a node has it over a socket: there it calls parameters that it cannot
+// read an internal error.
+func overSocket(member []byte) []byte {
+	why, ok := bytes.CutPrefix(member, []byte(`"error":{"code":-32602,"message":"Invalid params"`))
+	if !ok {
+		return member
+	}
+	return append([]byte(`"error":{"code":-32603,"message":"Internal error"`), why...)
 }

@@ -392,3 +392,17 @@ func TestACallIsOfASession(t *testing.T) {
 		}
 	}
 }
+
+// A node refuses parameters that it cannot read by another code over a socket.
+func TestParametersThatCannotBeReadAreAnInternalErrorOverASocket(t *testing.T) {
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
+	const why = `"data":"error converting json params to arguments: invalid character 'a' looking for beginning of value"}`
+	if _, body := post(t, server.URL, `{"id":1,"method":"block","params":{"height":"abc"}}`); body != `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"Invalid params",`+why+"}" {
+		t.Errorf("by POST: %s", body)
+	}
+	handler := server.Config.Handler.(*rpc.Handler)
+	answer := handler.Call(httptest.NewRequest(http.MethodGet, "/websocket", nil), "block", json.RawMessage(`{"height":"abc"}`))
+	if got := string(answer.Member); got != `"error":{"code":-32603,"message":"Internal error",`+why {
+		t.Errorf("over a socket: %s", got)
+	}
+}
