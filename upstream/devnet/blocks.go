@@ -44,12 +44,13 @@ func (c *chain) block(h int64) json.RawMessage {
 func (n *Node) status() []byte {
 	c := n.chain
 	height := max(1, c.proposed.Load()-n.lag.Load()) + n.ahead()
+	_, _, txIndex := c.application()
 	return fmt.Appendf(nil, `{"node_info":{"protocol_version":{"p2p":"8","block":"11","app":"0"},"id":"%x","listen_addr":"tcp://127.0.0.1:26656","network":%q,"version":"0.38.19",`+
 		`"channels":"40202122233038606100","moniker":"devnet","other":{"tx_index":%q,"rpc_address":%q}},`+
 		`"sync_info":{"latest_block_hash":"%X","latest_app_hash":"%X","latest_block_height":"%d","latest_block_time":%q,`+
 		`"earliest_block_hash":"%X","earliest_app_hash":"%X","earliest_block_height":"1","earliest_block_time":%q,"catching_up":%t},`+
 		`"validator_info":{"address":"%X","pub_key":{"type":"tendermint/PubKeySecp256k1","value":%q},"voting_power":"90000000000"}}`,
-		c.proposer(), c.id, c.txIndex(), n.comet.url(),
+		c.proposer(), c.id, txIndex, n.comet.url(),
 		c.hash("block", height), c.hash("app", height), height, stamp(c.blockTime(height)),
 		c.hash("block", 1), emptyHash, stamp(c.blockTime(1)), n.catchingUp.Load(),
 		c.proposer(), state.Base64(c.hash("key", 0)))

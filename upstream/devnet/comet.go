@@ -113,7 +113,7 @@ func (s *cometServer) call(name string, p cometParams, notation string) (json.Ra
 
 // abciInfo says which block has been committed: the newest that can be read.
 func (n *Node) abciInfo() []byte {
-	name, version := n.chain.application()
+	name, version, _ := n.chain.application()
 	height := n.Height() + n.ahead()
 	return fmt.Appendf(nil, `{"response":{"data":%q,"version":%q,"last_block_height":"%d","last_block_app_hash":%q}}`,
 		name, version, height, state.Base64(n.chain.hash("app", height)))

@@ -182,19 +182,3 @@ func TestTheExecutionClientFailsOnItsOwn(t *testing.T) {
 		t.Errorf("stats (-want +got):\n%s", diff)
 	}
 }
-
-func BenchmarkLogs(b *testing.B) {
-	d := start(b, devnet.Options{Interval: -1})
-	wanted := `,"topics":[["` + strings.Join([]string{
-		ipRegistered, licenseMinted, disputeRaised, disputeRaisedBy, disputeJudged, disputeCancelled, disputeResolved, taggedAsRelated,
-	}, `","`) + `"]]`
-	for _, blocks := range []int64{1, 100, 10_000} {
-		b.Run(fmt.Sprintf("of %d blocks", blocks), func(b *testing.B) {
-			filter := fmt.Sprintf(`{"id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x%x","toBlock":"0x%x"%s}]}`, d.EVMStart()-blocks+1, d.EVMStart(), wanted)
-			for b.Loop() {
-				_, answer := post(b, d.EVMURL(), filter)
-				b.SetBytes(int64(len(answer)))
-			}
-		})
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 
 	"golang.org/x/crypto/sha3"
 )
@@ -57,61 +56,40 @@ func (l ledger) logs(from, to int64) iter.Seq[evmLog] {
 
 // emitted are the logs of one transaction.
 func (l ledger) emitted(h happening) []evmLog {
+	id, at, ip := numberWord(uint64(h.dispute)), l.timestamp(h.block), addressWord(l.ip(h.asset))
+	dispute := func(topic word, arguments ...any) []evmLog {
+		return []evmLog{{contract: disputeAddress, topics: []word{topic}, data: pack(arguments...)}}
+	}
 	switch h.kind {
 	case registered:
-		return l.registration(h.asset)
-	case licensed:
-		return []evmLog{l.minting(h)}
-	default:
-		return []evmLog{l.aboutDispute(h)}
-	}
-}
-
-func (l ledger) registration(a asset) []evmLog {
-	registry, ip := registryAddress, addressWord(l.ip(a))
-	chain, contract, id := numberWord(l.chainOf(a.collection)), addressWord(collectionAddress(l.seed, a.collection)), a.token()
-	return []evmLog{{
-		contract: registry,
-		topics:   []word{topicIPAccountRegistered, ip, l.someone("implementation", 0), chain},
-		data:     pack(contract, id),
-	}, {
-		contract: registry,
-		topics:   []word{topicIPRegistered, chain, contract, id},
-		data:     pack(ip, []byte(l.name(a)), []byte(nil), l.timestamp(assetBlock(a.number))),
-	}}
-}
-
-func (l ledger) minting(h happening) evmLog {
-	caller, terms := l.someone("licensee", h.number), numberWord(1+uint64(h.digest[22])%20)
-	return evmLog{
-		contract: licensingAddress,
-		topics:   []word{topicLicenseTokensMinted, caller, addressWord(l.ip(h.asset)), terms},
-		data:     pack(l.someone("template", 0), numberWord(uint64(h.amount())), caller, numberWord(uint64(16*h.number))),
-	}
-}
-
-func (l ledger) aboutDispute(h happening) evmLog {
-	id, at := numberWord(uint64(h.dispute)), l.timestamp(h.block)
-	log := func(topic word, arguments ...any) evmLog {
-		return evmLog{contract: disputeAddress, topics: []word{topic}, data: pack(arguments...)}
-	}
-	switch h.kind {
-	case disputed:
-		subject, raiser := addressWord(l.subject(h)), l.someone("raiser", h.number)
-		policy, evidence, tag, text := l.someone("policy", 0), l.hash("evidence", h.number), disputeTag(), []byte("liveness="+strconv.FormatInt(h.block, 10))
-		if h.dispute%4 == 1 { // as the contract did before it was upgraded
-			return log(topicDisputeRaised, id, subject, raiser, at, policy, evidence, tag, text)
+		chain, contract, token := numberWord(l.chainOf(h.collection)), addressWord(collectionAddress(l.seed, h.collection)), h.token()
+		return []evmLog{
+			{contract: registryAddress, topics: []word{topicIPAccountRegistered, ip, l.someone("implementation", 0), chain}, data: pack(contract, token)},
+			{contract: registryAddress, topics: []word{topicIPRegistered, chain, contract, token}, data: pack(ip, []byte(l.name(h.asset)), []byte(nil), at)},
 		}
-		return log(topicDisputeRaisedBy, id, subject, l.someone("caller", h.number), raiser, at, policy, evidence, tag, text)
+	case licensed:
+		caller := l.someone("licensee", h.number)
+		return []evmLog{{
+			contract: licensingAddress,
+			topics:   []word{topicLicenseTokensMinted, caller, ip, numberWord(1 + uint64(h.digest[22])%20)},
+			data:     pack(l.someone("template", 0), numberWord(uint64(h.amount())), caller, numberWord(uint64(16*h.number))),
+		}}
+	case disputed:
+		topic, raiser := topicDisputeRaisedBy, l.someone("raiser", h.number)
+		about := []any{id, addressWord(l.subject(h)), l.someone("caller", h.number), raiser, at, l.someone("policy", 0), l.hash("evidence", h.number), disputeTag(), []byte("liveness")}
+		if h.dispute%4 == 1 { // as the contract did before it was upgraded
+			topic, about = topicDisputeRaised, slices.Delete(about, 2, 3)
+		}
+		return dispute(topic, about...)
 	case judged:
-		return log(topicDisputeJudgementSet, id, numberWord(1), []byte(nil))
+		return dispute(topicDisputeJudgementSet, id, numberWord(1), []byte(nil))
 	case cancelled:
-		return log(topicDisputeCancelled, id, []byte(nil))
+		return dispute(topicDisputeCancelled, id, []byte(nil))
 	case resolved, resolvedToo:
-		return log(topicDisputeResolved, id, []byte("settled"))
+		return dispute(topicDisputeResolved, id, []byte("settled"))
 	default: // tagged
 		infringer := l.ip(l.asset(disputedBy(h.dispute)))
-		return log(topicIPTagged, id, addressWord(infringer), addressWord(l.ip(h.asset)), numberWord(uint64(h.dispute-1)), disputeTag(), at)
+		return dispute(topicIPTagged, id, addressWord(infringer), ip, numberWord(uint64(h.dispute-1)), disputeTag(), at)
 	}
 }
 

@@ -198,16 +198,3 @@ func TestOnlyPostIsTaken(t *testing.T) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }
-
-// Whatever is posted, the answer is JSON.
-func FuzzJSONRPC(f *testing.F) {
-	f.Add(`{"id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x3e8","toBlock":"0x7ffffffffffffff0","topics":[[null],["0x"]]}]}`)
-	f.Add(`[{"id":{},"method":"eth_call","params":[{"to":"0x9b7A9c70AFF961C799110954fc06F3093aeb94C5","data":"0x564a565d"},null]}]`)
-	f.Add(`{"id":[1],"method":"eth_getBlockByNumber","params":["0x-1",true]}`)
-	d := start(f, devnet.Options{Interval: -1, Collections: 3})
-	f.Fuzz(func(t *testing.T, body string) {
-		if resp, answer := post(t, d.EVMURL(), body); resp.StatusCode != http.StatusOK || !json.Valid(answer) {
-			t.Errorf("%d %s", resp.StatusCode, answer)
-		}
-	})
-}

@@ -159,12 +159,12 @@ func (d *Devnet) Delegators() []string {
 	return d.chain.story.Delegators()
 }
 
-// application is what abci_info says about the software, by dialect.
-func (c *chain) application() (name, version string) {
+// application is what abci_info says about the software, and status about its transactions.
+func (c *chain) application() (name, version, txIndex string) {
 	if c.cosmos == nil {
-		return "story", "v1.5.3"
+		return "story", "v1.5.3", "off"
 	}
-	return "SimApp", "0.53.6"
+	return "SimApp", "0.53.6", "on"
 }
 
 // A view shows a node to the simulation of its REST API.

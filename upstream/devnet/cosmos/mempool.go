@@ -66,6 +66,17 @@ func (m *mempool) sums(raw string, height int64) (sent, added int64) {
 	return sent, added
 }
 
+// in are the transactions that a block takes in.
+func (m *mempool) in(height int64) (all []*broadcast) {
+	m.each(height, func(b *broadcast) {
+		if b.height == height {
+			all = append(all, b)
+		}
+	})
+	return all
+}
+
+// each visits what is in blocks up to a height.
 func (m *mempool) each(height int64, visit func(*broadcast)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,17 +199,10 @@ type Transaction struct {
 
 // Transactions are those of a block from outside, in order.
 func (c *Chain) Transactions(height int64) (all []Transaction) {
-	c.mempool.each(height, func(b *broadcast) {
-		if b.height == height {
-			all = append(all, Transaction{b.raw, b.result()})
-		}
-	})
+	for _, b := range c.mempool.in(height) {
+		all = append(all, Transaction{b.raw, fill("result", "from", words.Account(b.from), "to", words.Account(b.to), "amount", b.amount)})
+	}
 	return all
-}
-
-// result tells of a transaction that sent coins.
-func (b *broadcast) result() string {
-	return fill("result", "from", words.Account(b.from), "to", words.Account(b.to), "amount", b.amount)
 }
 
 // Broadcast takes a transaction in as REST does in the mode SYNC, and says what the RPC

@@ -68,27 +68,19 @@ func txByHash(q *query) (string, error) {
 	return found, nil
 }
 
-// txsOf are the transactions in a block.
-func (q *query) txsOf(height int64) []string {
-	var all []string
-	if height >= opening {
-		all = append(all, q.delegateTx(height))
-	}
-	q.chain.mempool.each(height, func(b *broadcast) {
-		if b.height == height {
-			all = append(all, sendTx(b))
-		}
-	})
-	return all
-}
-
 func txsInBlock(q *query) (string, error) {
 	height, err := strconv.ParseInt(q.args["height"], 10, 64)
 	tip := q.now.Height
 	if err != nil || height < 1 || height > tip {
 		return "", state.Fail(state.Unknown, "codespace sdk code 26: invalid height: requested height %d but height must not be less than 1 or greater than the current height %d", height, tip)
 	}
-	txs := q.txsOf(height)
+	var txs []string
+	if height >= opening {
+		txs = append(txs, q.delegateTx(height))
+	}
+	for _, b := range q.chain.mempool.in(height) {
+		txs = append(txs, sendTx(b))
+	}
 	page, err := state.ListTexts(&q.Query, "txs", each(txs, "tx"))
 	block, _ := q.blockJSON(height)
 	return fmt.Sprintf(`{"txs":%s,"block_id":%s,"block":%s,"pagination":{"next_key":null,"total":"%d"}}`,
