@@ -42,7 +42,7 @@ func parts() []rig.Part {
 		{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Needs: []string{"initdb", "postgres"}, Run: load.Collections},
 		{Name: "start", About: "time from exec to the first 200 of /readyz, what a replica holds that is idle or full, and where another one beside it finds its answers", Needs: []string{"redis-server"}, Run: load.Start},
 		{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Needs: []string{"redis-server"}, Run: peers.Redis},
-		{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Needs: []string{"redis-server"}, Run: func(ctx context.Context, r *rig.Rig) { rig.Check(peers.Renewals(ctx, r)) }},
+		{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Needs: []string{"redis-server"}, Run: peers.Renewals},
 		{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 		{Name: "sockets", About: "how long after a block its header is with 10,000 WebSockets of the RPC, and what a socket holds", Run: streams.Sockets},
 		{Name: "sessions", About: "sessions through an nginx that pools connections, over three replicas and faults: heights that go back, writes that are missed", Needs: []string{"nginx", "redis-server"}, Run: sessions.Sessions},

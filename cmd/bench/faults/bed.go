@@ -61,14 +61,14 @@ const blockTime = time.Second
 func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) *bed {
 	b := &bed{Rig: r, plan: p, setup: s, links: map[string]link{}}
 	if s.clock { // which takes minutes, in which no chain is to go on
-		b.program = rig.Must(b.WithClock(ctx))
+		b.program = b.WithClock(ctx)
 	}
 	b.began = time.Now()
 	fault := devnet.Fault{Latency: b.plan.nodeLatency}
-	b.chain = rig.Must(b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}}))
+	b.chain = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}})
 	b.clock, b.lowest = clients.NewClock(b.chain.Height), b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
-	b.nodes, b.judge = rig.Must(rig.Nodes(b.chain, b.setup.nodes)), rig.Must(b.chain.AddNode(devnet.NodeOptions{}))
+	b.nodes, b.judge = rig.Nodes(b.chain, b.setup.nodes), rig.Must(b.chain.AddNode(devnet.NodeOptions{}))
 	b.chooseKeys(p.keys + p.lone)
 	b.startReplicas(ctx, b.serving(ctx))
 	return b
@@ -104,8 +104,8 @@ var unpinnedKeys = []string{
 func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	for i := range b.plan.replicas {
 		own := s
-		own.Env = append(slices.Clone(s.Env), rig.Must(b.SetClock(clockOf(i), 0)))
-		t := rig.Must(b.Replica(ctx, own))
+		own.Env = append(slices.Clone(s.Env), b.SetClock(clockOf(i), 0))
+		t := b.Replica(ctx, own)
 		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}}
 		if b.setup.links {
 			r.addrs = append(r.addrs, b.through(clientLink, r.addrs[0]))

@@ -48,7 +48,7 @@ func (d *driven) run(ctx context.Context, r *rig.Rig) {
 		s.env = []string{"TIPCACHE_REDIS_TIMEOUT=2s"}
 	}
 	b := newBed(ctx, r, d.plan, s)
-	before := b.usage(ctx)
+	before := b.redis.Info(ctx)
 	running, cancel := context.WithTimeout(ctx, d.length)
 	defer cancel()
 	b.drive(running, d.length/3, func(running context.Context) {
@@ -56,9 +56,8 @@ func (d *driven) run(ctx context.Context, r *rig.Rig) {
 		<-running.Done()
 	})
 	time.Sleep(time.Second) // let the last flights end
-	after := b.usage(ctx)
 	verdict := b.model(ctx).Check(b.history.Answers, b.began, time.Now())
-	b.report(verdict, before, after)
+	b.report(ctx, verdict, before)
 	if d.check {
 		rig.Check(d.broken(b, verdict))
 	}

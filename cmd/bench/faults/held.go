@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
@@ -46,9 +47,6 @@ func look(ctx context.Context, r *rig.Replica) ([kinds]float64, error) {
 	return [kinds]float64{float64(u.RSS), m["go_goroutines"], float64(u.FDs), m["go_memstats_heap_alloc_bytes"]}, errors.Join(collected, used, told)
 }
 
-// inUnits writes a value of the i-th thing that is measured.
-func inUnits(i int, v float64) string { return fmt.Sprintf("%.1f", v/measured[i].unit) }
-
 // averages are of the looks from one time of a run to another; the last look may
 // come a little late.
 func averages(all []held, from, to time.Duration) (average [kinds]float64) {
@@ -77,12 +75,12 @@ func reportGrowth(r *rig.Rig, title string, all []held, length time.Duration) er
 	var rows [][]string
 	var errs []error
 	for i, m := range measured {
-		from, to := early[i], late[i]
-		most := from*(1+m.share) + m.more
+		from, to := early[i]/m.unit, late[i]/m.unit
+		most := from*(1+m.share) + m.more/m.unit
 		if !(to <= most) { // not a number is no proof either
-			errs = append(errs, fmt.Errorf("%s grew from %.1f to %.1f", m.name, from/m.unit, to/m.unit))
+			errs = append(errs, fmt.Errorf("%s grew from %.1f to %.1f", m.name, from, to))
 		}
-		rows = append(rows, []string{m.name, inUnits(i, from), inUnits(i, to), fmt.Sprintf("%+.1f %%", 100*(to/from-1)), inUnits(i, most)})
+		rows = append(rows, figures.Row(m.name, from, to, fmt.Sprintf("%+.1f %%", 100*(to/from-1)), most))
 	}
 	r.Table(title, []string{"of", "early", "late", "growth", "at most"}, rows)
 	return errors.Join(errs...)

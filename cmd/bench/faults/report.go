@@ -14,31 +14,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// usage is what the processes hold at one moment.
-type usage struct {
-	replicas []rig.Samples // empty for one that is gone
-	redis    rig.Samples
-}
-
-func (b *bed) usage(ctx context.Context) (u usage) {
-	for _, r := range b.replicas {
-		m, _ := r.Metrics(ctx)
-		u.replicas = append(u.replicas, m)
-	}
-	u.redis = rig.Must(b.redis.Info(ctx))
-	return u
-}
-
-// of is a metric of each replica, in units.
-func (u usage) of(metric string, unit float64) (all []int) {
-	for _, m := range u.replicas {
-		all = append(all, int(m[metric]/unit))
-	}
-	return all
-}
-
-// report prints what was measured.
-func (b *bed) report(v *clients.Verdict, before, after usage) {
+// report prints what was measured, since Redis was as it was before.
+func (b *bed) report(ctx context.Context, v *clients.Verdict, before rig.Samples) {
 	p, w := b.plan, b.W
 	seen := b.seen()
 	blocks := max(1, b.chain.Height()-seen.first)
@@ -47,52 +24,36 @@ func (b *bed) report(v *clients.Verdict, before, after usage) {
 	fmt.Fprintf(w, "\nanswers             %d, failed %d %v, of cold keys %d\n", v.Answers, v.Failures(), v.Failed, v.Cold)
 	fmt.Fprintf(w, "node requests       %v\n", b.nodeLoad())
 	fmt.Fprintf(w, "blocks behind       %s\n", shares(seen.behind))
-	if p.lone > 0 {
-		fmt.Fprintf(w, "  lone clients      %s\n", shares(seen.lone))
-	}
-	for _, a := range seen.old {
-		fmt.Fprintf(w, "  %d behind          %s after %v, in %v (%s)\n", a.Tip-a.Height, a.Key, a.Sent.Sub(b.clock.At(a.Tip)).Round(time.Millisecond), a.Took.Round(time.Millisecond), a.Cache)
-	}
 	fmt.Fprintf(w, "height went back    %d times, from one key to another %d times\n", v.Fell, v.Crossed)
 	fmt.Fprintf(w, "not the node's own  %d, of no block yet %d, without a height %d %q\n", v.Wrong, v.Early, v.Heightless, v.Examples)
 	fmt.Fprintf(w, "latency             %s\n", quantiles(seen.took))
+	fmt.Fprintf(w, "  at block change   %s (%d requests within %v)\n", quantiles(seen.atBlock), len(seen.atBlock), atBlockWindow)
 	if p.lone > 0 {
 		fmt.Fprintf(w, "  of hot keys       %s\n", quantiles(seen.hot))
+		fmt.Fprintf(w, "lone clients behind %s\n", shares(seen.lone))
 	}
-	fmt.Fprintf(w, "  at block change   %s (%d requests within %v)\n", quantiles(seen.atBlock), len(seen.atBlock), atBlockWindow)
-	for _, o := range slices.Sorted(maps.Keys(seen.outcomes)) {
-		fmt.Fprintf(w, "  %-60s %5.1f %%\n", o, 100*float64(seen.outcomes[o])/float64(max(1, v.Answers)))
-	}
-	perBlock := func(field string) float64 { return (after.redis[field] - before.redis[field]) / float64(blocks) }
-	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB; a block %.0f commands, %.0f KiB in, %.0f KiB out\n", after.redis["db0"], after.redis["used_memory"]/(1<<20),
+	after := b.redis.Info(ctx)
+	perBlock := func(field string) float64 { return (after[field] - before[field]) / float64(blocks) }
+	fmt.Fprintf(w, "redis               %.0f keys, %.0f MiB; a block %.0f commands, %.0f KiB in, %.0f KiB out\n", after["db0"], after["used_memory"]/(1<<20),
 		perBlock("total_commands_processed"), perBlock("total_net_input_bytes")/1024, perBlock("total_net_output_bytes")/1024)
-	fmt.Fprintf(w, "goroutines          %v before, %v after\n", before.of("go_goroutines", 1), after.of("go_goroutines", 1))
-	fmt.Fprintf(w, "resident MiB        %v before, %v after\n", before.of("process_resident_memory_bytes", 1<<20), after.of("process_resident_memory_bytes", 1<<20))
 }
 
 // atBlockWindow is how long after a new block a request counts as sent at the
 // block's change.
 const atBlockWindow = 250 * time.Millisecond
 
-// mostExamples is how many of the answers are told that are more than one block
-// behind.
-const mostExamples = 5
-
 // seen is what the clients saw.
 type seen struct {
-	first    int64           // newest block at the first request
-	behind   map[int64]int   // answers by blocks behind the tip at the time of asking
-	lone     map[int64]int   // the same of clients that are alone with their keys
-	outcomes map[string]int  // by Cache-Status
-	took     []time.Duration // of all answers
-	hot      []time.Duration // of those to clients that are not alone with their keys
-
-	old     []clients.Answer // some that are more than one block behind
-	atBlock []time.Duration  // of those asked for within atBlockWindow after a block
+	first   int64           // newest block at the first request
+	behind  map[int64]int   // answers by blocks behind the tip at the time of asking
+	lone    map[int64]int   // the same of clients that are alone with their keys
+	took    []time.Duration // of all answers
+	hot     []time.Duration // of those to clients that are not alone with their keys
+	atBlock []time.Duration // of those asked for within atBlockWindow after a block
 }
 
 func (b *bed) seen() seen {
-	s := seen{first: b.chain.Height(), behind: map[int64]int{}, lone: map[int64]int{}, outcomes: map[string]int{}}
+	s := seen{first: b.chain.Height(), behind: map[int64]int{}, lone: map[int64]int{}}
 	for _, a := range b.history.Answers {
 		s.first = min(s.first, a.Tip)
 		if !a.OK() {
@@ -102,11 +63,7 @@ func (b *bed) seen() seen {
 		if a.Sent.Sub(b.clock.At(a.Tip)) < atBlockWindow {
 			s.atBlock = append(s.atBlock, a.Took)
 		}
-		s.outcomes[a.Cache]++
 		if a.Height > 0 && !slices.Contains(b.unpinned, a.Key) { // what is fixed is of any block
-			if a.Tip-a.Height > 1 && len(s.old) < mostExamples {
-				s.old = append(s.old, a)
-			}
 			s.behind[max(0, a.Tip-a.Height)]++
 			if slices.Contains(b.keys[b.plan.keys:], a.Key) {
 				s.lone[max(0, a.Tip-a.Height)]++

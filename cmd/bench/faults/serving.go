@@ -36,8 +36,7 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 // reachNode is the URL of a node's server, through what can fail between.
 func (b *bed) reachNode(ctx context.Context, server string) string {
 	if b.setup.stops {
-		p, addr, err := b.Relay(ctx, rig.Host(server))
-		rig.Check(err)
+		p, addr := b.Relay(ctx, rig.Host(server))
 		b.relays, server = append(b.relays, p), "http://"+addr
 	}
 	return b.reach(nodeLink, server)
@@ -54,24 +53,24 @@ func (b *bed) reach(link, server string) string {
 }
 
 func oneRedis(ctx context.Context, b *bed) (url string) {
-	b.redis = rig.Must(b.Redis(ctx))
+	b.redis = b.Redis(ctx)
 	return b.reach(redisLink, b.redis.URL())
 }
 
 func sentinels(ctx context.Context, b *bed) (url string) {
-	b.failover = rig.Must(b.Sentinel(ctx))
+	b.failover = b.Sentinel(ctx)
 	return b.failover.URL
 }
 
 func cluster(ctx context.Context, b *bed) (url string) {
-	b.failover = rig.Must(b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}"))
+	b.failover = b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}")
 	return b.failover.URL
 }
 
 // startStore fills a PostgreSQL with collections, of which pages are asked for.
 func (b *bed) startStore(ctx context.Context) (url string) {
-	server := rig.Must(b.Postgres(ctx))
-	rig.Check(b.Import(ctx, b.chain, server))
+	server := b.Postgres(ctx)
+	b.Import(ctx, b.chain, server)
 	b.pages = []string{`POST /api/v4/collections {"pagination":{"limit":5}}`, `POST /api/v4/collections {"orderBy":"assetCount","pagination":{"limit":10}}`}
 	return b.reach(postgresLink, server)
 }

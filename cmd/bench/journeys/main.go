@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"runtime/coverage"
@@ -33,51 +34,39 @@ const (
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
+	if err := rig.Try(run); err != nil {
 		fmt.Fprintln(os.Stderr, "journeys:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
-	d, err := demo.Start(devnet.Options{Seed: 1, Collections: 30, Interval: blockTime})
-	if err != nil {
-		return err
-	}
+func run() {
+	d := rig.Must(demo.Start(devnet.Options{Seed: 1, Collections: 30, Interval: blockTime}))
 	defer d.Close()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancel(context.Background())
 	r := replica{ended: make(chan error, 1)}
-	started, err := filesOf(func() error { return r.start(ctx, d) })
-	if err != nil {
-		return err
-	}
-	report("a replica starts", started)
+	report("a replica starts", filesOf(func() { r.start(ctx, d) }))
 	time.Sleep(startTime)
-	err = r.follow(d)
+	r.follow(d)
 	stop()
-	return errors.Join(err, <-r.ended)
+	rig.Check(<-r.ended)
 }
 
 // follow goes all journeys but the start.
-func (r *replica) follow(d *devnet.Devnet) error {
+func (r *replica) follow(d *devnet.Devnet) {
 	hit := "/staking/validators/" + devnet.PopularValidator
 	for range 6 { // so that the block that a journey is about finds a key in use
 		d.Advance(1)
 		time.Sleep(aside)
-		if err := r.ask(http.MethodGet, hit, ""); err != nil {
-			return err
-		}
+		r.ask(http.MethodGet, hit, "")
 	}
 	others := d.Delegators()
-	return errors.Join(
-		journey("GET, hit in memory", func(int) error { return r.ask(http.MethodGet, hit, "") }),
-		journey("GET, miss", func(i int) error { return r.ask(http.MethodGet, "/staking/delegations/"+others[i], "") }),
-		journey("a block arrives", func(int) error { d.Advance(1); return nil }),
-		journey("POST of collections with metadata", func(i int) error {
-			return r.ask(http.MethodPost, "/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
-		}),
-	)
+	journey("GET, hit in memory", func(int) { r.ask(http.MethodGet, hit, "") })
+	journey("GET, miss", func(i int) { r.ask(http.MethodGet, "/staking/delegations/"+others[i], "") })
+	journey("a block arrives", func(int) { d.Advance(1) })
+	journey("POST of collections with metadata", func(i int) {
+		r.ask(http.MethodPost, "/api/v4/collections", fmt.Sprintf(`{"pagination":{"limit":3,"offset":%d}}`, 3*i))
+	})
 }
 
 // A replica serves from the simulated chain, without the fast lane.
@@ -86,59 +75,40 @@ type replica struct {
 	ended chan error
 }
 
-func (r *replica) start(ctx context.Context, d *devnet.Devnet) (err error) {
+func (r *replica) start(ctx context.Context, d *devnet.Devnet) {
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin, cfg.HTTP.FastLane = "127.0.0.1:0", "127.0.0.1:0", false
 	cfg.Chain.MaxBlockAge = 3 * blockTime
 	demo.Embed(&cfg, d, key)
-	s, err := demo.New(ctx, cfg, d, io.Discard)
-	if err != nil {
-		return err
-	}
+	s := rig.Must(demo.New(ctx, cfg, d, io.Discard))
 	r.addr = s.Addr()
 	go func() { r.ended <- s.Run(ctx) }()
-	return rig.Eventually(ctx, func(ctx context.Context) error {
+	rig.Check(rig.Eventually(ctx, func(ctx context.Context) error {
 		_, err := rig.Get(ctx, "http://"+s.AdminAddr()+"/readyz")
 		return err
-	})
+	}))
 }
 
 // ask comes on a connection of its own.
-func (r *replica) ask(method, path, body string) error {
+func (r *replica) ask(method, path, body string) {
 	c := clients.Conn{Addr: r.addr}
 	defer c.Close()
-	a, err := c.Do(context.Background(), clients.Request(method, path, body, "X-Api-Key: "+key, "Content-Type: application/json"))
-	if err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("%s: %d %s", path, a.Status, a.Body)
+	a := rig.Must(c.Do(context.Background(), clients.Request(method, path, body, "X-Api-Key: "+key, "Content-Type: application/json")))
+	if a.Status != http.StatusOK {
+		rig.Check(fmt.Errorf("%s: %d %s", path, a.Status, a.Body))
 	}
-	return err
 }
 
 // journey reports the files that run in all its repetitions, but for those that run in most of
 // the times between: what runs by the clock runs in some of both.
-func journey(name string, do func(i int) error) error {
+func journey(name string, do func(i int)) {
 	runs, idles := map[string]int{}, map[string]int{}
 	for i := range repetitions {
-		idle, err := filesOf(func() error { return nil })
-		if err != nil {
-			return err
-		}
-		files, err := filesOf(func() error { return do(i) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		count(idles, idle)
-		count(runs, files)
+		count(idles, filesOf(func() {}))
+		count(runs, filesOf(func() { do(i) }))
 	}
-	var own []string
-	for file, n := range runs {
-		if n == repetitions && idles[file] <= repetitions/2 {
-			own = append(own, file)
-		}
-	}
-	slices.Sort(own)
-	report(name, own)
-	return nil
+	maps.DeleteFunc(runs, func(file string, n int) bool { return n < repetitions || idles[file] > repetitions/2 })
+	report(name, slices.Sorted(maps.Keys(runs)))
 }
 
 func count(times map[string]int, files []string) {
@@ -155,21 +125,14 @@ func report(journey string, files []string) {
 }
 
 // filesOf gives the files of which statements run during do and shortly after it.
-func filesOf(do func() error) ([]string, error) {
-	dir, err := os.MkdirTemp("", "journey")
-	if err != nil {
-		return nil, err
-	}
+func filesOf(do func()) []string {
+	dir := rig.Must(os.MkdirTemp("", "journey"))
 	defer os.RemoveAll(dir)
-	if err := errors.Join(coverage.WriteMetaDir(dir), coverage.ClearCounters(), do()); err != nil {
-		return nil, err
-	}
+	rig.Check(errors.Join(coverage.WriteMetaDir(dir), coverage.ClearCounters()))
+	do()
 	time.Sleep(aside)
-	if err := coverage.WriteCountersDir(dir); err != nil {
-		return nil, err
-	}
-	out, err := rig.Output(context.Background(), "", "go", "tool", "covdata", "textfmt", "-i="+dir, "-o=/dev/stdout")
-	return filesIn(out), err
+	rig.Check(coverage.WriteCountersDir(dir))
+	return filesIn(rig.Must(rig.Output(context.Background(), "", "go", "tool", "covdata", "textfmt", "-i="+dir, "-o=/dev/stdout")))
 }
 
 // filesIn gives the files of a coverage profile in which something ran.

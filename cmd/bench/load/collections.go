@@ -32,14 +32,14 @@ func Collections(ctx context.Context, r *rig.Rig) {
 	if r.Short {
 		imported, history, asks = 50_000, 1000, 20
 	}
-	d := rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: -1, Collections: history, EVMChainID: 1514, Faults: devnet.Faults{EVM: devnet.Fault{Latency: indexLatency}}}))
+	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Collections: history, EVMChainID: 1514, Faults: devnet.Faults{EVM: devnet.Fault{Latency: indexLatency}}})
 	indexAll(ctx, r, d, newStores(ctx, r, "indexed.db"))
 	importAll(ctx, r, d, newStores(ctx, r, "imported.db"), imported, asks)
 }
 
 // newStores are empty ones of each kind.
 func newStores(ctx context.Context, r *rig.Rig, file string) []store {
-	return []store{{"SQLite", "sqlite:" + filepath.Join(r.Dir, file)}, {"PostgreSQL", rig.Must(r.Postgres(ctx))}}
+	return []store{{"SQLite", "sqlite:" + filepath.Join(r.Dir, file)}, {"PostgreSQL", r.Postgres(ctx)}}
 }
 
 // importAll imports n collections into each store, and asks for pages of them.
@@ -67,7 +67,7 @@ func importAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store
 
 // list asks for pages of a store.
 func (s store) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, n, asks int) []pages {
-	t := rig.Must(r.Replica(ctx, rig.Before(d, "--store", s.url, "--collections-auth", "none")))
+	t := r.Replica(ctx, rig.Before(d, "--store", s.url, "--collections-auth", "none"))
 	defer t.Stop()
 	series := pagesOf(n, asks)
 	for i := range series {

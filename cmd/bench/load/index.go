@@ -34,7 +34,7 @@ func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store)
 // those before.
 func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string {
 	admin := rig.FreeAddr()
-	p := rig.Must(r.Start(ctx, "index", nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", admin, "--from", "1"))
+	p := r.Start(ctx, "index", nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", admin, "--from", "1")
 	defer p.Stop()
 	began, logs, peak, last := time.Now(), 0.0, int64(0), rig.Usage{}
 	for ended := false; !ended; {
@@ -52,7 +52,7 @@ func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string
 		}
 	}
 	took := time.Since(began)
-	rig.Check(p.Wait())
+	p.Wait()
 	s.complete(ctx, d)
 	return figures.Row(s.name, took.Seconds(), fmt.Sprintf("%.0f", logs), fmt.Sprintf("%.0f", logs/took.Seconds()), last.CPU.Seconds()/logs*1e6,
 		figures.Mebibytes(float64(peak)), figures.Mebibytes(s.size()/logs*1e6))

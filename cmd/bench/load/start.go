@@ -51,7 +51,7 @@ func Start(ctx context.Context, r *rig.Rig) {
 	if r.Short {
 		times, idle, keys = 2, time.Second, 1000
 	}
-	d := rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: validators, Delegators: 4}))
+	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: validators, Delegators: 4})
 	empty(ctx, r, d, times, idle)
 	full(ctx, r, d, keys, 64)
 	warm(ctx, r, d, keys/10)
@@ -63,7 +63,7 @@ func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle ti
 	var held rig.Usage
 	for i := range times {
 		began := time.Now()
-		t := rig.Must(r.Replica(ctx, rig.Before(d)))
+		t := r.Replica(ctx, rig.Before(d))
 		took = append(took, figures.Milliseconds(time.Since(began)))
 		if i == times-1 {
 			rig.Pause(ctx, idle)
@@ -78,9 +78,9 @@ func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle ti
 
 // full fills a replica with answers to so many questions, of which it keeps some MiB.
 func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget int64, flags ...string) (s started, before rig.Serving) {
-	file := rig.Must(r.File("full.yaml", fmt.Sprintf(config, budget)))
+	file := r.File("full.yaml", fmt.Sprintf(config, budget))
 	s, before = started{operators: d.Validators(), zipf: clients.NewZipf(skew, keys)}, rig.Before(d, append(flags, "--config", file)...)
-	s.Replica = rig.Must(r.Replica(ctx, before))
+	s.Replica = r.Replica(ctx, before)
 	left := atomic.Int64{}
 	left.Store(int64(3 * keys))
 	s.ask(ctx, askers, func() bool { return left.Add(-1) >= 0 })
@@ -90,12 +90,12 @@ func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget in
 
 // warm starts a replica beside another one that is full, with Redis between them.
 func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
-	s, before := full(ctx, r, d, keys, 256, "--redis", rig.Must(r.Redis(ctx)).URL())
+	s, before := full(ctx, r, d, keys, 256, "--redis", r.Redis(ctx).URL())
 	if !r.Short {
 		rig.Pause(ctx, noteTime)
 	}
 	began := time.Now()
-	s.Replica = rig.Must(r.Replica(ctx, before))
+	s.Replica = r.Replica(ctx, before)
 	s.reportWarm(ctx, r, time.Since(began))
 }
 
@@ -133,8 +133,7 @@ func (s started) reportWarm(ctx context.Context, r *rig.Rig, ready time.Duration
 	}
 	end := time.Now().Add(length)
 	s.ask(ctx, askers/2, func() bool { return time.Now().Before(end) })
-	all, memory, shared, err := s.CacheRequests(ctx)
-	rig.Check(err)
+	all, memory, shared := s.CacheRequests(ctx)
 	share := memory / (memory + shared)
 	r.Table(fmt.Sprintf("warm: the first %v of another replica beside it", length),
 		[]string{"ready after", "taken over", "requests", "from memory", "from Redis", "memory's share of the hits"},

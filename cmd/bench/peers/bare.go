@@ -42,9 +42,9 @@ func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAdd
 	if cert != "" {
 		url = "https://" + addr
 	}
-	file := rig.Must(r.File(name+".json", string(rig.Must(json.Marshal(answers)))))
-	p := rig.Must(r.Start(ctx, name, nil, rig.Must(os.Executable()), BareCommand, addr, file, redisAddr, cert))
-	rig.Check(p.Ready(ctx, rig.Answers(url+"/")))
+	file := r.File(name+".json", string(rig.Must(json.Marshal(answers))))
+	p := r.Start(ctx, name, nil, rig.Must(os.Executable()), BareCommand, addr, file, redisAddr, cert)
+	p.Ready(ctx, rig.Answers(url+"/"))
 	return p, url
 }
 

@@ -52,17 +52,14 @@ type busyRead struct {
 
 // startBusyNode starts one that takes so long for a read, 0 for no time, with answers of a
 // kilobyte.
-func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) (*busyNode, error) {
-	base, err := url.Parse(chain.NodeURL())
-	if err != nil {
-		return nil, err
-	}
+func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyNode {
+	base := rig.Must(url.Parse(chain.NodeURL()))
 	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, asked: map[busyRead]int{}}
 	n.fill(1 << 10)
 	server := httptest.NewServer(n)
 	r.OnStop(server.Close)
 	n.url = server.URL
-	return n, nil
+	return n
 }
 
 const busyPrefix = "/staking/validators/0x00000000" // which no validator of the chain begins with
@@ -103,14 +100,10 @@ func (n *busyNode) fill(size int) {
 }
 
 // fillWithList makes answers of the validators of the chain.
-func (n *busyNode) fillWithList(ctx context.Context) error {
-	text, err := rig.Get(ctx, n.chain.NodeURL()+"/staking/validators?pagination.limit=100")
-	if err != nil {
-		return err
-	}
+func (n *busyNode) fillWithList(ctx context.Context) {
+	text := rig.Must(rig.Get(ctx, n.chain.NodeURL()+"/staking/validators?pagination.limit=100"))
 	entries := strings.Trim(gjson.Get(text, "msg.validators").Raw, "[]")
 	n.entries.Store(&entries)
-	return nil
 }
 
 const busyTokens = `"tokens":"`

@@ -46,7 +46,7 @@ type origin struct {
 }
 
 // before starts a server. The flags are tipcache's.
-func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (*peer, error) {
+func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) *peer {
 	rpc := rig.FreeAddr()
 	serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: append(flags[:len(flags):len(flags)], "--rpc-listen", rpc)}
 	switch name {
@@ -55,11 +55,8 @@ func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...str
 	case nginxName, varnishName:
 		return startCacher(ctx, r, name, o)
 	}
-	t, err := r.Replica(ctx, serving)
-	if err != nil {
-		return nil, err
-	}
-	return &peer{Process: t.Process, name: name, url: t.URL, rpc: "http://" + rpc, replica: t}, nil
+	t := r.Replica(ctx, serving)
+	return &peer{Process: t.Process, name: name, url: t.URL, rpc: "http://" + rpc, replica: t}
 }
 
 // The general caches, as one would set them up before a node: in memory,
@@ -71,22 +68,17 @@ var (
 )
 
 // startCacher starts nginx, or Varnish, which compresses once.
-func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer, error) {
+func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) *peer {
 	host, port, err := net.SplitHostPort(rig.Host(o.node))
-	if err != nil {
-		return nil, err
-	}
+	rig.Check(err)
 	gzip, logged, secure := rig.FreeAddr(), rig.FreeAddr(), rig.FreeAddr()
 	program, text, args := "varnishd", "varnish.vcl.tmpl", []string{"-s", "malloc,512m"}
 	if name == nginxName {
 		program, text, args = "nginx", "nginx.conf.tmpl", nil
 	}
-	f, err := r.Front(ctx, program, r.Path(smallPath), func(dir, addr string) (string, error) {
+	f := r.Front(ctx, program, r.Path(smallPath), func(dir, addr string) string {
 		return render(text, map[string]any{"Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Plain": addr, "Gzip": gzip, "Logged": logged, "Secure": secure, "Cert": o.cert})
 	}, args...)
-	if err != nil {
-		return nil, err
-	}
 	p := &peer{Process: f.Process, name: name, url: "http://" + f.Addr, gzip: "http://" + f.Addr}
 	if name == nginxName {
 		p.gzip, p.logged, p.accessLog = "http://"+gzip, "http://"+logged, filepath.Join(f.Dir, "access.log")
@@ -94,12 +86,12 @@ func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) (*peer,
 	if o.cert != "" {
 		p.secure = &peer{Process: f.Process, name: name + withLog, url: "https://" + secure, accessLog: p.accessLog}
 	}
-	return p, nil
+	return p
 }
 
 // render fills in a template.
-func render(name string, values map[string]any) (string, error) {
+func render(name string, values map[string]any) string {
 	var text strings.Builder
-	err := templates.ExecuteTemplate(&text, name, values)
-	return text.String(), err
+	rig.Check(templates.ExecuteTemplate(&text, name, values))
+	return text.String()
 }

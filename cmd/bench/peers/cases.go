@@ -108,21 +108,18 @@ func manyDocuments(n int) (all []string) {
 }
 
 // chooseCases are those of -cases.
-func chooseCases[A any](all []A, pattern string, nameOf func(A) string) ([]A, error) {
+func chooseCases[A any](all []A, pattern string, nameOf func(A) string) []A {
 	wanted, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("%w: -cases: %w", rig.ErrUsage, err)
-	}
-	chosen := slices.DeleteFunc(slices.Clone(all), func(c A) bool { return !wanted.MatchString(nameOf(c)) })
+	chosen := slices.DeleteFunc(slices.Clone(all), func(c A) bool { return err != nil || !wanted.MatchString(nameOf(c)) })
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("%w: -cases %s: there is no such case", rig.ErrUsage, pattern)
+		rig.Check(fmt.Errorf("%w: -cases %s: there is no such case", rig.ErrUsage, pattern))
 	}
-	return chosen, nil
+	return chosen
 }
 
 // script makes a Lua script for a POST or a crowd on so many connections, "" for a GET. One
 // body costs wrk nothing per request; different requests a function call.
-func (c peerCase) script(dir string, connections int) (path string, err error) {
+func (c peerCase) script(dir string, connections int) (path string) {
 	name, values := "post.lua", map[string]any{"Body": c.q.body, "Vary": c.vary, "Call": c.call, "Seed": rand.Uint32()}
 	if c.crowd != nil {
 		name, values = "crowd.lua", map[string]any{
@@ -130,14 +127,11 @@ func (c peerCase) script(dir string, connections int) (path string, err error) {
 			"Ingress": c.crowd.ingress, "Close": c.crowd.close, "Seed": rand.Uint32(),
 		}
 	} else if c.q.body == "" {
-		return "", nil
-	}
-	text, err := render(name+".tmpl", values)
-	if err != nil {
-		return "", err
+		return ""
 	}
 	path = filepath.Join(dir, name)
-	return path, os.WriteFile(path, []byte(text), 0o600)
+	rig.Check(os.WriteFile(path, []byte(render(name+".tmpl", values)), 0o600))
+	return path
 }
 
 // headers are its own, but for encodings.

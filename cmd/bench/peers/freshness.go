@@ -63,12 +63,12 @@ func Freshness(ctx context.Context, r *rig.Rig) {
 // newFreshness starts each server before a node of its own. tipcache gives the
 // node's own bytes, as the others do, so that one judge does for all.
 func newFreshness(ctx context.Context, r *rig.Rig) *freshnessRun {
-	f := &freshnessRun{chain: rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: blockTime}))}
+	f := &freshnessRun{chain: r.Chain(devnet.Options{Seed: 1, Interval: blockTime})}
 	f.clock, f.judge = clients.NewClock(f.chain.Height), rig.Must(f.chain.AddNode(devnet.NodeOptions{}))
 	for _, name := range serverNames {
 		node := rig.Must(f.chain.AddNode(devnet.NodeOptions{}))
 		rig.Check(node.SetFaults(devnet.Fault{Latency: nodeTakes}, devnet.Fault{}))
-		p := rig.Must(before(ctx, r, name, origin{node: node.RESTURL(), comet: node.CometURL(), fresh: peersFresh}, "--shape", "node"))
+		p := before(ctx, r, name, origin{node: node.RESTURL(), comet: node.CometURL(), fresh: peersFresh}, "--shape", "node")
 		f.servers = append(f.servers, &freshServer{name: name, node: node, addr: rig.Host(p.url)})
 	}
 	f.chooseKeys(r)

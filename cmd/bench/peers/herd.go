@@ -84,13 +84,13 @@ func Herd(ctx context.Context, r *rig.Rig) {
 
 // herdServers start each before a node of its own, which all stand before one chain.
 func herdServers(ctx context.Context, r *rig.Rig) (all []herdServer) {
-	d := rig.Must(r.Chain(rig.Still))
+	d := r.Chain(rig.Still)
 	for _, name := range serverNames {
 		node := &herdNode{through: httputil.NewSingleHostReverseProxy(rig.Must(url.Parse(d.NodeURL()))), asked: map[string]int{}}
 		node.through.Transport = &http.Transport{MaxIdleConnsPerHost: 64}
 		server := httptest.NewServer(node)
 		r.OnStop(server.Close)
-		p := rig.Must(before(ctx, r, name, origin{node: server.URL, comet: d.CometURL(), fresh: time.Minute}))
+		p := before(ctx, r, name, origin{node: server.URL, comet: d.CometURL(), fresh: time.Minute})
 		s := herdServer{name: name, node: node, crowd: clients.NewCrowd(rig.Host(p.url), herdClients)}
 		r.OnStop(s.crowd.Close)
 		all = append(all, s)

@@ -40,7 +40,7 @@ var keysCases = []keysCase{
 // Keys measures blocks for which more is wanted than a node answers at once. Requests
 // come at a rate, whatever became of those before.
 func Keys(ctx context.Context, r *rig.Rig) {
-	cases := rig.Must(chooseCases(keysCases, r.Cases, func(c keysCase) string { return c.name }))
+	cases := chooseCases(keysCases, r.Cases, func(c keysCase) string { return c.name })
 	if r.Short {
 		cases = []keysCase{{"500 keys", 500, 200, false}}
 	}
@@ -58,9 +58,9 @@ func Keys(ctx context.Context, r *rig.Rig) {
 
 // measure runs a case before one server, which is started for it.
 func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string {
-	chain := rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: keysBlock}))
-	node := rig.Must(startBusyNode(r, chain, busyTakes))
-	p := rig.Must(before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node"))
+	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
+	node := startBusyNode(r, chain, busyTakes)
+	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node")
 	run := &keysRun{keysCase: c, clock: clients.NewClock(chain.Height), addr: rig.Host(p.url), clients: keysClients, failed: map[string]int{}}
 	asking, end := context.WithCancel(ctx)
 	var all sync.WaitGroup

@@ -54,7 +54,7 @@ func missCases() (all []missCase) {
 // Misses measures what a server costs that has to ask.
 func Misses(ctx context.Context, r *rig.Rig) {
 	var rows [][]string
-	for _, c := range rig.Must(chooseCases(missCases(), r.Cases, func(c missCase) string { return c.name })) {
+	for _, c := range chooseCases(missCases(), r.Cases, func(c missCase) string { return c.name }) {
 		rows = append(rows, c.run(ctx, r))
 		r.Stop()
 	}
@@ -69,14 +69,14 @@ func (c missCase) run(ctx context.Context, r *rig.Rig) []string {
 		r.Dialect, flags = devnet.Cosmos, nil
 	}
 	defer func() { r.Dialect = spoken }()
-	chain := rig.Must(r.Chain(rig.Still))
-	node := rig.Must(startBusyNode(r, chain, 0))
+	chain := r.Chain(rig.Still)
+	node := startBusyNode(r, chain, 0)
 	if node.fill(c.size); c.list {
-		rig.Check(node.fillWithList(ctx))
+		node.fillWithList(ctx)
 	}
 	var servers []*peer
 	for _, name := range []string{tipcacheName, nginxName} {
-		servers = append(servers, rig.Must(before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: time.Second}, flags...)))
+		servers = append(servers, before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: time.Second}, flags...))
 	}
 	all := make([][]served, len(servers))
 	r.Interleave(c.name, len(servers), func(i int) { all[i] = append(all[i], c.measure(ctx, r, servers[i])) })

@@ -53,9 +53,9 @@ func Calls(ctx context.Context, r *rig.Rig) {
 	defer func(d devnet.Dialect) { r.Dialect = d }(r.Dialect)
 	r.Dialect = devnet.Cosmos
 	compare(ctx, r, func(p *peersRun, ctx context.Context) {
-		d := rig.Must(p.Chain(rig.Still))
+		d := p.Chain(rig.Still)
 		for _, name := range []string{tipcacheName, noLaneName} {
-			p.servers = append(p.servers, rig.Must(before(ctx, p.Rig, name, origin{node: d.NodeURL(), comet: d.CometURL()})))
+			p.servers = append(p.servers, before(ctx, p.Rig, name, origin{node: d.NodeURL(), comet: d.CometURL()}))
 		}
 		p.cases = callCases()
 		p.startBare(ctx)
@@ -91,20 +91,20 @@ const veryLargeBytes = 515 << 10
 
 // startAll starts the chain, which stands still, and all servers before it.
 func (p *peersRun) startAll(ctx context.Context) {
-	d := rig.Must(p.Chain(rig.Still))
+	d := p.Chain(rig.Still)
 	key, flags := p.collections(ctx, d)
-	node := rig.Must(startBusyNode(p.Rig, d, 0))
+	node := startBusyNode(p.Rig, d, 0)
 	node.fill(veryLargeBytes)
 	o := origin{node: node.url, comet: d.CometURL(), fresh: validity}
 	for _, name := range []string{tipcacheName, noLaneName, nginxName, varnishName} {
-		s := rig.Must(before(ctx, p.Rig, name, o, flags...))
+		s := before(ctx, p.Rig, name, o, flags...)
 		p.servers = append(p.servers, s)
 		if s.logged != "" {
 			p.servers = append(p.servers, &peer{Process: s.Process, name: name + withLog, url: s.logged, accessLog: s.accessLog})
 		}
 	}
 	small := rig.Must(request{path: smallPath}.ask(ctx, p.servers[0].url+smallPath, ""))
-	p.cases = rig.Must(chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases, func(c peerCase) string { return c.name }))
+	p.cases = chooseCases(peerCases(key, small.Header.Get("Etag"), d.Validators()), p.Cases, func(c peerCase) string { return c.name })
 	if slices.ContainsFunc(p.cases, func(c peerCase) bool { return c.tls }) {
 		p.startSecure(ctx, o, flags)
 	}
@@ -120,9 +120,9 @@ func (p *peersRun) startSecure(ctx context.Context, o origin, flags []string) {
 	for _, s := range p.servers {
 		switch s.name {
 		case tipcacheName:
-			s.secure = rig.Must(before(ctx, p.Rig, tipcacheName, o, flags...))
+			s.secure = before(ctx, p.Rig, tipcacheName, o, flags...)
 		case nginxName + withLog:
-			s.secure = rig.Must(before(ctx, p.Rig, nginxName, o)).secure
+			s.secure = before(ctx, p.Rig, nginxName, o).secure
 		}
 	}
 }
@@ -133,7 +133,7 @@ var keyLines = regexp.MustCompile(`key\s+(\S+)\s+line\s+(\S+)`)
 // it with the flags that let it in.
 func (p *peersRun) collections(ctx context.Context, d *devnet.Devnet) (key string, flags []string) {
 	store := "sqlite:" + filepath.Join(p.Dir, "collections.db")
-	rig.Check(p.Import(ctx, d, store))
+	p.Import(ctx, d, store)
 	m := keyLines.FindStringSubmatch(rig.Must(rig.Output(ctx, "", p.Bin, "key", "new", "bench")))
 	if m == nil {
 		rig.Check(errors.New("tipcache key new does not print a key and a line"))
@@ -169,7 +169,7 @@ func (p *peersRun) measure(ctx context.Context, s *peer, c peerCase, connections
 		s.prepare(ctx, q)
 	}
 	time.Sleep(50 * time.Millisecond) // for a page that is read anew, since it is fresh for a few seconds only
-	l.Script = rig.Must(c.script(p.Dir, connections))
+	l.Script = c.script(p.Dir, connections)
 	load := clients.Wrk
 	if c.http2 {
 		load = clients.HTTP2
@@ -196,9 +196,7 @@ func (p *peer) prepare(ctx context.Context, c peerCase) {
 // counts has zeros for what is not tipcache.
 func (p *peer) counts(ctx context.Context) (all, hits float64) {
 	if p.replica != nil {
-		var err error
-		all, hits, _, err = p.replica.CacheRequests(ctx)
-		rig.Check(err)
+		all, hits, _ = p.replica.CacheRequests(ctx)
 	}
 	return all, hits
 }

@@ -24,10 +24,7 @@ func TestBodiesThatVaryMeanTheSame(t *testing.T) {
 		t.Skip("wrk is not installed")
 	}
 	c := peerCase{vary: true, q: request{body: `{"orderBy":"assetCount","pagination":{"limit":20}}`}}
-	script, err := c.script(t.TempDir(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := c.script(t.TempDir(), 1)
 	var mu sync.Mutex
 	seen, all := map[string]int{}, 0
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -66,10 +63,7 @@ func TestACrowdIsOfManyBrowsers(t *testing.T) {
 		t.Skip("wrk is not installed")
 	}
 	c := peerCase{crowd: &crowd{documents: []string{"/a", "/b"}, pipeline: 3, ingress: true}}
-	script, err := c.script(t.TempDir(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := c.script(t.TempDir(), 2)
 	var mu sync.Mutex
 	paths, agents, addresses := map[string]int{}, map[string]int{}, map[string]int{}
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -40,21 +40,15 @@ var renewalCases = []renewalCase{
 
 // Renewals measures what replicas cost the Redis that they share, while each of them is
 // asked for all keys at each block.
-func Renewals(ctx context.Context, r *rig.Rig) error {
-	cases, err := chooseCases(renewalCases, r.Cases, func(c renewalCase) string { return fmt.Sprintf("%s, %d replicas", c.bodies, c.replicas) })
-	if err != nil {
-		return err
-	}
+func Renewals(ctx context.Context, r *rig.Rig) {
+	cases := chooseCases(renewalCases, r.Cases, func(c renewalCase) string { return fmt.Sprintf("%s, %d replicas", c.bodies, c.replicas) })
 	if r.Short {
 		cases = []renewalCase{{"changed, 1 KB", false, 2}}
 	}
 	var rows [][]string
 	cpu := map[renewalCase]float64{}
 	for _, c := range cases {
-		n, err := renew(ctx, r, c.replicas, c.still)
-		if err != nil {
-			return fmt.Errorf("%s, %d replicas: %w", c.bodies, c.replicas, err)
-		}
+		n := renew(ctx, r, c.replicas, c.still)
 		cpu[c] = n.cpu
 		further := ""
 		if before, ok := cpu[renewalCase{c.bodies, c.still, c.replicas - 2}]; ok {
@@ -65,24 +59,13 @@ func Renewals(ctx context.Context, r *rig.Rig) error {
 	}
 	r.Table(fmt.Sprintf("renewals: %d keys, each asked for twice in a block of %v at each replica", renewalsKeys, keysBlock),
 		[]string{"bodies", "replicas", "Redis's CPU µs per key and block", "of these for each of the last two", "socket reads", "socket writes", "commands", "scripts", "hash reads", "messages", "node requests", "failed operations in all"}, rows)
-	return nil
 }
 
-// renew runs so many replicas for some blocks.
-func renew(ctx context.Context, r *rig.Rig, replicas int, still bool) (n renewal, err error) {
-	chain, err := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
-	if err != nil {
-		return n, err
-	}
-	node, err := startBusyNode(r, chain, busyTakes)
-	if err != nil {
-		return n, err
-	}
+// renew runs so many replicas for some blocks, after some that do not count.
+func renew(ctx context.Context, r *rig.Rig, replicas int, still bool) (n renewal) {
+	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
+	node, redis := startBusyNode(r, chain, busyTakes), r.Redis(ctx)
 	node.still = still
-	redis, err := r.Redis(ctx)
-	if err != nil {
-		return n, err
-	}
 	defer redis.Stop()
 	clock := clients.NewClock(chain.Height)
 	asking, end := context.WithCancel(ctx)
@@ -92,37 +75,23 @@ func renew(ctx context.Context, r *rig.Rig, replicas int, still bool) (n renewal
 	all.Go(func() { clock.Watch(asking) })
 	started := make([]*rig.Replica, replicas)
 	for i := range started {
-		started[i], err = r.Replica(ctx, rig.Serving{Node: node.url, Comet: chain.CometURL(), Flags: []string{"--shape", "node", "--redis", redis.URL()}})
-		if err != nil {
-			return n, err
-		}
+		started[i] = r.Replica(ctx, rig.Serving{Node: node.url, Comet: chain.CometURL(), Flags: []string{"--shape", "node", "--redis", redis.URL()}})
 		defer started[i].Stop()
 		all.Go(func() { wantAll(asking, clock, started[i]) })
 	}
-	if n, err = costsOf(ctx, r, clock, node, redis); err == nil {
-		n.failures, err = failures(ctx, started)
-	}
-	return n, err
-}
-
-// costsOf measures some blocks after some that do not count.
-func costsOf(ctx context.Context, r *rig.Rig, clock *clients.Clock, node *busyNode, redis *rig.Redis) (n renewal, err error) {
 	warm, blocks := int64(3), int64(10)
 	if r.Short {
 		warm, blocks = 1, 1
 	}
 	first := clock.Wait(ctx, clock.Tip()+warm)
-	before, err := redis.Info(ctx)
-	if err != nil {
-		return n, err
-	}
+	before := redis.Info(ctx)
 	node.counted.Store(first)
 	clock.Wait(ctx, first+blocks)
-	after, err := redis.Info(ctx)
-	if err != nil {
-		return n, err
+	n = costs(node, before, redis.Info(ctx))
+	for _, t := range started {
+		n.failures += rig.Must(t.Metrics(ctx)).Sum("tipcache_cache_shared_errors_total")
 	}
-	return costs(node, before, after), nil
+	return n
 }
 
 // wantAll asks a replica for all keys until ctx ends.
@@ -130,18 +99,6 @@ func wantAll(ctx context.Context, clock *clients.Clock, of *rig.Replica) {
 	keys := keysCase{keys: renewalsKeys, rate: 2 * renewalsKeys * int(time.Second) / int(keysBlock)}
 	run := &keysRun{keysCase: keys, clock: clock, addr: rig.Host(of.URL), clients: renewalsClients, failed: map[string]int{}}
 	run.ask(ctx)
-}
-
-// failures are the operations of replicas that Redis did not answer.
-func failures(ctx context.Context, replicas []*rig.Replica) (sum float64, err error) {
-	for _, t := range replicas {
-		s, err := t.Metrics(ctx)
-		if err != nil {
-			return 0, err
-		}
-		sum += s.Sum("tipcache_cache_shared_errors_total")
-	}
-	return sum, nil
 }
 
 // costs are per pair of a key and a block that the node was asked for meanwhile.

@@ -50,45 +50,24 @@ func init() {
 )
 
 // WithClock builds tipcache from the tree so that its wall clock can be set.
-func (r *Rig) WithClock(ctx context.Context) (program string, err error) {
-	where, err := Output(ctx, "", "go", "list", "-f", "{{.Dir}}", "time", tipcache)
-	if err != nil {
-		return "", err
+func (r *Rig) WithClock(ctx context.Context) (program string) {
+	dirs := strings.Fields(Must(Output(ctx, "", "go", "list", "-f", "{{.Dir}}", "time", tipcache)))
+	source := string(Must(os.ReadFile(filepath.Join(dirs[0], "time.go"))))
+	if strings.Count(source, timeNow) != 1 {
+		Check(fmt.Errorf("time.Now of %s is not as it was", dirs[0]))
 	}
-	dirs := strings.Fields(where)
-	source, err := os.ReadFile(filepath.Join(dirs[0], "time.go"))
-	if err != nil {
-		return "", err
-	}
-	if strings.Count(string(source), timeNow) != 1 {
-		return "", fmt.Errorf("time.Now of %s is not as it was", dirs[0])
-	}
-	replace := map[string]string{}
-	for at, text := range map[string]string{
-		filepath.Join(dirs[0], "time.go"):   strings.Replace(string(source), timeNow, timeNowOffset, 1),
-		filepath.Join(dirs[0], "offset.go"): timeOffset,
-		filepath.Join(dirs[1], "offset.go"): mainOffset,
-	} {
-		if replace[at], err = r.File(fmt.Sprintf("overlay-%d.go", len(replace)), text); err != nil {
-			return "", err
-		}
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	file, err := r.File("overlay.json", string(overlay))
-	if err != nil {
-		return "", err
-	}
+	overlay := Must(json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(dirs[0], "time.go"):   r.File("overlay-now.go", strings.Replace(source, timeNow, timeNowOffset, 1)),
+		filepath.Join(dirs[0], "offset.go"): r.File("overlay-time.go", timeOffset),
+		filepath.Join(dirs[1], "offset.go"): r.File("overlay-main.go", mainOffset),
+	}}))
 	program = filepath.Join(r.Dir, "tipcache-clock")
-	_, err = Output(ctx, "", "go", "build", "-overlay", file, "-o", program, tipcache)
-	return program, err
+	_ = Must(Output(ctx, "", "go", "build", "-overlay", r.File("overlay.json", string(overlay)), "-o", program, tipcache))
+	return program
 }
 
 // SetClock sets the wall clock of the programs of WithClock that have the setting in
 // their environment.
-func (r *Rig) SetClock(name string, offset time.Duration) (setting string, err error) {
-	file, err := r.File(name+".clock", strconv.FormatInt(int64(offset/time.Second), 10))
-	return clockFile + "=" + file, err
+func (r *Rig) SetClock(name string, offset time.Duration) (setting string) {
+	return clockFile + "=" + r.File(name+".clock", strconv.FormatInt(int64(offset/time.Second), 10))
 }

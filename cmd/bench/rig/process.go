@@ -34,21 +34,16 @@ const patience = 5 * time.Second
 
 // Start runs argv until ctx ends or the rig stops. What it writes is kept in the
 // file NAME.log of the rig's directory.
-func (r *Rig) Start(ctx context.Context, name string, env []string, argv ...string) (*Process, error) {
+func (r *Rig) Start(ctx context.Context, name string, env []string, argv ...string) *Process {
 	p := &Process{Log: filepath.Join(r.Dir, name+".log"), name: name, argv: argv, env: env}
-	if err := p.Restart(ctx); err != nil {
-		return nil, err
-	}
+	p.Restart(ctx)
 	r.OnStop(p.Stop)
-	return p, nil
+	return p
 }
 
 // Restart runs the program again once it has ended.
-func (p *Process) Restart(ctx context.Context) error {
-	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
+func (p *Process) Restart(ctx context.Context) {
+	log := Must(os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
 	defer log.Close()
 	cmd, ended := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...), make(chan struct{})
 	cmd.Dir, cmd.Env = filepath.Dir(p.Log), append(os.Environ(), p.env...)
@@ -56,15 +51,12 @@ func (p *Process) Restart(ctx context.Context) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for the rig to pass on
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", p.name, err)
-	}
+	Check(cmd.Start())
 	p.running.Store(&running{cmd, ended})
 	go func() {
 		_ = cmd.Wait() // ExitCode has it
 		close(ended)
 	}()
-	return nil
 }
 
 // Signal sends a signal to the process alone.
@@ -73,14 +65,13 @@ func (p *Process) Signal(s syscall.Signal) { _ = p.running.Load().cmd.Process.Si
 // Ended is closed once the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.running.Load().ended }
 
-// Wait returns once the process has ended: nil if it did so in order.
-func (p *Process) Wait() error {
+// Wait returns once the process has ended in order.
+func (p *Process) Wait() {
 	now := p.running.Load()
 	<-now.ended
 	if code := now.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("%s ended with %d%s", p.name, code, p.lastWords())
+		Check(fmt.Errorf("%s ended with %d%s", p.name, code, p.lastWords()))
 	}
-	return nil
 }
 
 // Stop ends the process and its children: SIGTERM, then SIGKILL.
@@ -110,7 +101,7 @@ func (p *Process) lastWords() string {
 }
 
 // Ready tries until there is no error, for 30 s at most, or the process ends.
-func (p *Process) Ready(ctx context.Context, try func(context.Context) error) error {
+func (p *Process) Ready(ctx context.Context, try func(context.Context) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -121,9 +112,8 @@ func (p *Process) Ready(ctx context.Context, try func(context.Context) error) er
 		}
 	}()
 	if err := Eventually(ctx, try); err != nil {
-		return fmt.Errorf("%s is not ready: %w%s", p.name, err, p.lastWords())
+		Check(fmt.Errorf("%s is not ready: %w%s", p.name, err, p.lastWords()))
 	}
-	return nil
 }
 
 // Eventually tries until there is no error, for 30 s at most.

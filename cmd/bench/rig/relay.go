@@ -14,23 +14,17 @@ const RelayCommand = "relay"
 // Relay starts a process that passes connections on to a server, and returns its
 // address. SIGSTOP of it is to clients what that of the server's own process is: the
 // kernel still accepts connections, what is sent waits, and SIGCONT has it go on.
-func (r *Rig) Relay(ctx context.Context, server string) (*Process, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	addr := FreeAddr()
-	p, err := r.Start(ctx, RelayCommand+"-"+Port(addr), nil, self, RelayCommand, addr, server)
-	if err != nil {
-		return nil, "", err
-	}
-	return p, addr, p.Ready(ctx, func(ctx context.Context) error {
+func (r *Rig) Relay(ctx context.Context, server string) (p *Process, addr string) {
+	addr = FreeAddr()
+	p = r.Start(ctx, RelayCommand+"-"+Port(addr), nil, Must(os.Executable()), RelayCommand, addr, server)
+	p.Ready(ctx, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 		if err == nil {
 			err = conn.Close()
 		}
 		return err
 	})
+	return p, addr
 }
 
 // RunRelay relays until it is killed. Its arguments are its own address and the server's.

@@ -36,40 +36,33 @@ const stillIsWell = "TIPCACHE_CHAIN_MAX_BLOCK_AGE=48h"
 // Replica starts one and waits until it is ready. All is as serve has it by
 // default, the access log (to a file) and the metrics included, but for a store
 // in memory that is not listed. Flags come last.
-func (r *Rig) Replica(ctx context.Context, s Serving) (*Replica, error) {
+func (r *Rig) Replica(ctx context.Context, s Serving) *Replica {
 	public, admin := FreeAddr(), FreeAddr()
 	scheme, env := "http://", append([]string{stillIsWell}, s.Env...)
 	if s.Cert != "" {
 		scheme, env = "https://", append(env, "TIPCACHE_HTTP_TLS_CERT="+s.Cert, "TIPCACHE_HTTP_TLS_KEY="+s.Cert)
 	}
-	t := &Replica{URL: scheme + public, Admin: scheme + admin}
 	argv := []string{
 		cmp.Or(s.Program, r.Bin), "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
 		"--store", "sqlite::memory:", "--collections-auth", "closed",
 	}
-	var err error
-	if t.Process, err = r.Start(ctx, "tipcache-"+Port(public), env, append(argv, s.Flags...)...); err != nil {
-		return nil, err
-	}
-	return t, t.Ready(ctx)
+	t := &Replica{r.Start(ctx, "tipcache-"+Port(public), env, append(argv, s.Flags...)...), scheme + public, scheme + admin}
+	t.Ready(ctx)
+	return t
 }
 
 // Ready waits until the replica says so.
-func (t *Replica) Ready(ctx context.Context) error {
-	return t.Process.Ready(ctx, Answers(t.Admin+"/readyz"))
+func (t *Replica) Ready(ctx context.Context) {
+	t.Process.Ready(ctx, Answers(t.Admin+"/readyz"))
 }
 
 // Renew ends the replica in order and starts it again. It is ready by then, or has been
 // told to be where ctx ends.
-func (t *Replica) Renew(ctx context.Context) error {
+func (t *Replica) Renew(ctx context.Context) {
 	t.Signal(syscall.SIGTERM)
-	if err := t.Wait(); err != nil {
-		return err
-	}
-	if err := t.Restart(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	return t.Ready(ctx)
+	t.Wait()
+	t.Restart(context.WithoutCancel(ctx))
+	t.Ready(ctx)
 }
 
 // Metrics are those of this moment.
@@ -80,24 +73,17 @@ func (t *Replica) Metrics(ctx context.Context) (Samples, error) {
 
 // CacheRequests counts what the cache was asked, and what of that was a hit in
 // memory and in the shared store.
-func (t *Replica) CacheRequests(ctx context.Context) (all, memory, shared float64, err error) {
-	s, err := t.Metrics(ctx)
+func (t *Replica) CacheRequests(ctx context.Context) (all, memory, shared float64) {
+	s := Must(t.Metrics(ctx))
 	const name, hit = "tipcache_cache_requests_total", `outcome="hit"`
-	return s.Sum(name), s.Sum(name, hit, `store="memory"`), s.Sum(name, hit, `store="shared"`), err
+	return s.Sum(name), s.Sum(name, hit, `store="memory"`), s.Sum(name, hit, `store="shared"`)
 }
 
 // Import puts the collections of a chain into a store.
-func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) error {
+func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) {
 	var lines strings.Builder
 	for c := range d.Collections() {
-		if err := json.NewEncoder(&lines).Encode(c); err != nil {
-			return err
-		}
+		Check(json.NewEncoder(&lines).Encode(c))
 	}
-	file, err := r.File("collections.jsonl", lines.String())
-	if err != nil {
-		return err
-	}
-	_, err = Output(ctx, "", r.Bin, "import", "--store", store, file)
-	return err
+	_ = Must(Output(ctx, "", r.Bin, "import", "--store", store, r.File("collections.jsonl", lines.String())))
 }

@@ -202,46 +202,36 @@ func (r *Rig) Close() {
 var Still = devnet.Options{Seed: 1, Interval: -1}
 
 // Chain starts a simulated chain.
-func (r *Rig) Chain(o devnet.Options) (*devnet.Devnet, error) {
+func (r *Rig) Chain(o devnet.Options) *devnet.Devnet {
 	o.Dialect = r.Dialect
-	d, err := devnet.New(o)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Start(); err != nil {
-		return nil, err
-	}
+	d := Must(devnet.New(o))
+	Check(d.Start())
 	r.OnStop(func() { _ = d.Close() })
-	return d, nil
+	return d
 }
 
 // Nodes are the node of a chain and others of it, n together.
-func Nodes(d *devnet.Devnet, n int) ([]*devnet.Node, error) {
+func Nodes(d *devnet.Devnet, n int) []*devnet.Node {
 	all := []*devnet.Node{d.Node()}
 	for len(all) < n {
-		one, err := d.AddNode(devnet.NodeOptions{})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, one)
+		all = append(all, Must(d.AddNode(devnet.NodeOptions{})))
 	}
-	return all, nil
+	return all
 }
 
 // Away takes both servers of a node away for a time.
-func Away(ctx context.Context, n *devnet.Node, length time.Duration) error {
+func Away(ctx context.Context, n *devnet.Node, length time.Duration) {
 	gone := devnet.Fault{Outage: devnet.Refuse}
-	if err := n.SetFaults(gone, gone); err != nil {
-		return err
-	}
+	Check(n.SetFaults(gone, gone))
 	Pause(ctx, length)
-	return n.SetFaults(devnet.Fault{}, devnet.Fault{})
+	Check(n.SetFaults(devnet.Fault{}, devnet.Fault{}))
 }
 
 // File writes a file into the directory and returns its path.
-func (r *Rig) File(name, text string) (path string, err error) {
+func (r *Rig) File(name, text string) (path string) {
 	path = filepath.Join(r.Dir, name)
-	return path, os.WriteFile(path, []byte(text), 0o600)
+	Check(os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
 // Path translates a path of Story's interface into the dialect of the run, where the

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -12,19 +13,14 @@ func TestUsageIsOfAProcessAndItsChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p, err := r.Start(t.Context(), "parent", nil, "sh", "-c", "sleep 600 & sleep 600")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Ready(t.Context(), func(context.Context) error {
+	p := r.Start(t.Context(), "parent", nil, "sh", "-c", "sleep 600 & sleep 600")
+	p.Ready(t.Context(), func(context.Context) error {
 		u, err := p.Usage()
 		if err == nil && (u.FDs < 6 || u.RSS < 1<<20) { // standard input, output and error of two processes at least
 			err = fmt.Errorf("got %+v", u)
 		}
 		return err
-	}); err != nil {
-		t.Error(err)
-	}
+	})
 	p.Kill()
 	if err := Eventually(t.Context(), func(context.Context) error { // its children end on their own
 		if u, err := p.Usage(); err == nil {
@@ -64,5 +60,23 @@ func TestNoAddressIsGivenOutTwice(t *testing.T) {
 			t.Fatalf("%s was given out before", addr)
 		}
 		given[addr] = true
+	}
+}
+
+func TestAPartEndsWhereSomethingFails(t *testing.T) {
+	wrong, ended := errors.New("wrong"), false
+	err := Try(func() {
+		defer func() { ended = true }()
+		if got := Must(1, nil); got != 1 {
+			t.Errorf("got %d", got)
+		}
+		Must(0, wrong)
+		t.Error("it went on")
+	})
+	if !errors.Is(err, wrong) || !ended {
+		t.Errorf("got %v, ended: %v", err, ended)
+	}
+	if err := Try(func() {}); err != nil {
+		t.Error(err)
 	}
 }

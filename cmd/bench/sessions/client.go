@@ -2,19 +2,21 @@ package sessions
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
 )
 
 // A session is what one client has seen.
 type session struct {
 	*bed
-	client *http.Client
+	clients.Conn
 	token  string
 	height int64 // of the token
 	wrote  int64 // the newest block that it has to see; 0: none
@@ -22,11 +24,11 @@ type session struct {
 
 // session reads until ctx ends, one answer after another.
 func (b *bed) session(ctx context.Context) {
-	s := &session{bed: b, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxConnsPerHost: 1}}}
-	defer s.client.CloseIdleConnections()
+	s := &session{bed: b, Conn: clients.Conn{Addr: b.addr}}
+	defer s.Close()
 	for ctx.Err() == nil {
 		if rand.IntN(20) == 0 {
-			s.client.CloseIdleConnections()
+			s.Close()
 		}
 		s.read(ctx, paths[rand.IntN(len(paths))])
 	}
@@ -34,34 +36,26 @@ func (b *bed) session(ctx context.Context) {
 
 // read reads once, perhaps what a write has changed.
 func (s *session) read(ctx context.Context, path string) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, http.NoBody)
-	if err != nil {
-		return
-	}
+	var headers []string
 	if s.token != "" && !s.silent {
-		r.Header.Set("X-Session", s.token)
+		headers = append(headers, "X-Session: "+s.token)
 	}
-	history, body := s.history.Load(), []byte(nil)
-	least := int64(0)
+	history, least := s.history.Load(), int64(0)
 	if rand.IntN(50) == 0 {
 		least = s.chain.Height()
-		r.Header.Set("X-Min-Block-Height", strconv.FormatInt(least, 10))
+		headers = append(headers, fmt.Sprint("X-Min-Block-Height: ", least))
 	}
-	resp, err := s.client.Do(r)
-	if err == nil {
-		body, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
-	}
+	r, err := s.Get(ctx, path, headers...)
 	switch {
 	case ctx.Err() != nil:
-	case err != nil || resp.StatusCode >= http.StatusInternalServerError:
+	case err != nil || r.Status >= http.StatusInternalServerError:
 		s.Add(failures, 1)
-	case resp.StatusCode == http.StatusConflict:
+	case r.Status == http.StatusConflict:
 		s.Add(conflicts, 1)
 	default:
 		s.Add(reads, 1)
-		s.judge(path, resp.Header, least)
-		s.compare(history, path+" at block "+resp.Header.Get("X-Block-Height"), nextKey.ReplaceAllString(string(body), ""))
+		s.judge(path, r.Header, least)
+		s.compare(history, fmt.Sprintf("%s at block %d", path, r.Height()), nextKey.ReplaceAllString(string(r.Body), ""))
 	}
 }
 

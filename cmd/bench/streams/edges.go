@@ -28,10 +28,10 @@ func before(ctx context.Context, r *rig.Rig, program, file string, t *rig.Replic
 			args = append(args, "-p", string(set[1]))
 		}
 	}
-	return rig.Must(r.Front(ctx, program, "/staking/pool", func(dir, addr string) (string, error) {
+	return r.Front(ctx, program, "/staking/pool", func(dir, addr string) string {
 		origin := rig.Host(t.URL)
 		host, port, _ := net.SplitHostPort(origin)
 		return strings.NewReplacer("127.0.0.1:8080", origin, "127.0.0.1:8443", addr, "pid /run/tipcache-edge.pid;", "", "/var/cache/tipcache-edge", filepath.Join(dir, "cache"),
-			`.host = "127.0.0.1"; .port = "8080"`, `.host = "`+host+`"; .port = "`+port+`"`).Replace(string(text)), nil
-	}, args...))
+			`.host = "127.0.0.1"; .port = "8080"`, `.host = "`+host+`"; .port = "`+port+`"`).Replace(string(text))
+	}, args...)
 }

@@ -23,7 +23,7 @@ const (
 // another replica get an event at every block, and while n of their own do. What
 // the first two differ by is the machine's: the streams' readers run on it, too.
 func besideHits(ctx context.Context, r *rig.Rig, n int) {
-	d := rig.Must(r.Chain(devnet.Options{Seed: 1, Interval: hitBlocks}))
+	d := r.Chain(devnet.Options{Seed: 1, Interval: hitBlocks})
 	own, other := replica(ctx, r, d), replica(ctx, r, d)
 	cases := []*hitCase{{name: "no streams"}, {name: "streams of another replica", streams: other}, {name: "streams of this replica", streams: own}}
 	r.Interleave("streams", len(cases), func(i int) { cases[i].run(ctx, rig.Host(own.URL), n) })

@@ -30,7 +30,7 @@ var roomForStreams = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_
 func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet, flags ...string) *rig.Replica {
 	serving := rig.Before(d, flags...)
 	serving.Env = roomForStreams
-	return rig.Must(r.Replica(ctx, serving))
+	return r.Replica(ctx, serving)
 }
 
 // A server is a replica before a chain that stands still.
@@ -41,7 +41,7 @@ type server struct {
 }
 
 func start(ctx context.Context, r *rig.Rig, flags ...string) (s server) {
-	s.chain = rig.Must(r.Chain(rig.Still))
+	s.chain = r.Chain(rig.Still)
 	s.Replica = replica(ctx, r, s.chain, flags...)
 	s.empty = rig.Must(s.Usage())
 	return s
