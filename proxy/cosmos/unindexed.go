@@ -30,7 +30,7 @@ func (q *question) complete(ctx context.Context, r node.Request, a *node.Answer,
 	if decoded == nil {
 		return a, err
 	}
-	body := []byte(nil)
+	var body []byte
 	of := func(tx *events.Transaction) string { return decoded[tx.Index].Raw }
 	if q.ep.row.Name == "tx" {
 		body = unindexed.JSON(part[0], of(part[0]))

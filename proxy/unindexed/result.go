@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/tipcache/tipcache/upstream/events"
 )
@@ -63,9 +64,9 @@ func tree(leaves [][]byte, place int) (root []byte, aunts [][]byte) {
 	switch {
 	case place < 0:
 	case place < split:
-		aunts = append(onLeft, right)
+		aunts = slices.Concat(onLeft, [][]byte{right})
 	default:
-		aunts = append(onRight, left)
+		aunts = slices.Concat(onRight, [][]byte{left})
 	}
 	return hashOf(1, left, right), aunts
 }
