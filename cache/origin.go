@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // ErrOverloaded means that too many callers wait in flights already.
@@ -17,7 +18,8 @@ var ErrBehind = errors.New("cache: the origin is behind the tip")
 // room for that now.
 var ErrYielded = errors.New("cache: the origin has no room for a read ahead")
 
-var errSlow = errors.New("cache: the origin takes longer than there is patience for")
+// errSlow is why an old entry is given while the origin is asked: no answer in time.
+var errSlow = fmt.Errorf("cache: the origin takes longer than there is patience for: %w", context.DeadlineExceeded)
 
 var errClosed = errors.New("cache: closed")
 

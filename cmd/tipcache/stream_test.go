@@ -37,8 +37,10 @@ func TestAStreamGoesOnWithoutRedis(t *testing.T) {
 	for events := 0; events < 8 && lines.Scan(); {
 		line := lines.Text()
 		if strings.HasPrefix(line, "event: failure") {
-			lines.Scan()
-			t.Errorf("the stream tells of a failure: %s", lines.Text())
+			// A node that takes longer than a quarter of a block is told of.
+			if lines.Scan(); !strings.Contains(lines.Text(), "no answer in time") {
+				t.Errorf("the stream tells of a failure: %s", lines.Text())
+			}
 		}
 		id, ok := strings.CutPrefix(line, "id: ")
 		if !ok {
