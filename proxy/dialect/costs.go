@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // Costs are what the methods of gRPC cost a node, by their names: as much as the paths that give the
@@ -25,16 +26,10 @@ func CostsOf(tables ...[]Row) Costs {
 // LargeMessage says whether a message asks for a page that weighs on the node as much as the whole set.
 // Each message has its page under a number of its own, and so it is known by its form.
 func LargeMessage(message []byte) bool {
-	for len(message) > 0 {
-		number, typ, n := protowire.ConsumeTag(message)
-		size := protowire.ConsumeFieldValue(number, typ, message[max(n, 0):])
-		if n < 0 || size < 0 {
-			return false
-		}
-		if page, n := protowire.ConsumeBytes(message[n:]); typ == protowire.BytesType && limitOf(page) > largePage && n > 0 {
+	for f := range protofield.All(message) {
+		if limitOf(f.Bytes()) > largePage {
 			return true
 		}
-		message = message[n+size:]
 	}
 	return false
 }
@@ -48,16 +43,13 @@ const (
 
 // limitOf is the limit of a page, 0 for what is no page.
 func limitOf(page []byte) (limit uint64) {
-	for len(page) > 0 {
-		number, typ, n := protowire.ConsumeTag(page)
-		size := protowire.ConsumeFieldValue(number, typ, page[max(n, 0):])
-		if n < 0 || size < 0 || number > pageFields || (typ == protowire.BytesType) != (number == keyField) {
+	for f, ok := range protofield.All(page) {
+		if !ok || f.Number > pageFields || (f.Type == protowire.BytesType) != (f.Number == keyField) {
 			return 0
 		}
-		if number == limitField {
-			limit, _ = protowire.ConsumeVarint(page[n:])
+		if f.Number == limitField {
+			limit = f.Varint()
 		}
-		page = page[n+size:]
 	}
 	return limit
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // broadcast sends a transaction to one node, once: by gRPC, or where no node offers that by the
@@ -58,23 +59,15 @@ func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byt
 
 // readBroadcast reads a BroadcastTxRequest.
 func readBroadcast(message []byte) (tx []byte, mode uint64) {
-	for len(message) > 0 {
-		number, typ, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return nil, 0
-		}
-		value := message[n:]
-		size := protowire.ConsumeFieldValue(number, typ, value)
-		if size < 0 {
-			return nil, 0
-		}
+	for f, ok := range protofield.All(message) {
 		switch {
-		case number == 1 && typ == protowire.BytesType:
-			tx, _ = protowire.ConsumeBytes(value)
-		case number == 2 && typ == protowire.VarintType:
-			mode, _ = protowire.ConsumeVarint(value)
+		case !ok:
+			return nil, 0
+		case f.Number == 1 && f.Type == protowire.BytesType:
+			tx = f.Bytes()
+		case f.Number == 2 && f.Type == protowire.VarintType:
+			mode = f.Varint()
 		}
-		message = value[size:]
 	}
 	return tx, mode
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // The methods of gRPC that find transactions.
@@ -133,23 +134,17 @@ type asked struct {
 
 // fields reads a message, up to where it is none.
 func fields(message []byte) asked {
-	f := asked{map[protowire.Number][]string{}, map[protowire.Number]uint64{}}
-	for len(message) > 0 {
-		number, typ, n := protowire.ConsumeTag(message)
-		size := protowire.ConsumeFieldValue(number, typ, message[max(n, 0):])
-		if n < 0 || size < 0 {
-			break
+	read := asked{map[protowire.Number][]string{}, map[protowire.Number]uint64{}}
+	for f, ok := range protofield.All(message) {
+		switch {
+		case !ok:
+		case f.Type == protowire.BytesType:
+			read.texts[f.Number] = append(read.texts[f.Number], string(f.Bytes()))
+		case f.Type == protowire.VarintType:
+			read.numbers[f.Number] = f.Varint()
 		}
-		switch value := message[n : n+size]; typ {
-		case protowire.BytesType:
-			text, _ := protowire.ConsumeString(value)
-			f.texts[number] = append(f.texts[number], text)
-		case protowire.VarintType:
-			f.numbers[number], _ = protowire.ConsumeVarint(value)
-		}
-		message = message[n+size:]
 	}
-	return f
+	return read
 }
 
 // text is the last of a field.

@@ -20,9 +20,9 @@ import (
 	_ "google.golang.org/grpc/encoding/gzip" // for nodes that answer so
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // A grpcClient speaks with one node's gRPC server. It is not asked before that has named our
@@ -140,30 +140,11 @@ func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error)
 	if err := conn.Invoke(ctx, "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", &nothing, &reply); err != nil {
 		return "", err
 	}
-	if name := string(field(field(reply, 1), 4)); name != "" { // default_node_info.network
-		return name, nil
+	info, _ := protofield.Bytes(reply, 1) // default_node_info
+	if name, _ := protofield.Bytes(info, 4); len(name) > 0 {
+		return string(name), nil
 	}
 	return "", errors.New("it does not name its chain")
-}
-
-// field is the first value of a field that has bytes, nil for none.
-func field(message []byte, number protowire.Number) []byte {
-	for len(message) > 0 {
-		n, typ, size := protowire.ConsumeTag(message)
-		if size < 0 {
-			return nil
-		}
-		message = message[size:]
-		if n == number && typ == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(message)
-			return value
-		}
-		if size = protowire.ConsumeFieldValue(n, typ, message); size < 0 {
-			return nil
-		}
-		message = message[size:]
-	}
-	return nil
 }
 
 // serves says whether the server is of a chain.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // maxBlock bounds a block, in bytes of its JSON. One with 300 deposits has 1.2 MB.
@@ -51,48 +53,20 @@ const (
 )
 
 func payloadNumber(tx []byte) (int64, error) {
-	body, _ := inner(tx, txBody)
-	message, _ := inner(body, bodyMessages)
-	if name, _ := inner(message, anyType); string(name) != payloadType {
+	body, _ := protofield.Bytes(tx, txBody)
+	message, _ := protofield.Bytes(body, bodyMessages)
+	if name, _ := protofield.Bytes(message, anyType); string(name) != payloadType {
 		return 0, ErrNoPayload
 	}
-	value, _ := inner(message, anyValue)
-	payload, ok := inner(value, executionPayload)
-	for ok && len(payload) > 0 {
-		num, kind, n := protowire.ConsumeTag(payload)
-		if n < 0 {
-			break
-		}
-		if payload = payload[n:]; num == number && kind == protowire.VarintType {
-			if v, n := protowire.ConsumeVarint(payload); n > 0 && v < 1<<62 {
+	value, _ := protofield.Bytes(message, anyValue)
+	payload, _ := protofield.Bytes(value, executionPayload)
+	for f := range protofield.All(payload) {
+		if f.Number == number && f.Type == protowire.VarintType {
+			if v := f.Varint(); v < 1<<62 {
 				return int64(v), nil //nolint:gosec // bounded
 			}
 			break
 		}
-		if n = protowire.ConsumeFieldValue(num, kind, payload); n < 0 {
-			break
-		}
-		payload = payload[n:]
 	}
 	return 0, fmt.Errorf("%w: its payload is not understood", ErrNoPayload)
-}
-
-// inner is the first field of a message that has the number and is bytes.
-func inner(message []byte, want protowire.Number) (value []byte, ok bool) {
-	for len(message) > 0 {
-		num, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return nil, false
-		}
-		message = message[n:]
-		if num == want && kind == protowire.BytesType {
-			value, n = protowire.ConsumeBytes(message)
-			return value, n >= 0
-		}
-		if n = protowire.ConsumeFieldValue(num, kind, message); n < 0 {
-			return nil, false
-		}
-		message = message[n:]
-	}
-	return nil, false
 }
