@@ -23,8 +23,9 @@
 // comes, before a caller asks ([Cache.ReadAhead]); package cache/ahead chooses them.
 //
 // A request goes down lookup.go: Get, a hit, the wait, the answer. A flight goes down
-// flight.go, and agrees with other replicas in replicas.go. What both find is judged by package cache/freshness: in blocks where the
-// caller knows the tip and the entry its height, else in seconds.
+// flight.go, and agrees with other replicas in replicas.go. What both find is judged by
+// package cache/freshness: in blocks where the caller knows the tip and the entry its
+// height, else in seconds.
 //
 // The shared store is optional and lies behind [Shared]; package cache/redis is
 // one. It is never trusted to be well: a caller waits for a silent one once, and

@@ -42,8 +42,8 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 // take acquires a lease that no replica has of an entry that is as the caller knows it. That is so
 // nearly always, and costs Redis half of what acquireScript does, which has to say what is the case
 // otherwise: then the state is 0. A read ahead needs not know more than that the lease is not
-// free. An entry that is of no block is renewed by other replicas without
-// a message that tells of it, and so has seldom stayed as it was.
+// free. An entry that is of no block is renewed by other replicas without a message that tells
+// of it, and so has seldom stayed as it was.
 func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	if judged != nil && judged.Height == 0 {
 		return reply, nil

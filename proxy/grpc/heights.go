@@ -14,7 +14,6 @@ import (
 
 // The metadata in which a height is asked for, and told.
 const (
-	statusKey    = "cache-status"
 	heightKey    = "x-cosmos-block-height"
 	heightHeader = "X-Cosmos-Block-Height"
 )

@@ -17,6 +17,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+// statusKey is the metadata that says where an answer comes from.
+const statusKey = "cache-status"
+
 // A replayer answers a call for a value of the state again, in the fast lane.
 type replayer struct {
 	web.Replayer // the reader's

@@ -38,6 +38,8 @@ func FailureOf(err error) *Failure {
 		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Kind == upstream.Overloaded}
 	case errors.Is(err, cache.ErrOverloaded):
 		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err, Expected: true}
+	case errors.Is(err, cache.ErrBehind):
+		return &Failure{Status: http.StatusBadGateway, Public: "the answer is older than the one before", Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Failure{Status: http.StatusGatewayTimeout, Public: "no answer in time", Err: err}
 	case errors.Is(err, context.Canceled):

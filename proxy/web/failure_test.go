@@ -1,0 +1,18 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// Streams tell of them beside an old answer, too.
+func TestWhatTheCacheFailsWithIsNoInternalError(t *testing.T) {
+	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusServiceUnavailable, cache.ErrBehind: http.StatusBadGateway} {
+		if f := FailureOf(fmt.Errorf("a read: %w", err)); f.Status != want || f.Public == "internal error" {
+			t.Errorf("%v is told as %d, %s; want %d", err, f.Status, f.Public, want)
+		}
+	}
+}
