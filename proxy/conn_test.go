@@ -14,23 +14,9 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/web/webtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-// conns makes the connections that answers leave whole on.
-type conns struct {
-	*net.TCPListener
-	lane  web.Lane
-	ended func()
-}
-
-func (c conns) Accept() (net.Conn, error) {
-	conn, err := c.AcceptTCP()
-	if err != nil {
-		return nil, err
-	}
-	return web.NewConn(conn, c.lane, c.ended), nil
-}
 
 // startServer serves as serve does, with or without a fast lane.
 func startServer(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httptest.Server {
@@ -44,7 +30,7 @@ func startServer(t testing.TB, h http.Handler, fast web.Lane, ended func()) *htt
 func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Listener = conns{s.Listener.(*net.TCPListener), fast, ended}
+	s.Listener = webtest.Listener{Listener: s.Listener, Lane: fast, Ended: ended}
 	s.Config.ConnContext, s.Config.ConnState = web.ConnContext, web.ConnState
 	t.Cleanup(s.Close)
 	return s
@@ -99,7 +85,7 @@ func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
 	})
 	ended := make(chan bool, 1)
 	s := httptest.NewUnstartedServer(p.Handler())
-	s.Listener = conns{s.Listener.(*net.TCPListener), nil, func() { ended <- true }}
+	s.Listener = webtest.Listener{Listener: s.Listener, Ended: func() { ended <- true }}
 	s.Config.ConnContext, s.Config.WriteTimeout = web.ConnContext, 200*time.Millisecond
 	s.Start()
 	t.Cleanup(s.Close)

@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"proxy/rpc":              {"proxy/unindexed", "proxy/rpc/jsonrpc", "proxy/rpc/socket", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/rpc/socket":       {"proxy/rpc/jsonrpc", "upstream/events"},
 	"proxy/web":              {"proxy/failure", "proxy/limits", "proxy/record", "proxy/session", "cache", "cache/codings", "upstream"},
+	"proxy/web/webtest":      {"proxy/web"},
 	"proxy/session":          {},
 	"proxy/limits":           {"proxy/failure", "upstream"},
 	"proxy/failure":          {},

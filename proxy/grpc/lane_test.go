@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http/httptest"
 	"net/netip"
 	"regexp"
@@ -25,6 +24,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/web/webtest"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -154,20 +154,6 @@ func TestTheLaneHasWhatMemoryHas(t *testing.T) {
 	}
 }
 
-// clients are accepted with a lane.
-type clients struct {
-	net.Listener
-	lane web.Lane
-}
-
-func (l clients) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return web.NewConn(conn, l.lane, nil), nil
-}
-
 // What one interface cannot give of an entry, the other's lane must not count.
 func TestAValueThatTurnsIntoAnErrorIsCountedOnce(t *testing.T) {
 	t.Parallel()
@@ -175,7 +161,7 @@ func TestAValueThatTurnsIntoAnErrorIsCountedOnce(t *testing.T) {
 	var fast *lane.Lane
 	d := open(t, n, true, withLane, func(s *setup) { fast = s.web.Lane.(*lane.Lane) })
 	server := httptest.NewUnstartedServer(d.rpc.Config.Handler)
-	server.Listener = clients{server.Listener, fast.For(rpc.Own)}
+	server.Listener = webtest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
 	server.Config.ConnContext, server.Config.ConnState = web.ConnContext, web.ConnState
 	server.Start()
 	t.Cleanup(server.Close)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -23,6 +22,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/web/webtest"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -263,26 +263,12 @@ func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*w
 	}
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
-		server.Listener = clients{server.Listener, fast.For(rpc.Own)}
+		server.Listener = webtest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
 		server.Config.ConnContext, server.Config.ConnState = web.ConnContext, web.ConnState
 	}
 	server.Start()
 	t.Cleanup(server.Close)
 	return server, metrics
-}
-
-// clients are accepted with a lane.
-type clients struct {
-	net.Listener
-	lane web.Lane
-}
-
-func (l clients) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return web.NewConn(conn, l.lane, nil), nil
 }
 
 // send makes a recorded request.
