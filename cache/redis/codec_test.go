@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,17 +86,16 @@ func TestDecodeSharesKnownContent(t *testing.T) {
 	}
 }
 
-// renewalSeen keeps what a message was read as.
-type renewalSeen struct {
+// renewalsSeen keeps what a message was read as.
+type renewalsSeen struct {
 	purges
-	key  string
-	made cache.Renewal
+	made []cache.Renewal
 }
 
-func (r *renewalSeen) Renewed(key string, made cache.Renewal) { r.key, r.made = key, made }
+func (r *renewalsSeen) Renewed(_ string, made cache.Renewal) { r.made = append(r.made, made) }
 
-// FuzzRenewal feeds what any program might publish. What is made of it is an entry with the
-// content that it names, or none.
+// FuzzRenewal feeds what any program might publish. What is made of it are entries with the
+// content that it names, which hold no more than it says, or none.
 func FuzzRenewal(f *testing.F) {
 	s := &Store{codec: newCodec(nil), o: Options{}.WithDefaults()}
 	if err := s.register(nil); err != nil {
@@ -103,20 +103,30 @@ func FuzzRenewal(f *testing.F) {
 	}
 	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 0), Height: 100, ReadAt: time.UnixMicro(1)}
 	m, b := s.codec.encodeMeta("tipcache:1:{n:k}", e), s.codec.encodeBody(e.Body)
-	f.Add(fmt.Sprintf("1 %d k%s%s", len(m), m, b))
-	f.Add(fmt.Sprintf("1 %d k%s", len(m), m))
-	f.Add("1 9 k")
-	f.Add("18446744073709551615 2 k")
+	whole := renewalOf("k", m, b)[1:]
+	f.Add(whole)
+	f.Add(whole + "1 1 0 k+" + renewalOf("k", m, nil)[1:])
+	f.Add(whole + "1 9 0 k")
+	f.Add("18446744073709551615 2 1 k")
+	f.Add("=1 " + strconv.Itoa(len(m)) + " k" + string(m) + string(b))
 	f.Fuzz(func(t *testing.T, message string) {
-		var got renewalSeen
-		s.renewed("n", message, &got)
-		if got.made.Read == nil {
-			return
+		lone, ofLone := strings.CutPrefix(message, string(loneRenewalMark))
+		if ofLone {
+			message = lone
 		}
-		for _, have := range []*cache.Entry{nil, e} {
-			if read := got.made.Read(have); read != nil && (read.ETag != got.made.ETag || read.Height != got.made.Height) {
-				t.Fatalf("%q is read as %q at %d", message, read.ETag, read.Height)
+		var got renewalsSeen
+		s.renewed("n", message, ofLone, &got)
+		size := 0
+		for _, r := range got.made {
+			size += r.Size
+			for _, have := range []*cache.Entry{nil, e} {
+				if read := r.Read(have); read != nil && (read.ETag != r.ETag || read.Height != r.Height) {
+					t.Fatalf("%q is read as %q at %d", message, read.ETag, read.Height)
+				}
 			}
+		}
+		if size > len(message) {
+			t.Fatalf("%q is read as renewals of %d bytes", message, size)
 		}
 	})
 }

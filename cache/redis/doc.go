@@ -3,22 +3,25 @@
 //
 //   - codec.go, seal.go: an entry is a hash, m for its head and b for its body;
 //     an HMAC may say who wrote it
-//   - exchange.go: operations that come while others are under way go to Redis together
-//   - reads.go: entries are loaded
-//   - epochs.go, agreement.go: replicas agree on the epoch of a chain, and note the
-//     hashes of its blocks; that is sealed, too, and so is what its nodes speak
-//     (dialect.go)
+//   - exchange.go: operations that come while others are under way go to Redis together, and
+//     those that no caller waits for with the next one
+//   - reads.go, hot.go: entries are loaded, and the keys noted that replicas use most
+//   - chain.go: replicas agree on the epoch of a chain, note the hashes of its blocks, and
+//     what its nodes speak; that is sealed, too
+//   - lease.go: two commands in one exchange take the lease of a key that is free. Three more, in a
+//     second one, say whether another replica has it, and tell that one that a caller waits
+//     (in a Cluster by a message of its own).
+//     Where neither is so a script (acquire.go, scripts.go) says what is: it gives an entry that the
+//     caller has not judged yet
+//   - settles.go: another script stores answers, gives their leases back and publishes what they
+//     are; those that no other replica waits for go together
 //   - entries.go: entries are saved many at once, and inspected
-//   - acquire.go, scripts.go: two commands give the lease of a key that is free. Else one script
-//     gives an entry that the caller has not judged yet, or the lease, or says that another replica
-//     has it, which then is told that a caller waits
-//   - lease.go, settles.go: another script stores the answer, gives the lease back and publishes
-//     what it is; answers that no other replica waits for go together
-//   - subscriber.go, renewals.go: a replica that waits for a lease is woken by that
-//     message, and one that has an older entry of the key needs not ask for the newer one
+//   - subscriber.go: a replica that waits for a lease is woken by that message, and one that has
+//     an older entry of the key needs not ask for the newer one
 //   - tell.go: in a Cluster such messages go through channels that its nodes share out
 //   - purge.go: selected entries are removed step by step, and replicas are told,
 //     under a seal
+//   - store.go, errorkind.go: each operation has a deadline and a breaker; failures are counted by kind
 //
 // Redis is shared ground: it may be slow, dead or full, and others may write to
 // it. Each operation has [Options.Timeout], and a breaker keeps a dead Redis from

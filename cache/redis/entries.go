@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,45 +11,29 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// decodeFields gives nil for what is absent or cannot be read.
-func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, error) {
-	if fields == nil {
-		return nil, nil // not asked
-	}
-	if err := fields.Err(); isReply(err) {
-		s.refused(err) // the key holds something else
-	}
-	if len(fields.Val()) != 2 {
-		return nil, nil
-	}
-	m, ok := fields.Val()[0].(string)
-	if !ok {
-		return nil, nil
-	}
-	b, _ := fields.Val()[1].(string)
-	e, err := s.codec.decode(at, m, b, nil)
-	if err != nil {
-		s.unreadable(at, err)
-	}
-	return e, err
-}
-
-// Save implements [cache.Shared]. It sends the whole script with each entry: a
-// pipeline has no second try with the script's text when the store has forgotten it.
+// Save implements [cache.Shared]. It sends the script's text with the entries: a pipeline has no
+// second try where the store has forgotten it.
 func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*cache.Entry, keep time.Duration) {
-	_ = s.do(ctx, func(ctx context.Context) error { // counted
-		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for key, e := range entries {
-				if keep := s.keepFor(e, keep); keep > 0 {
-					at := entryKey(namespace, key)
-					s.settle.Eval(ctx, p, []string{at, leaseKey(at)},
-						s.codec.encodeMeta(at, e), s.codec.encodeBody(e.Body), keep.Milliseconds(), "", channelOf(namespace), key, 0, "", 0)
-				}
-			}
-			return nil
-		})
-		return err
-	})
+	var answers []*answer
+	for key, e := range entries {
+		if keep := s.keepFor(e, keep); keep > 0 {
+			at := entryKey(namespace, key)
+			answers = append(answers, &answer{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: s.codec.encodeBody(e.Body), keep: keep})
+		}
+	}
+	if len(answers) == 0 {
+		return
+	}
+	send := func() { _ = s.exchange(ctx, time.Now().Add(s.o.Timeout), s.settleBy(s.settle.Eval, -1, answers)) } // counted
+	send()
+	if slices.ContainsFunc(answers, func(a *answer) bool { _, err := a.reply(); return s.crossed(err) }) {
+		send()
+	}
+	for _, a := range answers {
+		if _, err := a.reply(); isReply(err) {
+			s.refused(err)
+		}
+	}
 }
 
 // keepFor is how long an entry stays in the store: no longer than it can serve.

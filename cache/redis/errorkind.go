@@ -3,10 +3,9 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 )
@@ -26,9 +25,8 @@ const (
 	errorKinds  // how many there are
 )
 
-func (k errorKind) String() string {
-	return [...]string{"timeout", "unreachable", "unavailable", "full", "refused", "panic", "corrupt", "foreign"}[k]
-}
+// kindNames are those that the metrics have.
+var kindNames = [errorKinds]string{"timeout", "unreachable", "unavailable", "full", "refused", "panic", "corrupt", "foreign"}
 
 // kindOf classifies the failure of an operation.
 func kindOf(err error) errorKind {
@@ -49,13 +47,6 @@ func kindOf(err error) errorKind {
 	}
 }
 
-// isReply tells an error that the store has answered from silence. However
-// unwelcome, an answer shows that the store lives and costs no caller a timeout.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
-}
-
 // refused counts an error that the store has answered one of several operations with.
 func (s *Store) refused(err error) {
 	s.failed(kindOf(err))
@@ -64,28 +55,24 @@ func (s *Store) refused(err error) {
 
 func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
 
-// register makes the metrics, and puts them on the registerer if there is one.
-func (s *Store) register(reg prometheus.Registerer) error {
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tipcache_cache_shared_errors_total", Help: "Failures of the shared store by kind.",
-	}, []string{"kind"})
-	for kind := range errorKinds {
-		s.errors[kind] = count.WithLabelValues(kind.String())
-	}
-	s.seconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "tipcache_cache_shared_duration_seconds", Help: "Time an exchange with the shared store took, failed ones included.",
-		Buckets: prometheus.ExponentialBuckets(.0001, 2.5, 9), // 0.1 ms to 153 ms
+// unreadable tells of an entry that cannot be decoded. While replicas with another
+// seal key, or none, write to the same store, every entry of theirs is one.
+func (s *Store) unreadable(at string, err error) {
+	kind := s.countUnreadable(err)
+	s.untold[kind].Add(1)
+	s.reminders[kind].Do(func() {
+		s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err, "omitted", s.untold[kind].Swap(0)-1)
 	})
-	state := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "tipcache_cache_shared_breaker_state", Help: "Breaker of the shared store: 0 closed, 1 half-open, 2 open.",
-	}, func() float64 { return float64(s.breaker.State()) })
-	if reg == nil {
-		return nil
-	}
-	for _, c := range []prometheus.Collector{count, state, s.seconds} {
-		if err := reg.Register(c); err != nil {
-			return fmt.Errorf("register metrics of the shared store: %w", err)
-		}
-	}
-	return nil
 }
+
+func (s *Store) countUnreadable(err error) errorKind {
+	kind := corrupt
+	if errors.Is(err, errUnsealed) {
+		kind = foreign
+	}
+	s.failed(kind)
+	return kind
+}
+
+// linesApart is the time between two lines of the log about the same kind of failure.
+const linesApart = time.Minute

@@ -11,15 +11,25 @@ import (
 )
 
 // maxTogether bounds the operations of one exchange. An operation goes to Redis alone
-// while fewer exchanges are under way than there are processors. Operations that come
-// meanwhile go together when an exchange has ended: one exchange for all of them
-// costs little more than one for a single operation.
-const maxTogether = 32
+// while fewer exchanges are under way than there are processors, or none if what follows
+// it takes longer anyway. Operations that come meanwhile go together when an exchange has
+// ended: one exchange for all of them costs little more than one for a single operation.
+// An exchange that takes longer than young may hang: nothing waits for its sake alone.
+// An operation that no caller waited for when it came goes with the next exchange, or begins one
+// once enough of them wait, or the first has waited for patience. In a Cluster none is patient: an
+// exchange is as slow as the slowest node that it asks, and fails with it.
+const (
+	maxTogether = 32
+	enough      = 16
+	young       = 5 * time.Millisecond
+	patience    = 2 * time.Millisecond
+)
 
 // exchanges are those under way, and the operations that wait for their end.
 type exchanges struct {
 	mu       sync.Mutex
 	underWay int
+	began    time.Time    // when the newest of them did
 	waiting  []*operation // in the order in which they came
 }
 
@@ -28,58 +38,87 @@ type exchanges struct {
 type operation struct {
 	// send sends its commands, or puts them on a pipeline, and gives the last of them. No
 	// reply to that is none to the operation.
-	send   func(ctx context.Context, to redis.Cmdable) redis.Cmder
-	single bool      // it is one command
-	due    time.Time // for Redis to have answered, the wait for its turn included
-	last   redis.Cmder
-	err    error             // why Redis has not answered
-	woken  chan []*operation // with those to be done, its own among them, or nil once it is done
+	send    func(ctx context.Context, to redis.Cmdable) redis.Cmder
+	single  bool      // it is one command
+	gathers bool      // it goes alone only while no young exchange is under way
+	patient bool      // no caller waited for it when it came
+	due     time.Time // for Redis to have answered, the wait for its turn included
+	last    redis.Cmder
+	err     error             // why Redis has not answered
+	woken   chan []*operation // with those to be done, its own among them, or nil once it is done
 }
 
-// begin tells whether o may go to Redis now. Else o is woken.
-func (g *exchanges) begin(o *operation) bool {
+// begin gives what goes to Redis now, o and what waits. It gives nothing where o has to wait:
+// then o is woken.
+func (g *exchanges) begin(o *operation) []*operation {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.underWay < runtime.GOMAXPROCS(0) {
+	most := runtime.GOMAXPROCS(0)
+	if o.gathers && time.Since(g.began) < young {
+		most = 1
+	}
+	if g.underWay < most && (!o.patient || len(g.waiting) >= enough-1) {
 		g.underWay++
-		return true
+		return g.next(o)
 	}
 	o.woken = make(chan []*operation, 1)
-	g.waiting = append(g.waiting, o)
-	return false
+	if g.waiting = append(g.waiting, o); o.patient && len(g.waiting) == 1 {
+		time.AfterFunc(patience, g.beginWaiting)
+	}
+	return nil
+}
+
+// beginWaiting begins an exchange of what waits, unless the end of one under way does.
+func (g *exchanges) beginWaiting() {
+	g.mu.Lock()
+	full := g.underWay >= runtime.GOMAXPROCS(0)
+	if !full {
+		g.underWay++
+	}
+	g.mu.Unlock()
+	if !full {
+		g.end()
+	}
 }
 
 // end hands the exchange that has ended on to the operations that have waited longest.
 func (g *exchanges) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n := min(len(g.waiting), maxTogether)
-	if n == 0 {
+	if len(g.waiting) == 0 {
 		g.underWay--
 		return
 	}
-	next := make([]*operation, n)
-	copy(next, g.waiting)
-	rest := copy(g.waiting, g.waiting[n:])
-	clear(g.waiting[rest:])
-	g.waiting = g.waiting[:rest]
+	next := g.next()
 	next[0].woken <- next
+}
+
+// next takes the operations that have waited longest, and puts newer ones behind them. It is called
+// with the lock.
+func (g *exchanges) next(newer ...*operation) []*operation {
+	g.began = time.Now()
+	n := min(len(g.waiting), maxTogether-len(newer))
+	next := slices.Concat(g.waiting[:n], newer)
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	return next
 }
 
 // ask does an operation alone or with those of others. It has twice the store's time from now on,
 // where it has to wait for an exchange that is under way.
 func (s *Store) ask(ctx context.Context, o *operation) error {
 	o.due = time.Now().Add(2 * s.o.Timeout)
-	if s.exchanges.begin(o) {
-		s.doAll(ctx, []*operation{o})
-	} else if together := <-o.woken; together != nil {
+	together := s.exchanges.begin(o)
+	if together == nil {
+		together = <-o.woken
+	}
+	if together != nil {
 		s.doAll(ctx, together)
 	}
 	return o.err
 }
 
-// doAll does the operations in one exchange and wakes the callers of all but the
-// first. The exchange has the store's time, but what the newest has left if that is less: after
+// doAll does the operations in one exchange and wakes the callers of those that
+// waited. The exchange has the store's time, but what the newest has left if that is less: after
 // a stall the oldest has none. It does not end with ctx: that is of one caller. What is settled
 // soon anyway goes along.
 func (s *Store) doAll(ctx context.Context, together []*operation) {
@@ -89,12 +128,14 @@ func (s *Store) doAll(ctx context.Context, together []*operation) {
 		due = newest.due
 	}
 	if b := s.settles.join(); b != nil {
-		all = slices.Concat(together, b.operations)
+		all = slices.Concat(together, s.settleBy(s.settle.EvalSha, maxTold, b.answers))
 		defer close(b.done)
 	}
 	_ = s.exchange(context.WithoutCancel(ctx), due, all) // each operation has the error
-	for _, o := range together[1:] {
-		o.woken <- nil
+	for _, o := range together {
+		if o.woken != nil {
+			o.woken <- nil
+		}
 	}
 }
 

@@ -4,12 +4,19 @@ import (
 	"hash/fnv"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // entryKey is where the entry of a key is. The namespace is escaped, so that it
 // ends at the first colon: no chain's key can be read as another's.
 func entryKey(namespace, key string) string {
 	return "tipcache:1:{" + url.QueryEscape(namespace) + ":" + key + "}"
+}
+
+// aroundKey is what stands around a key in the store, as entryKey puts it there.
+func aroundKey(namespace string) (before, after string) {
+	const end = "}"
+	return strings.TrimSuffix(entryKey(namespace, ""), end), end
 }
 
 // leaseKey is where the lease of an entry is, in the same hash slot of a cluster.

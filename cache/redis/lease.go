@@ -2,15 +2,14 @@ package redis
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"strconv"
+	"errors"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
@@ -18,16 +17,16 @@ import (
 
 // lease implements [cache.Lease].
 type lease struct {
-	s       *Store
-	key     string
-	entry   string // the entry's key in the store
-	channel string // for messages to all replicas
-	shard   string // that in a Cluster, "" elsewhere: then scripts send them
-	token   string
-	most    int64  // entries above this height are replaced; 0: there is no such height
-	held    bool   // it is ours, or may be: the reply was lost
-	seen    string // ETag of the entry in the store, "" for none
-	stop    func() // ends the renewal
+	s         *Store
+	key       string
+	namespace string
+	entry     string // the entry's key in the store
+	shard     string // the channel for messages in a Cluster, "" elsewhere: then scripts send them, and meet
+	token     string
+	most      int64  // entries above this height are replaced; 0: there is no such height
+	held      bool   // it is ours, or may be: the reply was lost
+	seen      string // ETag of the entry in the store, "" for none
+	stop      func() // ends the renewal
 }
 
 // NewLease implements [cache.Shared]. What this replica settled of the key before has to be in the
@@ -35,41 +34,115 @@ type lease struct {
 func (s *Store) NewLease(namespace, key string, most int64) cache.Lease {
 	entry := entryKey(namespace, key)
 	s.settles.hurry(entry)
-	l := &lease{
-		s: s, key: key, entry: entry, channel: channelOf(namespace), most: most,
-		token: s.newToken(entry), stop: func() {},
-	}
+	l := &lease{s: s, namespace: namespace, key: key, entry: entry, most: most, token: s.newToken(entry), stop: func() {}}
 	if s.cluster {
 		l.shard = shardOf(namespace, key)
 	}
 	return l
 }
 
-// newToken names a holder of the lease of an entry. With a seal key it proves that a
-// replica began to hold the lease, and when.
-func (s *Store) newToken(entry string) string {
-	text := fmt.Appendf(nil, "%s %d", rand.Text(), s.o.Now().UnixMilli())
-	return string(s.codec.seal(leaseKey(entry), text))
-}
-
-// believe gives an error for a holder that is no replica with our seal key, or began
-// to hold the lease longer ago than any flight: another process may have copied it.
-func (s *Store) believe(at, holder string) error {
-	if len(s.o.SealKey) == 0 {
-		return nil
-	}
-	text, err := s.codec.open(at, holder)
-	if err != nil {
-		return err
-	}
-	_, began, _ := strings.Cut(text, " ")
-	if ms, err := strconv.ParseInt(began, 10, 64); err != nil || s.o.Now().Sub(time.UnixMilli(ms)).Abs() > apart {
-		return fmt.Errorf("%w: a lease of another time", errCorrupt)
-	}
-	return nil
-}
-
 func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
+
+// Acquire implements [cache.Lease]. A corrupt entry is removed, and the lease
+// asked for once more.
+func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
+	ctx, span := startSpan(ctx, "redis.acquire")
+	held := l.held
+	defer func() {
+		if l.held != held {
+			l.s.settles.hold(l.entry, l.held)
+		}
+		endSpan(span, stateNames[reply.State], err)
+	}()
+	reply, err = l.take(ctx, judged)
+	told := reply.State == cache.LeaseBusy && l.shard == "" // that a caller waits
+	if err == nil && reply.State == 0 {
+		reply, err = l.acquireFrom(ctx, judged, "")
+	}
+	if errors.Is(err, errCorrupt) {
+		l.s.unreadable(l.entry, err)
+		if err = l.s.do(ctx, func(ctx context.Context) error { return l.s.rdb.Del(ctx, l.entry).Err() }); err == nil {
+			reply, err = l.acquireFrom(ctx, nil, "")
+		}
+	}
+	switch {
+	case err != nil:
+		return cache.LeaseReply{}, err
+	case reply.State == cache.LeaseBusy && !told && !cache.Ahead(ctx):
+		l.tell(ctx, wantMark+l.key) // if it is not heard the holder settles it soon
+	}
+	return reply, nil
+}
+
+// take acquires the lease of an entry that is as the caller knows it, or finds that another replica has
+// it. That is so nearly always, and costs Redis half of what acquireScript does, which has to say what
+// is the case otherwise (acquire.go): then the state is 0. A read ahead needs not know more than that
+// the lease is not free.
+func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
+	var free *redis.StatusCmd
+	var stored *redis.StringCmd
+	err = l.s.ask(ctx, &operation{gathers: true, patient: cache.Ahead(ctx) && !l.s.cluster, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		free = to.SetArgs(ctx, leaseKey(l.entry), l.token, redis.SetArgs{Mode: "NX", TTL: l.s.o.Lease})
+		stored = to.HGet(ctx, l.entry, "m")
+		return stored
+	}})
+	if err != nil {
+		l.held = l.held || kindOf(err) != unavailable
+		return reply, err
+	}
+	none := free.Err()
+	if none != nil && !errors.Is(none, redis.Nil) {
+		l.s.refused(none)
+		return reply, none
+	}
+	before, granted := l.held, none == nil // before: with an entry that was not enough, perhaps
+	l.held, l.seen = before || granted, ""
+	known := errors.Is(stored.Err(), redis.Nil)
+	if judged != nil && strings.HasPrefix(stored.Val(), string(version(judged))) {
+		known, l.seen = true, judged.ETag
+	}
+	switch {
+	case granted && known:
+		reply.State = cache.LeaseGranted
+	case !granted && !before && cache.Ahead(ctx):
+		reply.State = cache.LeaseBusy
+	case known:
+		return l.meet(ctx)
+	}
+	return reply, nil
+}
+
+// meet looks at the lease that take has found, and tells that a caller waits, but in a Cluster. The lease
+// is ours where the reply to a first try was lost.
+func (l *lease) meet(ctx context.Context) (reply cache.LeaseReply, err error) {
+	var holder *redis.StringCmd
+	var left *redis.DurationCmd
+	told := &redis.IntCmd{}
+	err = l.s.ask(ctx, &operation{send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		holder, left = to.Get(ctx, leaseKey(l.entry)), to.PTTL(ctx, leaseKey(l.entry))
+		if l.shard != "" {
+			return left
+		}
+		told = to.Publish(ctx, channelOf(l.namespace), wantMark+l.key)
+		return told
+	}})
+	if err != nil {
+		return reply, err
+	}
+	if told.Err() != nil {
+		l.s.refused(told.Err())
+	}
+	if l.held = holder.Val() == l.token; l.held {
+		reply.State = cache.LeaseGranted
+	} else if left.Val() > 0 && left.Val() <= l.s.o.Lease && l.s.believe(leaseKey(l.entry), holder.Val()) == nil {
+		reply.State, reply.Left = cache.LeaseBusy, left.Val()
+	}
+	return reply, nil
+}
+
+// wantMark begins the key of a message which says that a caller waits for what the holder of the
+// lease settles. Earlier versions take it for a key that no caller waits for.
+const wantMark = "+\x00"
 
 // Keep implements [cache.Lease].
 func (l *lease) Keep(ctx context.Context) {
@@ -99,41 +172,21 @@ func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration)
 		return l.Abandon(ctx, false)
 	}
 	l.stop()
-	ctx, span := startSpan(ctx, "redis.settle")
-	meta, body := l.s.codec.encodeMeta(l.entry, e), []byte(nil)
+	ctx, span := startSpan(context.WithoutCancel(ctx), "redis.settle")
+	a := &answer{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), keep: keep, most: l.most}
 	if e.ETag != l.seen {
-		body = l.s.codec.encodeBody(e.Body)
+		a.body = l.s.codec.encodeBody(e.Body)
 	}
-	reply, err := l.write(ctx, meta, body, keep)
+	reply, err := l.s.store(ctx, a)
 	if reply == "body" { // another content has come between
-		reply, err = l.write(ctx, meta, l.s.codec.encodeBody(e.Body), keep)
+		a.body = l.s.codec.encodeBody(e.Body)
+		reply, err = l.s.store(ctx, a)
+	}
+	if l.shard != "" {
+		l.tellSettled(ctx, a, reply, err)
 	}
 	endSpan(span, reply, err)
 	return err
-}
-
-func (l *lease) write(ctx context.Context, meta, body []byte, keep time.Duration) (string, error) {
-	args := []any{meta, body, keep.Milliseconds(), l.token, l.scriptChannel(), l.key, l.most, renewalHead(l.key, meta), maxTold}
-	var settled *redis.Cmd
-	err := l.s.settleWith(context.WithoutCancel(ctx), &operation{send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
-		settled = to.EvalSha(ctx, l.s.settle.Hash(), l.keys(), args...)
-		return settled
-	}, single: true}, l.entry, len(meta)+len(body))
-	if err != nil {
-		return "", err
-	}
-	reply, refusal := settled.Text()
-	switch {
-	case redis.HasErrorPrefix(refusal, "NOSCRIPT"): // a pipeline has no second try with the script's text
-		refusal = l.do(ctx, func(ctx context.Context) (err error) { // counted
-			reply, err = l.s.settle.Eval(ctx, l.s.rdb, l.keys(), args...).Text()
-			return err
-		})
-	case refusal != nil:
-		l.s.refused(refusal)
-	}
-	l.tellSettled(ctx, reply, meta, body, refusal)
-	return reply, refusal
 }
 
 // Abandon implements [cache.Lease].
@@ -142,25 +195,15 @@ func (l *lease) Abandon(ctx context.Context, again bool) error {
 	if !l.held {
 		return nil
 	}
-	l.s.settles.drop(l.entry)
 	mark := "-"
 	if again {
 		mark = "+"
 	}
-	given := false
-	err := l.do(ctx, func(ctx context.Context) (err error) { // counted
-		given, err = l.s.abandon.Run(ctx, l.s.rdb, l.keys()[1:], l.token, l.scriptChannel(), mark+l.key).Bool()
-		return err
-	})
-	if given && l.shard != "" {
+	reply, err := l.s.store(context.WithoutCancel(ctx), &answer{namespace: l.namespace, entry: l.entry, token: l.token, body: []byte(mark)})
+	if reply == mark && l.shard != "" {
 		l.tell(ctx, mark+l.key)
 	}
 	return err
-}
-
-// do runs an operation that is due even when the flight is over.
-func (l *lease) do(ctx context.Context, op func(context.Context) error) error {
-	return l.s.do(context.WithoutCancel(ctx), op)
 }
 
 func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {

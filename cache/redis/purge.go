@@ -54,12 +54,6 @@ func (s *Store) sweep(ctx context.Context, rdb redis.UniversalClient, namespace 
 	}
 }
 
-// aroundKey is what stands around a key in the store, as entryKey puts it there.
-func aroundKey(namespace string) (before, after string) {
-	const end = "}"
-	return strings.TrimSuffix(entryKey(namespace, ""), end), end
-}
-
 // unlink removes keys one by one, in one round trip: in a cluster they are in
 // different hash slots.
 func (s *Store) unlink(ctx context.Context, rdb redis.UniversalClient, keys []string, n *atomic.Int64) error {

@@ -55,3 +55,26 @@ func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map
 	}
 	return found, err
 }
+
+// decodeFields gives nil for what is absent or cannot be read.
+func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, error) {
+	if fields == nil {
+		return nil, nil // not asked
+	}
+	if err := fields.Err(); isReply(err) {
+		s.refused(err) // the key holds something else
+	}
+	if len(fields.Val()) != 2 {
+		return nil, nil
+	}
+	m, ok := fields.Val()[0].(string)
+	if !ok {
+		return nil, nil
+	}
+	b, _ := fields.Val()[1].(string)
+	e, err := s.codec.decode(at, m, b, nil)
+	if err != nil {
+		s.unreadable(at, err)
+	}
+	return e, err
+}

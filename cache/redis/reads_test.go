@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,8 +21,9 @@ type pipelines struct {
 	redis.Hook
 	letGo chan struct{}
 
-	mu   sync.Mutex
-	most int
+	mu    sync.Mutex
+	most  int
+	trips int // exchanges
 }
 
 func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -29,6 +31,9 @@ func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		<-p.letGo
+		p.mu.Lock()
+		p.trips++
+		p.mu.Unlock()
 		return next(ctx, cmd)
 	}
 }
@@ -37,6 +42,7 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		p.mu.Lock()
 		p.most = max(p.most, len(cmds))
+		p.trips++
 		p.mu.Unlock()
 		return next(ctx, cmds)
 	}
@@ -142,7 +148,7 @@ func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) 
 	s.exchanges.underWay = runtime.GOMAXPROCS(0) // in a stall
 	late := newRead("story-1", "key")
 	late.due = time.Now()
-	if s.exchanges.begin(&late.operation) {
+	if s.exchanges.begin(&late.operation) != nil {
 		t.Fatal("a read began beside as many as may")
 	}
 	fresh := make(chan error, 1)
@@ -161,5 +167,62 @@ func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) 
 	s.doAll(t.Context(), <-late.woken)
 	if err := <-fresh; err != nil {
 		t.Errorf("the fresh read: %v", err)
+	}
+}
+
+func TestALeaseDoesNotWaitForAnExchangeThatHangs(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	s, _ := newStore(t)
+	letGo := make(chan struct{})
+	var hangs sync.WaitGroup
+	defer hangs.Wait()
+	defer close(letGo)
+	hangs.Go(func() {
+		_ = s.ask(t.Context(), &operation{single: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+			<-letGo
+			return to.Ping(ctx)
+		}})
+	})
+	for begun := false; !begun; time.Sleep(time.Millisecond) {
+		s.exchanges.mu.Lock()
+		begun = s.exchanges.underWay == 1
+		s.exchanges.began = time.Now().Add(-young)
+		s.exchanges.mu.Unlock()
+	}
+	s.granted(t, "k")
+}
+
+// What no caller waits for goes with what a caller asks, once there is enough of it, or after a while.
+func TestOperationsThatNoCallerWaitsForGoTogether(t *testing.T) {
+	for name, tt := range map[string]struct {
+		patient, more, want int
+		within              time.Duration
+	}{
+		"alone after a while":            {1, 0, 1, patience},
+		"several after a while":          {5, 0, 5, patience},
+		"not at once":                    {5, 0, 0, 0},
+		"with what a caller asks":        {5, 1, 6, 0},
+		"at once where they are as many": {enough, 0, enough, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, first, went := &exchanges{}, &operation{gathers: true, patient: true}, 0
+				for i := range tt.patient + tt.more {
+					o := first
+					if i > 0 {
+						o = &operation{gathers: true, patient: i < tt.patient}
+					}
+					went = len(g.begin(o))
+				}
+				time.Sleep(tt.within)
+				synctest.Wait()
+				if len(first.woken) > 0 {
+					went = len(<-first.woken)
+				}
+				if went != tt.want {
+					t.Errorf("%d operations went together, want %d", went, tt.want)
+				}
+			})
+		})
 	}
 }

@@ -10,17 +10,6 @@ package redis
 //
 // Times are microseconds, exact as doubles. What does not begin like that, or is
 // no hash, is foreign: absent when asked for, overwritten when written to.
-const parse = `
-local function parse(m)
-	local h, r, x, etag = string.match(m or '', '^1 (%d+) (%d+) (%d+) (%S+) ')
-	return tonumber(h), tonumber(r), tonumber(x), etag
-end
-local function stored()
-	local m = redis.pcall('HGET', KEYS[1], 'm')
-	if type(m) == 'table' then return nil, true end
-	return m or nil, false
-end
-`
 
 // acquireScript gives {state, m, b, milliseconds left, holder}. An entry that is not of the
 // version that the caller has judged is given instead of the lease: freshness is
@@ -32,13 +21,13 @@ end
 //
 // KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds,
 // holder that is not believed or nothing.
-const acquireScript = parse + `
-local m, foreign = stored()
+const acquireScript = `
+local m, state = redis.pcall('HGET', KEYS[1], 'm'), 'granted'
+if type(m) == 'table' then m, state = false, 'foreign' end
 if m and (ARGV[1] == '' or string.sub(m, 1, #ARGV[1]) ~= ARGV[1]) then
-	local _, _, _, etag = parse(m)
-	local _, _, _, known = parse(ARGV[1])
-	local b = false
-	if not etag or etag ~= known then b = redis.call('HGET', KEYS[1], 'b') end
+	local head, b = '^1 %d+ %d+ %d+ (%S+) ', false
+	local etag = string.match(m, head)
+	if not etag or etag ~= string.match(ARGV[1], head) then b = redis.call('HGET', KEYS[1], 'b') end
 	return {'changed', m, b, 0, ''}
 end
 local left, holder = redis.call('PTTL', KEYS[2]), redis.pcall('GET', KEYS[2])
@@ -51,52 +40,78 @@ if left > 0 and holder ~= ARGV[2] and (ARGV[4] == '' or holder ~= ARGV[4]) then
 	return {'busy', false, false, left, holder}
 end
 redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
-return {foreign and 'foreign' or 'granted', m or false, false, 0, ''}
+return {state, m, false, 0, ''}
 `
 
-// settleScript writes an entry unless a newer one is there, gives the lease back
-// if it is still the caller's, and tells all replicas of it. The message is "+<key>", or
-// where it says what was written "=<length of key> <length of m> <key><m><b>": without b
-// where that has not changed or is long. An empty b means
-// that the body has not changed: if another content is there, nothing is done and
-// the answer is 'body'. A write that is refused (for want of memory) still gives
-// the lease back. Redis runs no script more often, so that it is short.
+// settleScript writes entries unless newer ones are there, gives the leases back that are still
+// the caller's, and tells all replicas of it in one message. Of each entry it replies 'done', 'older'
+// for one that is not newer, 'body' for one without b whose content is another than that in the store,
+// of which nothing is done, or '!' and the error with which a write was refused (for want of memory): an
+// error among replies is more than the client can read. A lease without an entry has an empty m and as b
+// the mark by which the replicas are told, which is the reply, too; 'lost' is that of a lease that was
+// not the caller's. Redis runs no script more often, and beginning one costs it as much as what is done
+// for some entries. It refuses an HSET for want of memory only before a script's first write: so leases
+// are given back after all entries are written, one that was refused gets no expiry, and what is foreign
+// is overwritten, which needs memory, before it is deleted.
 //
-// KEYS: entry, lease. ARGV: m, b, expiry in milliseconds, token, channel (empty: the caller
-// tells), key, highest height (0: any), how a message that says what was written begins, up to the key
-// (empty: none does), length of the longest b to be told.
+// KEYS: entry and lease, of each. ARGV: channel (empty in a Cluster: the caller tells, of a lease; nothing is
+// told of entries that are saved without one), length of the longest b to be told (-1: no renewals are), where the key begins in the name of an entry; of each: m, b, expiry in
+// milliseconds, token, highest height of an entry that is kept (0: any).
 const settleScript = `
-local call, match, m, b = redis.pcall, string.match, ARGV[1], ARGV[2]
-local old = call('HGET', KEYS[1], 'm') or ''
-if type(old) == 'table' then
-	call('DEL', KEYS[1])
-	old = ''
-end
-local h, r, etag = match(m, '^1 (%d+) (%d+) %d+ (%S+) ')
-local oh, orr, oetag = match(old, '^1 (%d+) (%d+) %d+ (%S+) ')
-local newer = true
-if oh and (ARGV[7] == '0' or tonumber(oh) <= tonumber(ARGV[7])) then
-	newer = tonumber(r) >= tonumber(orr)
-	if h ~= oh and h ~= '0' and oh ~= '0' then newer = tonumber(h) > tonumber(oh) end
-end
-local done, message = 'older', '+' .. ARGV[6]
-if newer then
-	if b == '' then
-		if etag ~= oetag then return 'body' end
-		done = call('HSET', KEYS[1], 'm', m)
+local call, match = redis.pcall, string.match
+local channel, longest, from = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local function write(entry, m, b, expiry, most)
+	local old = call('HGET', entry, 'm') or ''
+	if type(old) == 'table' then
+		old = call('SET', entry, '')
+		if old.err then return old end
+		call('DEL', entry)
+		old = ''
+	end
+	local h, r, etag = match(m, '^1 (%d+) (%d+) %d+ (%S+) ')
+	local oh, orr, oetag = match(old, '^1 (%d+) (%d+) %d+ (%S+) ')
+	if oh and (most == '0' or tonumber(oh) <= tonumber(most)) then
+		local newer = tonumber(r) >= tonumber(orr)
+		if h ~= oh and h ~= '0' and oh ~= '0' then newer = tonumber(h) > tonumber(oh) end
+		if not newer then return 'older' end
+	end
+	local done
+	if b ~= '' then
+		done = call('HSET', entry, 'm', m, 'b', b)
+	elseif etag == oetag then
+		done = call('HSET', entry, 'm', m)
 	else
-		done = call('HSET', KEYS[1], 'm', m, 'b', b)
+		return 'body'
 	end
-	call('PEXPIRE', KEYS[1], ARGV[3])
-	if type(done) == 'table' then
-		message = '-' .. ARGV[6]
-	elseif ARGV[8] ~= '' then
-		message = ARGV[8] .. ARGV[6] .. m .. (#b <= tonumber(ARGV[9]) and b or '')
+	if type(done) == 'table' then return done end
+	call('PEXPIRE', entry, expiry)
+	return 'done'
+end
+local replies, told = {}, {'*'}
+for i = 1, #KEYS, 2 do
+	local at = (i - 1) / 2 * 5 + 4
+	local m = ARGV[at]
+	replies[#replies + 1] = m ~= '' and write(KEYS[i], m, ARGV[at + 1], ARGV[at + 2], ARGV[at + 4])
+end
+for n, reply in ipairs(replies) do
+	local entry, lease, at = KEYS[2 * n - 1], KEYS[2 * n], (n - 1) * 5 + 4
+	local m, b = ARGV[at], ARGV[at + 1]
+	local held = reply ~= 'body' and call('GET', lease) == ARGV[at + 3]
+	if held then call('DEL', lease) end
+	reply = reply or held and b or 'lost'
+	replies[n] = type(reply) == 'table' and '!' .. reply.err or reply
+	if channel ~= '' and reply ~= 'body' and reply ~= 'lost' then
+		if reply ~= 'done' or longest < 0 then
+			m, b = (type(reply) == 'table' or reply == '-') and '-' or '+', ''
+		elseif #b > longest then
+			b = ''
+		end
+		local key, n = string.sub(entry, from, -2), #told
+		told[n + 1], told[n + 2], told[n + 3], told[n + 4] = #key .. ' ' .. #m .. ' ' .. #b .. ' ', key, m, b
 	end
 end
-if call('GET', KEYS[2]) == ARGV[4] then call('DEL', KEYS[2]) end
-if ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[5], message) end
-return type(done) == 'number' and 'done' or done
+if #told > 1 then redis.call('PUBLISH', channel, table.concat(told)) end
+return replies
 `
 
 // keepScript lengthens a lease that is still the caller's.
@@ -105,15 +120,4 @@ return type(done) == 'number' and 'done' or done
 const keepScript = `
 if redis.pcall('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return 0
-`
-
-// abandonScript gives back a lease that is still the caller's, and tells those
-// who wait for it that nothing came of it.
-//
-// KEYS: lease. ARGV: token, channel (empty: the caller tells), message.
-const abandonScript = `
-if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('DEL', KEYS[1])
-if ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
-return 1
 `

@@ -2,10 +2,13 @@ package redis
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -59,4 +62,28 @@ func (s sealer) sum(at string, m []byte) []byte {
 	h.Write([]byte(at))
 	h.Write(m)
 	return h.Sum(nil)
+}
+
+// newToken names a holder of the lease of an entry. With a seal key it proves that a
+// replica began to hold the lease, and when.
+func (s *Store) newToken(entry string) string {
+	text := fmt.Appendf(nil, "%s %d", rand.Text(), s.o.Now().UnixMilli())
+	return string(s.codec.seal(leaseKey(entry), text))
+}
+
+// believe gives an error for a holder that is no replica with our seal key, or began
+// to hold the lease longer ago than any flight: another process may have copied it.
+func (s *Store) believe(at, holder string) error {
+	if len(s.o.SealKey) == 0 {
+		return nil
+	}
+	text, err := s.codec.open(at, holder)
+	if err != nil {
+		return err
+	}
+	_, began, _ := strings.Cut(text, " ")
+	if ms, err := strconv.ParseInt(began, 10, 64); err != nil || s.o.Now().Sub(time.UnixMilli(ms)).Abs() > apart {
+		return fmt.Errorf("%w: a lease of another time", errCorrupt)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func (s *Store) gathered(n int) {
 	for got := 0; got < n; time.Sleep(time.Millisecond) {
 		s.settles.mu.Lock()
 		if s.settles.next != nil {
-			got = len(s.settles.next.operations)
+			got = len(s.settles.next.answers)
 		}
 		s.settles.mu.Unlock()
 	}
@@ -57,38 +58,84 @@ func TestALoneAnswerIsSettledAtOnce(t *testing.T) {
 	}
 }
 
+// scripts notes of how many entries scripts were.
+type scripts struct {
+	redis.Hook
+	of []int
+}
+
+func (n *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "evalsha" {
+			n.of = append(n.of, args[2].(int)/2)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (n *scripts) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (n *scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// One run of the script, and one message, for entries that are newer, one that is not, and a lease of
+// which nothing came. A store that has forgotten the script is told of it for each.
 func TestAnswersThatFollowEachOtherAreSettledTogether(t *testing.T) {
 	const answers = 5
-	s, server := gathering(t)
-	server.HSet(entryKey("story-1", "0"), "m", "1 7 7 0 newer 200 1\n")
-	hook := &pipelines{letGo: make(chan struct{})}
-	close(hook.letGo)
-	var under sync.WaitGroup
-	for i := range answers {
-		l := s.NewLease("story-1", fmt.Sprint(i), 0)
-		if i > 0 {
-			l = s.granted(t, fmt.Sprint(i))
+	for _, known := range []bool{true, false} {
+		s, server := gathering(t)
+		server.HSet(entryKey("story-1", "0"), "m", "1 7 7 0 newer 200 1\n")
+		told := server.NewSubscriber()
+		defer told.Close()
+		told.Subscribe(channelOf("story-1"))
+		heard := &heard{}
+		if known {
+			if err := s.settle.Load(t.Context(), s.rdb).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hook := &scripts{}
+		var under sync.WaitGroup
+		for i := range answers {
+			l := s.NewLease("story-1", fmt.Sprint(i), 0)
+			if i > 0 {
+				l = s.granted(t, fmt.Sprint(i))
+			}
+			under.Go(func() {
+				settle := func() error { return l.Publish(t.Context(), answerOf(1), time.Hour) }
+				if i == answers-1 {
+					settle = func() error { return l.Abandon(t.Context(), false) }
+				}
+				if err := settle(); err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			})
+		}
+		s.gathered(answers)
+		s.rdb.AddHook(hook)
+		if e, _ := s.Read(t.Context(), "story-1", "1"); e != nil {
+			t.Error("an answer was settled before the others")
 		}
 		under.Go(func() {
-			if err := l.Publish(t.Context(), answerOf(1), time.Hour); err != nil {
-				t.Errorf("%d: %v", i, err)
+			for len(heard.all) < answers {
+				s.handle("story-1", &redis.Message{Payload: (<-told.Messages()).Message}, heard)
 			}
 		})
-	}
-	s.gathered(answers)
-	s.rdb.AddHook(hook)
-	if e, _ := s.Read(t.Context(), "story-1", "1"); e != nil {
-		t.Error("an answer was settled before the others")
-	}
-	s.NewLease("story-1", "3", 0) // of the flight that comes next
-	under.Wait()
-	if hook.most != answers {
-		t.Errorf("%d answers went together, want %d", hook.most, answers)
-	}
-	for i := range answers {
-		at := entryKey("story-1", fmt.Sprint(i))
-		if m := server.HGet(at, "m"); (m[:4] == "1 7 ") != (i == 0) || server.Exists(leaseKey(at)) {
-			t.Errorf("%d: %q is stored, and there is a lease: %v", i, m, server.Exists(leaseKey(at)))
+		s.NewLease("story-1", "3", 0) // of the flight that comes next
+		under.Wait()
+		if !slices.Equal(hook.of, []int{answers}) {
+			t.Errorf("scripts were of %d answers, want one of %d", hook.of, answers)
+		}
+		for i, want := range []string{"1 7 ", "1 1 ", "1 1 ", "1 1 ", ""} {
+			at := entryKey("story-1", fmt.Sprint(i))
+			if m := server.HGet(at, "m"); m[:min(len(m), 4)] != want || server.Exists(leaseKey(at)) {
+				t.Errorf("%d: %q is stored, and there is a lease: %v", i, m, server.Exists(leaseKey(at)))
+			}
+		}
+		slices.Sort(heard.all)
+		if want := []string{"0 again: true", "1 at 1", "2 at 1", "3 at 1", "4 again: false"}; !slices.Equal(heard.all, want) {
+			t.Errorf("heard %q, want %q", heard.all, want)
 		}
 	}
 }
@@ -112,6 +159,20 @@ func TestWhatIsSettledSoonGoesWithAnotherExchange(t *testing.T) {
 	if !server.Exists(entryKey("story-1", "k")) {
 		t.Error("nothing was stored")
 	}
+}
+
+// heard notes what it is told of keys.
+type heard struct {
+	subscriber
+	all []string
+}
+
+func (h *heard) Notify(key string, again bool) {
+	h.all = append(h.all, fmt.Sprintf("%s again: %v", key, again))
+}
+
+func (h *heard) Renewed(key string, r cache.Renewal) {
+	h.all = append(h.all, fmt.Sprintf("%s at %d", key, r.Read(nil).Height))
 }
 
 // subscriber hears nothing of interest.
@@ -165,6 +226,17 @@ func TestAnAnswerThatACallerOfAnotherReplicaWaitsForIsSettledAtOnce(t *testing.T
 	}
 }
 
+func TestALeaseOfAnotherReplicaIsFoundAndAskedForInTwoExchanges(t *testing.T) {
+	s, _ := newStore(t)
+	s.granted(t, "k")
+	hook := &pipelines{letGo: make(chan struct{})}
+	close(hook.letGo)
+	s.rdb.AddHook(hook)
+	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseBusy || hook.trips != 2 {
+		t.Errorf("%+v, %v after %d exchanges", reply, err, hook.trips)
+	}
+}
+
 // A lease that was taken for an entry which is not as the caller knew it is given back.
 func TestALeaseThatWasTakenForNothingIsGivenBack(t *testing.T) {
 	s, server := newStore(t)
@@ -172,15 +244,73 @@ func TestALeaseThatWasTakenForNothingIsGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, judged := range map[string]*cache.Entry{"nothing": nil, "an older entry": answerOf(1)} {
-		reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), judged)
+		l := s.NewLease("story-1", "k", 0)
+		reply, err := l.Acquire(t.Context(), judged)
 		if err != nil || reply.State != cache.LeaseChanged || reply.Entry.Height != 7 {
 			t.Errorf("%s was known: %+v, %v", name, reply, err)
+		}
+		if again, err := l.Acquire(t.Context(), reply.Entry); err != nil || again.State != cache.LeaseGranted {
+			t.Errorf("%s was known, and then what is stored: %+v, %v", name, again, err)
+		}
+		if err := l.Abandon(t.Context(), true); err != nil {
+			t.Error(err)
 		}
 		if server.Exists(leaseKey(entryKey("story-1", "k"))) {
 			t.Errorf("%s was known: the lease is left", name)
 		}
 	}
-	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), answerOf(7)); err != nil || reply.State != cache.LeaseGranted {
+	l := s.NewLease("story-1", "k", 0)
+	for _, height := range []int64{7, 8} { // twice in a row, before it is given back
+		s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": answerOf(height)}, time.Hour)
+		if reply, err := l.Acquire(t.Context(), answerOf(height-1)); err != nil || reply.State != cache.LeaseChanged {
+			t.Errorf("at %d: %+v, %v", height, reply, err)
+		}
+	}
+	if err := l.Abandon(t.Context(), true); err != nil || server.Exists(leaseKey(entryKey("story-1", "k"))) {
+		t.Errorf("the lease is left, error %v", err)
+	}
+	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), answerOf(8)); err != nil || reply.State != cache.LeaseGranted {
 		t.Errorf("what is stored was known: %+v, %v", reply, err)
+	}
+}
+
+func TestALeaseBesideAChangedEntryIsGivenBackAtOnceWhereACallerWaits(t *testing.T) {
+	s, _ := gathering(t)
+	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": answerOf(7)}, time.Hour)
+	l := s.NewLease("story-1", "k", 0)
+	if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseChanged {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	s.NewLease("story-1", "k", 0) // of the flight that comes next
+	if err := l.Abandon(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	l = s.NewLease("story-1", "k", 0)
+	if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseChanged {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	s.rdb.Set(t.Context(), leaseKey(entryKey("story-1", "k")), "another's", time.Second)
+	if reply, err := l.Acquire(t.Context(), answerOf(7)); err != nil || reply.State == cache.LeaseGranted {
+		t.Errorf("a lease that was lost: %+v, %v", reply, err)
+	}
+	if err := l.Abandon(t.Context(), true); err != nil || len(s.settles.held) != 0 {
+		t.Errorf("error %v, and %v are held", err, s.settles.held)
+	}
+}
+
+// Replicas of the version before tell of one entry each.
+func TestWhatTheVersionBeforeTellsOfAnEntryIsHeard(t *testing.T) {
+	s, _ := newStore(t)
+	e, heard := answerOf(7), &heard{}
+	m, b := s.codec.encodeMeta(entryKey("story-1", "k"), e), s.codec.encodeBody(e.Body)
+	for _, message := range []string{
+		fmt.Sprintf("=1 %d k%s%s", len(m), m, b),
+		"=9 9 k", // ends early
+		renewalOf("k", m, b),
+	} {
+		s.handle("story-1", &redis.Message{Payload: message}, heard)
+	}
+	if want := []string{"k at 7", "k at 7"}; !slices.Equal(heard.all, want) {
+		t.Errorf("heard %q, want %q", heard.all, want)
 	}
 }

@@ -51,15 +51,16 @@ type Store struct {
 	seconds prometheus.Histogram
 
 	cluster   bool
+	slotted   atomic.Bool // it is no Cluster to the client, but has hash slots
 	unsharded atomic.Bool // it is a Cluster that knows no sharded channels, or allows none
 
 	exchanges exchanges
-	settles   *settles
+	settles   settles
 
 	reminders [errorKinds]rate.Sometimes // when the log is told of entries that cannot be read
 	untold    [errorKinds]atomic.Int64   // how many there were since it was
 
-	acquire, settle, keep, abandon *redis.Script
+	acquire, settle, keep *redis.Script
 }
 
 var _ cache.Shared = (*Store)(nil)
@@ -73,15 +74,41 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	}
 	o = o.WithDefaults()
 	s := &Store{
-		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey), settles: newSettles(),
+		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey), settles: settles{every: settleEvery, held: map[string]bool{}},
 		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
-		keep: redis.NewScript(keepScript), abandon: redis.NewScript(abandonScript),
+		keep: redis.NewScript(keepScript),
 	}
 	_, s.cluster = rdb.(*redis.ClusterClient)
 	for kind := range s.reminders {
 		s.reminders[kind].Interval = linesApart
 	}
 	return s, s.register(o.Registerer)
+}
+
+// register makes the metrics, and puts them on the registerer if there is one.
+func (s *Store) register(reg prometheus.Registerer) error {
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tipcache_cache_shared_errors_total", Help: "Failures of the shared store by kind.",
+	}, []string{"kind"})
+	for kind, name := range kindNames {
+		s.errors[kind] = count.WithLabelValues(name)
+	}
+	s.seconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "tipcache_cache_shared_duration_seconds", Help: "Time an exchange with the shared store took, failed ones included.",
+		Buckets: prometheus.ExponentialBuckets(.0001, 2.5, 9), // 0.1 ms to 153 ms
+	})
+	state := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tipcache_cache_shared_breaker_state", Help: "Breaker of the shared store: 0 closed, 1 half-open, 2 open.",
+	}, func() float64 { return float64(s.breaker.State()) })
+	if reg == nil {
+		return nil
+	}
+	for _, c := range []prometheus.Collector{count, state, s.seconds} {
+		if err := reg.Register(c); err != nil {
+			return fmt.Errorf("register metrics of the shared store: %w", err)
+		}
+	}
+	return nil
 }
 
 // The breaker opens after so many failures in a row, and lets one operation
@@ -144,4 +171,11 @@ func (s *Store) guard(op func() error) (err error) {
 		}
 	}()
 	return op()
+}
+
+// isReply tells an error that the store has answered from silence. However
+// unwelcome, an answer shows that the store lives and costs no caller a timeout.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
 }

@@ -3,7 +3,9 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -94,8 +96,8 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 			return
 		}
 		switch mark, about := msg.Payload[0], msg.Payload[1:]; mark {
-		case renewalMark:
-			s.renewed(namespace, about, to)
+		case renewalMark, loneRenewalMark:
+			s.renewed(namespace, about, mark == loneRenewalMark, to)
 		case purgeMark:
 			sel, err := s.readAnnouncement(msg.Channel, about)
 			if err != nil {
@@ -111,4 +113,77 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 			to.Notify(about, mark == '+')
 		}
 	}
+}
+
+// A message that begins with renewalMark says what was settled, of each entry
+// "<length of key> <length of m> <length of b> <key><m><b>". An m that is a mark, "+" or "-", says as
+// much as a message of its own. Earlier versions take it for one that does not concern them; theirs is
+// of one entry, begins with loneRenewalMark, and has no length of b.
+const (
+	renewalMark     = '*'
+	loneRenewalMark = '='
+
+	maxTold = 2 << 10 // bytes of a stored body in a message: longer ones are read by the replicas that need them
+)
+
+// renewed hands on what was settled. Seals are checked when it is read.
+func (s *Store) renewed(namespace, about string, lone bool, to cache.Subscriber) {
+	for about != "" {
+		key, m, b, rest, err := cutRenewal(about, lone)
+		if err == nil && len(m) == 1 {
+			to.Notify(key, m == "+")
+		} else if err == nil {
+			err = s.renewedOne(namespace, key, m, b, to)
+		}
+		if err != nil {
+			s.countUnreadable(err) // as with what cannot be purged
+			return
+		}
+		about = rest
+	}
+}
+
+func (s *Store) renewedOne(namespace, key, m, b string, to cache.Subscriber) error {
+	h, _, err := decodeHead(m)
+	if err != nil {
+		return err
+	}
+	to.Renewed(key, cache.Renewal{Height: h.height, ETag: h.etag, Whole: b != "", Size: len(key) + len(m) + len(b), Read: func(have *cache.Entry) *cache.Entry {
+		at := entryKey(namespace, key)
+		e, err := s.codec.decode(at, m, b, have)
+		if err != nil {
+			s.unreadable(at, err)
+		}
+		return e
+	}})
+	return nil
+}
+
+// cutRenewal takes what is said of one entry off the front of a message, without its mark. That
+// keeps nothing of the others in memory.
+func cutRenewal(about string, lone bool) (key, m, b, rest string, err error) {
+	var length [3]int
+	rest = about
+	lengths := length[:]
+	if lone {
+		lengths = length[:2]
+	}
+	for i := range lengths {
+		var text string
+		text, rest, _ = strings.Cut(rest, " ")
+		n, bad := strconv.ParseUint(text, 10, 31)
+		if bad != nil {
+			return "", "", "", "", fmt.Errorf("%w: not a renewal", errCorrupt)
+		}
+		length[i] = int(n) //nolint:gosec // 31 bits
+	}
+	if lone {
+		length[2] = max(0, len(rest)-length[0]-length[1])
+	}
+	all := length[0] + length[1] + length[2]
+	if all > len(rest) {
+		return "", "", "", "", fmt.Errorf("%w: a renewal that ends early", errCorrupt)
+	}
+	own := strings.Clone(rest[:all])
+	return own[:length[0]], own[length[0] : length[0]+length[1]], own[length[0]+length[1]:], rest[all:], nil
 }

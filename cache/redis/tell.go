@@ -2,31 +2,21 @@ package redis
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// scriptChannel is what a script is to publish on: nothing in a Cluster, where a shard is in another
-// slot than the key.
-func (l *lease) scriptChannel() string {
-	if l.shard != "" {
-		return ""
-	}
-	return l.channel
-}
-
 // tellSettled sends in a Cluster the message that settleScript sends otherwise.
-func (l *lease) tellSettled(ctx context.Context, reply string, meta, body []byte, failure error) {
+func (l *lease) tellSettled(ctx context.Context, a *answer, reply string, failure error) {
 	switch {
-	case l.shard == "" || reply == "body" || failure != nil && !isReply(failure):
+	case failure != nil && !isReply(failure):
 	case failure != nil:
 		l.tell(ctx, "-"+l.key)
-	case reply == "older":
-		l.tell(ctx, "+"+l.key)
-	case len(body) > maxTold:
-		l.tell(ctx, renewalHead(l.key, meta)+l.key+string(meta))
+	case reply == "done":
+		l.tell(ctx, renewalOf(l.key, a.meta, a.body))
 	default:
-		l.tell(ctx, renewalHead(l.key, meta)+l.key+string(meta)+string(body))
+		l.tell(ctx, "+"+l.key)
 	}
 }
 
@@ -40,7 +30,7 @@ func (l *lease) tell(ctx context.Context, message string) {
 		}
 		l.s.unsharded.Store(true)
 	}
-	_ = l.publish(ctx, redis.Cmdable.Publish, l.channel, message) // counted
+	_ = l.publish(ctx, redis.Cmdable.Publish, channelOf(l.namespace), message) // counted
 }
 
 func (l *lease) publish(ctx context.Context, by func(redis.Cmdable, context.Context, string, any) *redis.IntCmd, channel, message string) error {
@@ -56,4 +46,12 @@ func (l *lease) publish(ctx context.Context, by func(redis.Cmdable, context.Cont
 		l.s.refused(err)
 	}
 	return err
+}
+
+// renewalOf is the message that says what was settled of a key.
+func renewalOf(key string, meta, body []byte) string {
+	if len(body) > maxTold {
+		body = nil
+	}
+	return fmt.Sprintf("%c%d %d %d %s%s%s", renewalMark, len(key), len(meta), len(body), key, meta, body)
 }
